@@ -39,7 +39,6 @@ from ...schedule.cost import KernelWork, predict
 from ...schedule.machine import RATES
 from ...targets.cpu import lower_nest, machine_of
 from ...targets.isa import host_caches, host_isa
-from ..dims import Dims
 from ..graph import Graph, Node
 from ..network.concat_windows import free_concats, part_windows
 from ..nodes.moves import (
@@ -60,6 +59,10 @@ __all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
 
 _MOST_FORMATS = 8
+# Formats that the views of a tensor want of it.
+_MOST_WANTED = 2
+# Nodes whose results need not be in the format of what they read: rows and elements are written anywhere.
+_TO_ANY_FORMAT = ("layer_normalization", "binary", "eltwise")
 _LETTERS = "abcdefghijkl"
 _NO_DESC = MemoryDesc()
 
@@ -169,7 +172,10 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
     if isinstance(operation, ReshapeOperation):
         if source == MemoryDesc(source.dims, source.data_type):
             return row_major(result)
-        return source.reshape(result.desc_dims, allow_empty=True) or None
+        kept = source.reshape(result.desc_dims, allow_empty=True)
+        blocked = kept or source.reshape(result.desc_dims, allow_empty=True, new_blocks=True)
+        # Blocks of scattered elements are slower than a copy.
+        return blocked if kept or (blocked and _row(blocked) == blocked.ndims - 1) else None
     return _sliced(operation, source) if isinstance(operation, SliceOperation) else None
 
 
@@ -219,6 +225,37 @@ def _images(graph: Graph) -> set[str]:
     return found
 
 
+def _row(md: MemoryDesc) -> int:
+    """The axis along which so many elements are neighbors that vectors move them; -1 where there is none."""
+    if md.inner_blks:
+        axis, run = md.inner_idxs[-1], md.inner_blks[-1] * (md.layout.inner_steps[-1] == 1)
+    else:
+        runs = [(n, axis) for axis, n in enumerate(md.dims) if md.strides[axis] == 1]
+        run, axis = max(runs, default=(0, -1))
+    return axis if run >= kernel_block() else -1
+
+
+def _before_views(graph: Graph) -> dict[str, list[MemoryDesc]]:
+    """By tensor, the formats of which reshapes and transposes make row-major tensors: of heads side by side,
+    of windows of an image one after the other.
+    """
+    found: dict[str, list[MemoryDesc]] = {}
+    for node in reversed(graph.nodes):
+        operation = node.operation
+        if not isinstance(operation, ReshapeOperation | TransposeOperation):
+            continue
+        source = graph.tensors[node.sources[0]]
+        wanted = found.setdefault(node.sources[0], [])
+        for md in (row_major(graph.tensors[node.output]), *found.get(node.output, ())):
+            if isinstance(operation, TransposeOperation):
+                own = md.permute_axes(operation.order) if operation.order else md
+            else:
+                own = md.reshape(source.desc_dims, allow_empty=True, new_blocks=True)
+            if own and own not in (*wanted, row_major(source)) and len(wanted) < _MOST_WANTED:
+                wanted.append(own)
+    return found
+
+
 def _dense(md: MemoryDesc) -> bool:
     """No gaps and no repetition: what can be written, and made again from the order of its axes."""
     return md.offset0 == 0 and resolved(MemoryDesc(md.dims, md.data_type, "any"), md) == md
@@ -230,10 +267,7 @@ class _AlternativesWriter:
     def __init__(self, graph: Graph, costs: CostModel, formats: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
         self._free_concats, self._images = free_concats(graph), _images(graph)
-        self._turned: dict[str, list[tuple[Node, Dims]]] = {}
-        for node in graph.nodes:
-            if isinstance(node.operation, TransposeOperation):
-                self._turned.setdefault(node.sources[0], []).append((node, node.operation.order))
+        self._before_views = _before_views(graph)
         self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in formats.items()}
 
     def steps(self) -> Iterator[FormatStep]:
@@ -305,14 +339,12 @@ class _AlternativesWriter:
         problem = self._problem(node)
         formats, is_packed = problem.preferred(), right in self._graph.constants
         rights = [formats["weights"]] if is_packed else self._unblocked(right)
-        results = dict.fromkeys([formats["dst"], *self._before_transposes(node.output)])
+        # Tiles of products are written to strides; into blocks of rows they would be copied.
+        strided = (md for md in self._before_views.get(node.output, ()) if not md.inner_blks)
+        results = dict.fromkeys([formats["dst"], *strided])
         for src, weights, dst in product(self._unblocked(left), rights, results):
             seconds = self._costs.product(problem.terms, src, weights, dst, is_packed)
             yield replace(self._of_product(node, src, weights, dst), seconds=seconds)
-
-    def _before_transposes(self, name: str) -> list[MemoryDesc]:
-        """The formats of a tensor that its transposes turn into row-major ones: of heads side by side."""
-        return [self._plain(node.output).permute_axes(order) for node, order in self._turned.get(name, ())]
 
     def _recurrent(self, node: Node) -> Iterator[Alternative]:
         operation = node.operation
@@ -357,6 +389,22 @@ class _AlternativesWriter:
             is_free = node.output in self._free_concats and part_windows(self._graph, node, outputs[0])
             seconds = 0.0 if is_free else self._costs.moving(node.kind, inputs, outputs)
             yield Alternative(inputs, outputs, seconds)
+            if node.kind in _TO_ANY_FORMAT:
+                yield from self._mixed(node, inputs, outputs[0])
+
+    def _mixed(self, node: Node, inputs: tuple[MemoryDesc, ...], result: MemoryDesc) -> Iterator[Alternative]:
+        """A result in a format that its views want, and another input in one in which it comes, where all
+        have the same rows.
+        """
+        row = _row(result)
+        found = [(inputs, md) for md in self._before_views.get(node.output, ())]
+        for i, name in enumerate(node.inputs[1:], 1):
+            own = (md for md in self._homes[name] if md.dims == result.dims)
+            found += [((*inputs[:i], md, *inputs[i + 1 :]), result) for md in own]
+        for mds, dst in found:
+            rows = {_row(md) for md in (*mds, dst) if md.dims == dst.dims}
+            if (mds, dst) != (inputs, result) and rows == {row} and row >= 0:
+                yield Alternative(mds, (dst,), self._costs.moving(node.kind, mds, (dst,)))
 
     def _leading(self, node: Node) -> str:
         """The input whose format the result takes: as large as it, no constant, the first of these."""

@@ -76,9 +76,12 @@ def gains_by_channels(kind: str) -> bool:
 
 
 def order_of_channels(md: MemoryDesc) -> str:
-    """The order of channels, the second dim: "blocked", "last" where they are neighbors, else "plain"."""
+    """The order of channels, the second dim: "blocked", "last" where they are neighbors, else "plain".
+
+    Blocks of which the last axis is the innermost have rows as a plain tensor has them.
+    """
     if md.inner_blks:
-        return "blocked"
+        return "plain" if md.inner_idxs[-1] == md.ndims - 1 > 1 else "blocked"
     return "last" if md.ndims > 2 and md.strides[1] == 1 and prod(md.dims[2:]) > 1 else "plain"
 
 

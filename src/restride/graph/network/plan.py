@@ -109,6 +109,7 @@ class NetworkPlan:
 _MOVES = {
     "concat": "whose parts are not written into it",
     "shuffle": "as strides do not say its order",
+    "gather": "of rows by a table",
 }
 
 
@@ -189,8 +190,18 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
 
 def _moves(plan: NetworkPlan) -> Iterator[str]:
     """What became of nodes that move elements, and compute nothing."""
-    copied = {step.node: step for step in plan.steps if step.operation in _MOVES and not step.is_inserted}
-    moving = [node for node in plan.graph.nodes if isinstance(node.operation, VIEWS) or node.kind in _MOVES]
+    known = set(plan.graph.constants)
+    moving = {
+        node.name: node
+        for node in plan.graph.nodes
+        if isinstance(node.operation, VIEWS)
+        or (node.kind in _MOVES and (node.kind != "gather" or known.issuperset(node.inputs[1:])))
+    }
+    copied = {
+        step.node: step
+        for step in plan.steps
+        if step.operation in _MOVES and step.node in moving and not step.is_inserted
+    }
     if not moving:
         return
     told = f"{len(copied)} copied" if copied else "none copied"
