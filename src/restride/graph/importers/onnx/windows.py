@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated, NamedTuple
@@ -158,9 +159,20 @@ def _max_pooling(
     strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
     if storage_order:  # of an image the first spatial dim is the nearest
         strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
+    return _with_indices(call, x, places, strides)
+
+
+def _with_indices(call: OperatorCall, x: Value, places: _Places, strides: Sequence[int]) -> Made:
     names = "kernel", "strides", "dilates", "padding_l", "padding_r"
     numbers = dict(zip(names, _checked(places), strict=True))
     return call.primitive("MaxPooling", x, index_strides=tuple(strides), **numbers)
+
+
+def maxima_in_images(call: OperatorCall, x: Value, window: OnnxWindow, ceil_mode: bool) -> Made:
+    """The maxima of windows, and where they are in the row-major image of their channel."""
+    dims, places = call.dims(x), window.places(call.dims(x))
+    strides = (0, 0, *(prod(dims[dim + 1 :]) for dim in range(2, len(dims))))
+    return _with_indices(call, x, _ceiled_places(places, dims) if ceil_mode else places, strides)
 
 
 @ONNX("MaxUnpool")

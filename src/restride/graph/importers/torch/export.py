@@ -28,8 +28,9 @@ __all__ = ["ExportedModule", "element_of", "exported"]
 
 # Operators that torch would take apart, and restride has whole.
 _WHOLE = (
-    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "pixel_shuffle", "pixel_unshuffle",
-    "prelu", "relu6", "roll", "scaled_dot_product_attention", "silu", "softplus",
+    "channel_shuffle", "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish", "pixel_shuffle",
+    "pixel_unshuffle", "prelu", "relu6", "rnn_relu", "rnn_tanh", "roll", "scaled_dot_product_attention", "silu",
+    "softplus",
     *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
@@ -142,6 +143,7 @@ class _ProgramReader:
         self._names: dict[str, str] = {}
         self._missing: dict[str, list[str]] = {}
         self._of_inputs: set[str] = set(program.graph_signature.user_inputs)
+        self._of_values: set[str] = set()
 
     def read(self) -> ExportedModule:
         outputs: tuple[Any, ...] = ()
@@ -201,6 +203,12 @@ class _ProgramReader:
         word = node.target.__name__.split(".")[0] if is_aten else ""
         if word in _CHECKS:
             return
+        if not all(map(_has_dims, results)):
+            if not self._of_values & {each.name for each in node.all_input_nodes}:
+                word = f"{node.target}, whose result has dims that depend on values"
+                self._missing.setdefault(word, []).append(name)
+            self._of_values.add(node.name)
+            return
         are_tensors = all(isinstance(x, torch.Tensor) for x in results)
         is_known = (
             is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
@@ -226,6 +234,7 @@ class _ProgramReader:
             frozenset(marked),
             tuple((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results),
             partial(_computed, node.target) if is_known else None,
+            any(outputs[1:]),
         )
         self._nodes.append(OnnxNode(word, name, tuple(inputs), tuple(outputs), attributes))
 
@@ -236,6 +245,12 @@ class _ProgramReader:
         if isinstance(value, list | tuple):
             return tuple(self._argument(item, inputs) for item in value)
         return value
+
+
+def _has_dims(result: Any) -> bool:
+    """False for numbers and tensors whose extents a run decides."""
+    numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
+    return not any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in numbers)
 
 
 def _is_of_arguments(target: Any) -> bool:
