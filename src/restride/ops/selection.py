@@ -136,7 +136,7 @@ def _kth(call: Any, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def _median(call: Any, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower one of both in the middle; NaN where there is one, but for a `nanmedian`, which skips them."""
+    """The lower one of both in the middle; NaN where there is one, which a `nanmedian` skips."""
     dims, apart, is_all = call.dims(x), call.with_outputs(0), dim is None
     own = (prod(dims),) if is_all or not dims else dims
     x = apart.placed(apart.reshaped(x, own))

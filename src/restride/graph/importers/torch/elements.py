@@ -249,7 +249,10 @@ def _reduction(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = F
 
 @ATEN(*_TRUTHS)
 def _all_or_any(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = False) -> Made:
-    return call.onnx(_TRUTHS[_word(call)], _truth(call, x), _axes(dim), keepdims=keepdim)
+    own, axes = call.dims(x), _axes(dim)
+    if 0 in (own if axes is None else [own[axis] for axis in axes if own]):
+        return np.full(result_of(call)[0], _word(call) == "all")
+    return call.onnx(_TRUTHS[_word(call)], _truth(call, x), axes, keepdims=keepdim)
 
 
 @ATEN("linalg_vector_norm")

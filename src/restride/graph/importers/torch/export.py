@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import torch
 
@@ -26,11 +27,12 @@ from .operators import TORCH_OPERATORS
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 
-# Operators that torch would take apart, and restride has whole.
+# Operators that torch would take apart, and restride has whole; but for multilabel_margin_loss_forward, of
+# which torch's parts give another value.
 _WHOLE = (
-    "channel_shuffle", "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish", "pixel_shuffle",
-    "pixel_unshuffle", "prelu", "relu6", "rnn_relu", "rnn_tanh", "roll", "scaled_dot_product_attention", "silu",
-    "softplus",
+    "channel_shuffle", "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish",
+    "multilabel_margin_loss_forward", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu6", "rnn_relu",
+    "rnn_tanh", "roll", "scaled_dot_product_attention", "silu", "softplus",
     *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
@@ -275,6 +277,8 @@ def _as_torch(value: Any) -> Any:
         return [_as_torch(item) for item in value]
     if not isinstance(value, np.ndarray):
         return value
+    if value.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
     return torch.from_numpy(value if value.flags.writeable else value.copy())
 
 
@@ -289,7 +293,7 @@ def _line_of(node: Any) -> str:
 
 
 def _array_of(x: torch.Tensor) -> Array:
-    x = x.detach()
-    if x.dtype in (torch.bfloat16, torch.float16):
-        x = x.float()
-    return np.asarray(x.cpu().contiguous().numpy())
+    x = x.detach().cpu().contiguous()
+    if x.dtype is torch.bfloat16:
+        return np.asarray(x.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
+    return np.asarray(x.numpy())

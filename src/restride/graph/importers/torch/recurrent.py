@@ -75,7 +75,7 @@ def _in_order(call: OperatorCall, gates_apart: Value, gates: int) -> Value:
 
 
 def _bias(call: OperatorCall, part: Sequence[Any], operation: RecurrentOperation) -> Value:
-    """The biases of one direction as (1, 1, gates, C), in f32, in which their sum is not rounded once more."""
+    """The biases of one direction as (1, 1, gates, C): in f32 their sum is not rounded again."""
     cell, channels = operation.rnn_cell, call.dims(part[1])[1]
     if len(part) < 4:
         return np.zeros((1, 1, cell.biases, channels), np.float32)

@@ -71,7 +71,7 @@ def _bags(
     What is at `padding_idx` is in no bag. A bag of nothing is 0.
     """
     (count,), kind = call.dims(indices), call.numpy_type(weight)
-    bags = call.dims(offsets)[0] - include_last_offset
+    bags = call.dims(offsets)[0]  # where an end is told, what is behind it is a last one, which is left out
     rows = call.onnx("Gather", weight, indices, axis=0)
     if per_sample_weights is not None:
         rows = call.onnx("Mul", rows, call.reshaped(per_sample_weights, (count, 1)))
@@ -81,7 +81,7 @@ def _bags(
         is_there = call.reshaped(call.elements("ne", *promoted(call, indices, padding_idx)), (count, 1))
         rows = call.onnx("Where", is_there, rows, np.array(start, kind))
         ones = cast_to(call, is_there, kind)
-    at = _bag_of_rows(call, offsets, count, bags)
+    at = _bag_of_rows(call, offsets, count)
 
     def put_together(values: Value, first: float, reduction: str) -> Value:
         empty = call.placed(np.full((bags, *call.dims(values)[1:]), first, kind))
@@ -89,7 +89,8 @@ def _bags(
             *("Scatter", empty, at, call.placed(values)), algorithm="axis", axis=0, reduction=reduction
         )
         assert not isinstance(made, tuple)
-        return made
+        left = bags - include_last_offset
+        return call.onnx("Slice", made, (0,), (left,), (0,), (1,)) if left < bags else made
 
     if mode == _MAX:
         found = put_together(rows, start, "max")
@@ -101,12 +102,12 @@ def _bags(
     return call.onnx("Div", total, call.onnx("Max", put_together(ones, 0.0, "add"), np.ones((), kind)))
 
 
-def _bag_of_rows(call: OperatorCall, offsets: Any, count: int, bags: int) -> Value:
+def _bag_of_rows(call: OperatorCall, offsets: Any, count: int) -> Value:
     """The number of the bag that each row is in."""
     places: Array = np.arange(count)
-    starts = call.onnx("Slice", offsets, (0,), (bags,), (0,), (1,))
-    if isinstance(starts, np.ndarray):
-        return np.asarray(np.searchsorted(starts, places, "right") - 1)
-    is_begun = call.elements("le", *promoted(call, call.reshaped(starts, (1, bags)), places[:, None]))
+    if isinstance(offsets, np.ndarray):
+        return np.asarray(np.searchsorted(offsets, places, "right") - 1)
+    starts = call.reshaped(offsets, (1, *call.dims(offsets)))
+    is_begun = call.elements("le", *promoted(call, starts, places[:, None]))
     begun = call.onnx("ReduceSum", cast_to(call, is_begun, np.dtype(np.int64)), (-1,), keepdims=False)
     return call.elements("sub", begun, np.array(1))
