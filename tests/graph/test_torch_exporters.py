@@ -1,4 +1,4 @@
-"""Models by both exporters of torch: one file is loaded once and runs for several batches, sizes and lengths."""
+"""Models by both exporters of torch: one load, then several batches, sizes and lengths."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def exported(module: Any, x: Any, axes: dict[int, str], exporter: str, opset: in
     """Writes a model. What torch says where its exporter has not this one."""
     options: dict[str, Any] = {"dynamic_axes": {"x": axes}}
     if exporter == "dynamo":
-        options = {"dynamic_shapes": ({axis: torch.export.Dim.DYNAMIC for axis in axes},)}
+        options = {"dynamic_shapes": (dict.fromkeys(axes, torch.export.Dim.DYNAMIC),)}
     try:
         with torch.no_grad(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             torch.onnx.export(

@@ -230,6 +230,7 @@ enter_rows(ATEN, _ROWS)
 
 # --- reductions ---------------------------------------------------------------------------------------------
 
+_SCANS: Mapping[str, Any] = {word: ScanProblem.aten[word] for word in ("cumprod", "cumsum")}
 _TRUTHS = {"all": "ReduceMin", "any": "ReduceMax"}
 
 
@@ -291,11 +292,10 @@ def _distance(call: OperatorCall, x: Any, y: Any, p: float = 2) -> Made:
     return _norm(call, call.onnx("Sub", *promoted(call, x, y)), p)
 
 
-@ATEN("cumprod", "cumsum")
+@ATEN(*_SCANS)
 def _scan(call: OperatorCall, x: Any, dim: int) -> Made:
     dtype = result_of(call)[1]
-    made: Made = ScanProblem.aten[_word(call)](call, x if dtype.kind == "i" else cast_to(call, x, dtype), dim)
-    return made
+    return _SCANS[_word(call)](call, x if dtype.kind == "i" else cast_to(call, x, dtype), dim)
 
 
 @ATEN("var", "var_mean")

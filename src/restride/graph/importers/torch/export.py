@@ -207,7 +207,9 @@ class _ProgramReader:
             return
         if not all(map(_has_dims, results)):
             if not self._of_values & {each.name for each in node.all_input_nodes}:
-                word = f"{node.target}, whose result has dims that depend on values"
+                word = f"aten.{word}" if is_aten else str(node.target)
+                if word in TORCH_OPERATORS:
+                    word += ", whose result has dims that depend on values"
                 self._missing.setdefault(word, []).append(name)
             self._of_values.add(node.name)
             return
