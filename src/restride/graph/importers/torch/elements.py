@@ -175,7 +175,7 @@ def _round(call: OperatorCall, x: Any, *, decimals: int = 0) -> Made:
     if _is_integral(call, x):
         if decimals < 0:
             raise call.unimplemented(f"it rounds integers to {decimals} decimals")
-        return x
+        return cast_to(call, x, call.numpy_type(x))
     if not decimals:
         return call.onnx("Round", x)
     factor = 10.0 ** abs(decimals)
@@ -295,7 +295,8 @@ def _distance(call: OperatorCall, x: Any, y: Any, p: float = 2) -> Made:
 @ATEN(*_SCANS)
 def _scan(call: OperatorCall, x: Any, dim: int) -> Made:
     dtype = result_of(call)[1]
-    return _SCANS[_word(call)](call, x if dtype.kind == "i" else cast_to(call, x, dtype), dim)
+    made: Made = _SCANS[_word(call)](call, x if dtype.kind == "i" else cast_to(call, x, dtype), dim)
+    return made
 
 
 @ATEN("var", "var_mean")
