@@ -433,7 +433,10 @@ def _converted(hint: Any, value: Any) -> Any:
             raise Misfit(f"{short_repr(value)} is neither true nor false")
         return _TRUTH[word]
     if hint is bool:
-        return bool(np.any(value))
+        numbers = np.asarray(value).reshape(-1)
+        if not all(number in (0, 1) for number in numbers[:2].tolist()):
+            raise Misfit(f"{short_repr(value)} is neither 0 nor 1")
+        return bool(numbers.any())
     return _number(hint, value, is_text=isinstance(value, str)) if hint in (int, float) else hint(value)
 
 

@@ -27,7 +27,7 @@ _CONSTANTS = {
 def check_countable(dims: Sequence[int], kind: DataType) -> None:
     """Raise Misfit for dims of a tensor whose bytes 64 bits do not count."""
     if kind.nbytes(prod(dims)) >= 1 << 63:
-        raise Misfit(f"it makes {kind} {by(dims)}: more bytes than 64 bits count")
+        raise Misfit(f"it makes {kind} {by(tuple(dims))}: more bytes than 64 bits count")
 
 
 def axis_of(number: object, rank: int, what: str = "axis") -> int:

@@ -228,6 +228,8 @@ _KERNELS: Mapping[str, tuple[Callable[[Array, float], Array], int]] = {
 
 # Tables are found for so many numbers at a time, since those of 64 bits take more than the result.
 _BLOCK = 1 << 16
+# Of so many elements each is looked at to see what makes them.
+_LONGEST_LOOK = 1 << 20
 
 
 def _blocks(line: _ResizedAxis, width: int = 1) -> Iterator[Array]:
@@ -282,6 +284,10 @@ def _is_resampling(sampling: _Sampling, line: _ResizedAxis) -> bool:
     """True where oneDNN's resampling makes the same of an axis."""
     if not line.source or not line.result or (sampling.antialias and line.scale < 1):
         return False
+    if line.result > _LONGEST_LOOK:
+        # Places are a line, so that those at both ends tell of all; where a line is rounded they do not.
+        ends = np.array([0, line.result - 1], np.float64)
+        return sampling.mode == "linear" and _is_resampled(sampling, line, ends)
     return all(_is_resampled(sampling, line, at) for at in _blocks(line))
 
 
