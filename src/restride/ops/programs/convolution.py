@@ -223,7 +223,9 @@ def _window_loops(
     if any(residue.taps == 0 for residue in residues):
         beside = tuple(TreeAxis(f"r{d}", residue.count) for d, residue in enumerate(residues))
         more = tuple(r for r in beside if r.extent > 1)
-        index = (*index[:2], *(at + r if r in more else at for at, r in zip(index[2:], beside, strict=True)))
+        at = [q * dim.stride + r.first for dim, r, q, _ in rows]
+        at = [place + r if r in more else place for place, r in zip(at, beside, strict=True)]
+        index = (*index[:2], *at)
         return Each((*axes, *more), (x.store(index, made.result(Const(0.0), index)),))
     at = [q + t * r.point_step + r.point for _, r, q, t in rows]
     kernel = [Affine(((t.name, -r.tap_step),), r.tap) for _, r, _, t in rows]

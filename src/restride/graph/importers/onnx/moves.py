@@ -232,6 +232,7 @@ def _pad(
         return call.add(PadOperation(low, high, 0.0 if value is None else float(value.reshape(()))), x)
     if mode not in ("constant", *_PAD_MODES):
         raise Misfit(f"its mode is {mode!r}")
+    check_room(call.type_of(x).nbytes(prod(map(sum, zip(low, call.dims(x), high, strict=True)))))
     how = str(value) if mode == "constant" else mode
     for axis, sides in enumerate(zip(low, high, strict=True)):
         x = _padded(apart, x, axis, sides, how) if any(sides) else x

@@ -274,11 +274,11 @@ def _guarded(call: OperatorCall, run: Callable[[OperatorCall], T]) -> T:
         # What NumPy warns of is as the operator says: infinities, and numbers that are none.
         with np.errstate(all="ignore"):
             return run(call)
-    except MemoryError:
-        raise refuse("RS-D01:node-makes-more", node=node) from None
     except Error as error:
         is_named = isinstance(error, Unimplemented) and str(node) in error.what
         raise error if is_named else error.with_context(f"node {node}: {error.what}") from None
+    except MemoryError:
+        raise refuse("RS-D01:node-makes-more", node=node) from None
     except Exception as error:
         raise refuse(
             "RS-G01:node-cannot-translated",

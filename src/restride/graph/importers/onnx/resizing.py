@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf
+from math import ceil, floor, inf, prod
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -150,6 +150,8 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampli
     apart = call.with_outputs(0)
     if mode != "nearest":
         call.check_types(x)
+    # Tables of a result that no memory holds need not be found.
+    check_room(call.type_of(x).nbytes(prod(line.result for line in lines)))
     # The axes that become smallest first: less is left for the others.
     for axis in sorted(moved, key=lambda axis: lines[axis].result / max(lines[axis].source, 1)):
         indices, weights = _table(sampling, lines[axis])

@@ -279,10 +279,10 @@ def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...]
     may be a whole number where the exact one is below it.
     """
     dims, is_same = call.dims(x)[2:], True
-    places = []
+    places: list[Any] = []
     for axis, (n, size) in enumerate(zip(dims, sizes, strict=True)):
         step = np.float32(1 / factors[axis]) if factors else np.float32(n) / np.float32(size)
-        at = np.arange(size, dtype=np.float32) + np.float32(center)
+        at: Any = np.arange(size, dtype=np.float32) + np.float32(center)
         exact = ((2 * np.arange(size, dtype=np.int64) + int(2 * center)) * n) // (2 * size)
         # Of images of the same size, and of twice the size, torch takes no factor into account.
         is_plain = len(dims) == 2 and not center and size in (n, 2 * n)
@@ -292,10 +292,10 @@ def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...]
         mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")
         options = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
         return call.onnx("Resize", x, None, None, (*call.dims(x)[:2], *sizes), mode="nearest", **options)
-    apart = call.with_outputs(0)
+    apart, made = call.with_outputs(0), call.placed(x)
     for axis, at in enumerate(places, 2):
-        x = apart.onnx("Gather", x, at, axis=axis)
-    return x
+        made = str(apart.onnx("Gather", made, at, axis=axis))
+    return made
 
 
 @ATEN("grid_sampler_2d", "grid_sampler_3d")

@@ -1,6 +1,6 @@
 """ONNX models that are damaged at random: bytes of the file, or fields of its messages.
 
-    python -m support.mutated_models FIRST COUNT
+    python -m support.damaged_models FIRST COUNT
 
 tries the models of so many seeds, and writes a line for each that does anything but run or be refused with
 an error of restride, in the time and memory that it may take. Where onnxruntime runs the same model, the
@@ -13,7 +13,6 @@ import faulthandler
 import resource
 import signal
 import sys
-import time
 import traceback
 import warnings
 from collections import Counter
@@ -31,7 +30,8 @@ import restride as rs
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
 
-MOST_SECONDS = 30
+# Of a busy machine.
+MOST_SECONDS = 60
 _MOST_BYTES, _MOST_ELEMENTS = 3 << 30, 1 << 16
 _RNG = np.random.default_rng(1)
 
@@ -439,7 +439,6 @@ def _feed(seed: int, net: Any, usual: dict[str, Array]) -> dict[str, Array] | No
 def trial(seed: int) -> str:
     """What became of a model: "refused", "runs", "same" as in onnxruntime; else what is wrong with it."""
     valid, content = damaged(seed)
-    begin = time.monotonic()
     signal.signal(signal.SIGALRM, _too_slow)
     signal.alarm(MOST_SECONDS)
     try:
@@ -460,8 +459,6 @@ def trial(seed: int) -> str:
         return f"raw: {type(error).__name__}: {str(error)[:150]} ({where.filename}:{where.lineno})"
     finally:
         signal.alarm(0)
-    if time.monotonic() - begin > MOST_SECONDS / 2:
-        return f"{time.monotonic() - begin:.0f} s"
     results = made if isinstance(made, dict) else {net.outputs[0]: made}
     return _beside_onnxruntime(content, feed, results)
 
