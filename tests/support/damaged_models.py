@@ -17,8 +17,11 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from math import prod
+from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -436,7 +439,7 @@ def _feed(seed: int, net: Any, usual: dict[str, Array]) -> dict[str, Array] | No
     return feed
 
 
-def trial(seed: int) -> str:
+def trial(seed: int, other: OtherProcess) -> str:
     """What became of a model: "refused", "runs", "same" as in onnxruntime; else what is wrong with it."""
     valid, content = damaged(seed)
     signal.signal(signal.SIGALRM, _too_slow)
@@ -460,34 +463,63 @@ def trial(seed: int) -> str:
     finally:
         signal.alarm(0)
     results = made if isinstance(made, dict) else {net.outputs[0]: made}
-    return _beside_onnxruntime(content, feed, results)
+    is_large = sum(np.asarray(x).size for x in results.values()) > _MOST_ELEMENTS
+    return "runs" if is_large else _difference(content, results, other.results(content, feed))
 
 
-def _beside_onnxruntime(content: bytes, feed: dict[str, Array], results: dict[str, Any]) -> str:
+def _of_onnxruntime(content: bytes, feed: dict[str, Array]) -> dict[str, Array] | None:
+    """What onnxruntime makes of a model, by name; None where it refuses."""
     import onnxruntime
 
-    # What a float below 0 is as an unsigned integer is nowhere said.
-    is_cast = any(node.op_type == "Cast" for node in onnx.ModelProto.FromString(content).graph.node)
-    if is_cast and any(np.asarray(x).dtype.kind in "iu" for x in results.values()):
-        return "runs"
-    if sum(np.asarray(x).size for x in results.values()) > _MOST_ELEMENTS:
-        return "runs"
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     try:
         session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-        wanted = session.run(None, feed)
+        names = [each.name for each in session.get_outputs()]
+        return dict(zip(names, session.run(None, feed), strict=True))
     except Exception:
+        return None
+
+
+class OtherProcess:
+    """A process in which onnxruntime runs: some damaged models end it, or hold it."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"))
+
+    def results(self, content: bytes, feed: dict[str, Array]) -> dict[str, Array] | None:
+        """What it makes of a model; None where it makes nothing."""
+        try:
+            return self._pool.submit(_of_onnxruntime, content, feed).result(MOST_SECONDS)
+        except (BrokenProcessPool, TimeoutError):
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._start()
+            return None
+
+    def end(self) -> None:
+        """End it."""
+        self._pool.shutdown()
+
+
+def _difference(content: bytes, results: dict[str, Any], wanted: dict[str, Array] | None) -> str:
+    # What a float below 0 is as an unsigned integer is nowhere said.
+    is_cast = any(node.op_type == "Cast" for node in onnx.ModelProto.FromString(content).graph.node)
+    if wanted is None or (is_cast and any(np.asarray(x).dtype.kind in "iu" for x in results.values())):
         return "runs"
-    names = [each.name for each in session.get_outputs()]
-    for name, other in zip(names, wanted, strict=True):
+    for name, other in wanted.items():
         found = np.asarray(results[name])
         if not np.isfinite(other.astype(np.float64)).all():
             return "runs"
         if found.shape != other.shape or found.dtype != other.dtype:
             return f"differs: {found.dtype} {found.shape}, onnxruntime {other.dtype} {other.shape}"
+        near = 2e-4 if other.dtype.itemsize > 2 else 1e-2
         largest = np.abs(other.astype(np.float64)).max(initial=1e-30)
-        if np.abs(found.astype(np.float64) - other).max(initial=0) > 2e-4 * largest:
+        if np.abs(found.astype(np.float64) - other).max(initial=0) > near * largest:
             return f"differs: {found.reshape(-1)[:6]}, onnxruntime {other.reshape(-1)[:6]}"
     return "same"
 
@@ -500,13 +532,14 @@ def main(first: int, count: int) -> None:
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     limit = mapped + _MOST_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    counts = Counter[str]()
+    counts, other = Counter[str](), OtherProcess()
     for seed in range(first, first + count):
-        found = trial(seed)
+        found = trial(seed, other)
         name = valid_models()[seed % len(valid_models())].name
         counts[found.split(":")[0]] += 1
         if found not in ("refused", "runs", "same", "large"):
             print(f"{seed} {name}: {found}", flush=True)
+    other.end()
     print(dict(counts), flush=True)
 
 
