@@ -446,7 +446,10 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 def _number(kind: Any, value: Any, *, is_text: bool) -> Any:
     """One number, or a word, of a model; an integer may be a float of the same value. Raises Misfit."""
     if is_text or kind not in (int, float):
-        return kind(value)
+        try:
+            return kind(value)
+        except (ValueError, TypeError):
+            raise Misfit(f"{short_repr(value)} is no {'integer' if kind is int else 'number'}") from None
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "iufbV":
         raise Misfit(f"{short_repr(value)} is no number")

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ...desc.parse import check_function, parse_dims
-from ...errors import Error
+from ...errors import Error, refuse
 from ...files.plain_file import path_text
 from ...loading import load_whole
 from ...runtime.alloc import address_of
@@ -200,6 +200,8 @@ class Network:
         except Error as error:
             error.drop_frames()
             raise
+        except MemoryError:
+            raise refuse("RS-D01:network") from None
 
     def prepare(self, *dims: Sequence[int], told: ProgressCallback | None = None) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
