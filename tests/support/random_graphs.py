@@ -85,7 +85,9 @@ class Draft:
 
     def partner(self, x: Drawn) -> Drawn:
         """A tensor of the same type that is broadcast with another one, or a constant."""
-        fitting = [each for each in self.values if each.dtype == x.dtype and _joint(each.dims, x.dims)]
+        fitting = [
+            each for each in self.values if each.dtype == x.dtype and _joint(each.dims, x.dims) is not None
+        ]
         if self.flip(0.3):
             dims = self.pick(((), (1,), x.dims))
             return Drawn(self.constant(self.array(x.dtype, dims)), x.dtype, dims)
