@@ -106,6 +106,14 @@ MOVES: dict[str, tuple[Callable[..., Any], Any]] = {
     "cubic": (lambda x: F.interpolate(x, (7, 9), mode="bicubic"), (SQUARE,)),
     "by factors": (lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), (SQUARE,)),
     "nearest": (lambda x: (F.interpolate(x, 8, mode="nearest-exact"), F.interpolate(x, (3, 7))), (SQUARE,)),
+    "nearest by factors": (
+        lambda x: tuple(
+            F.interpolate(x[:, :, :rows], scale_factor=(1.0, 1.7), mode=mode)
+            for mode in ("nearest", "nearest-exact")
+            for rows in (2, 5)
+        ),
+        (torch.arange(60.0).reshape(1, 2, 5, 6),),
+    ),
     "without aliases": (lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True), (SQUARE,)),
     "at corners": (lambda x: F.interpolate(x, (9, 4), mode="bilinear", align_corners=True), (SQUARE,)),
     "norms of images": (lambda x: F.layer_norm(x, (5, 5), x[0, 0], x[0, 1]), (SQUARE,)),

@@ -34,7 +34,7 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
 from ..runtime.alloc import Array
-from .gather import Axis, Place, index_first
+from .gather import Axis, Place, check_places, check_tuples, index_first
 from .programs.bits import as_bits, as_indices, number_of_bits
 
 Dims = tuple[int, ...]
@@ -53,6 +53,7 @@ def _scatter_elements(
     call: Any, x: _Moved, indices: Value, updates: _Moved, *, axis: int = 0, reduction: str = "none"
 ) -> Any:
     axis = from_end(axis, len(call.dims(x)))
+    check_places(indices, call.dims(x)[axis])
     return call.primitive(
         "Scatter", x, indices, updates, algorithm="elements", axis=axis, reduction=reduction
     )
@@ -60,6 +61,7 @@ def _scatter_elements(
 
 def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduction: str = "none") -> Any:
     dims, places = call.dims(x), call.dims(indices)
+    check_tuples(indices, dims)
     if len(places) == 1:  # one index, and one update
         indices, updates = (call.reshaped(each, (1, *call.dims(each))) for each in (indices, updates))
     found = call.primitive("Scatter", x, indices, updates, algorithm="nd", reduction=reduction)
@@ -69,6 +71,7 @@ def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduct
 def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: str = "none") -> Any:
     """Updates of indices of one dim along an axis."""
     axis, at = from_end(axis, len(call.dims(x))), call.reshaped(indices, (prod(call.dims(indices)),))
+    check_places(at, call.dims(x)[axis])
     wanted = (*call.dims(x)[:axis], *call.dims(at), *call.dims(x)[axis + 1 :])
     if not isinstance(updates, str | np.ndarray):
         updates = np.full(wanted, updates, call.type_of(x).numpy)

@@ -14,7 +14,7 @@ from ....dtypes import DataType
 from ....runtime.alloc import Array
 from ..onnx.rows import enter_rows
 from ..onnx.windows import OnnxWindow, maxima_in_images
-from ..operator_call import ATEN, Function, Made, OperatorCall, Value
+from ..operator_call import ATEN, Function, Ints, Made, OperatorCall, Value
 from .call import axes_of, cast_to, promoted, reads_more, result_of
 
 _F32 = np.float32
@@ -341,13 +341,12 @@ def _resize(
     own = [scale for scale in (scales, scales_d, scales_h, scales_w) if scale is not None]
     factors = tuple(scale_factors or (own if len(own) == len(dims) - 2 else ()))
     sizes = output_size or [int(n * factor) for n, factor in zip(dims[2:], factors, strict=True)]
+    if "nearest" in word:
+        return _nearest(call, x, tuple(sizes), factors, 0.5 if "exact" in word else 0.0)
     attributes: dict[str, Any] = {
-        "mode": "nearest" if "nearest" in word else "cubic" if "cubic" in word else "linear",
+        "mode": "cubic" if "cubic" in word else "linear",
         "coordinate_transformation_mode": "half_pixel",
-        "nearest_mode": "round_prefer_ceil" if "exact" in word else "floor",
     }
-    if word.startswith("upsample_nearest"):
-        attributes["coordinate_transformation_mode"] = "asymmetric"
     if align_corners:
         attributes["coordinate_transformation_mode"] = "align_corners"
     if word.endswith("_aa"):
@@ -357,6 +356,30 @@ def _resize(
     if not factors or align_corners:
         return call.onnx("Resize", x, None, None, (*dims[:2], *sizes), **attributes)
     return call.onnx("Resize", x, None, np.array((1, 1, *factors), _F32), **attributes)
+
+
+def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...], center: float) -> Made:
+    """The nearest elements, by a Resize where that finds the same: torch looks in f32, and a product there
+    may be a whole number where the exact one is below it.
+    """
+    dims, is_same = call.dims(x)[2:], True
+    places: list[Any] = []
+    for axis, (n, size) in enumerate(zip(dims, sizes, strict=True)):
+        step = np.float32(1 / factors[axis]) if factors else np.float32(n) / np.float32(size)
+        at: Any = np.arange(size, dtype=np.float32) + np.float32(center)
+        exact = ((2 * np.arange(size, dtype=np.int64) + int(2 * center)) * n) // (2 * size)
+        # Of images of the same size, and of twice the size, torch takes no factor into account.
+        is_plain = len(dims) == 2 and not center and size in (n, 2 * n)
+        places.append(exact if is_plain else np.minimum(np.floor(at * step), n - 1).astype(np.int64))
+        is_same = is_same and np.array_equal(places[-1], exact)
+    if is_same:
+        mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")
+        options = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
+        return call.onnx("Resize", x, None, None, (*call.dims(x)[:2], *sizes), mode="nearest", **options)
+    apart, made = call.with_outputs(0), call.placed(x)
+    for axis, at in enumerate(places, 2):
+        made = str(apart.onnx("Gather", made, at, axis=axis))
+    return made
 
 
 @ATEN("grid_sampler_2d", "grid_sampler_3d")
