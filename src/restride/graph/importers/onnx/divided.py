@@ -6,7 +6,8 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from time import perf_counter
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,7 +20,8 @@ from ....runtime.alloc import Array
 from ...dims import by
 from ...network.inputs import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
 from ...network.network import Network
-from .checking import SortedNodes, fixed_inputs, sort_nodes
+from ...network.run_program import StepTime
+from .checking import SortedNodes, counted, fixed_inputs, sort_nodes
 from .functions import missing_operators
 from .inputs import network_inputs
 from .islands import Island, IslandInput
@@ -49,7 +51,7 @@ class _PlacedNodes:
     run: Callable[[_Tensors], _Tensors] = dict
     reads: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
-    types: Mapping[str, str | memoryview] = field(default_factory=dict)
+    types: Mapping[str, str | bytes | memoryview] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class _DividedStep:
     rest: tuple[OnnxNode, ...]
     known: Mapping[str, Array]
     places: Mapping[str, str]
-    types: Mapping[str, str | memoryview]
+    types: Mapping[str, str | bytes | memoryview]
     keeps: frozenset[str] = frozenset()
     edges: tuple[_CrossingTensor, ...] = ()
     followers: OrderedDict[_Key, _DividedStep] = field(default_factory=OrderedDict)
@@ -90,6 +92,7 @@ class DividedNetwork:
         self, model: OnnxModel, dims: Mapping[str, Sequence[int]], rule: str, without: Iterable[str]
     ) -> None:
         self._model, self._rule, self._without = model, rule, tuple(without)
+        self._dims = {name: tuple(own) for name, own in dims.items()}
         self._inputs = tuple(network_inputs(model, dims, _undef_or_type))
         self._is_fixed = all(each.dims is not None and None not in each.dims for each in self._inputs)
         # What decides a branch is a part of what steps are kept by, as dims are: the branch is what follows.
@@ -113,6 +116,19 @@ class DividedNetwork:
         """The names of what a call gives."""
         return self._model.outputs
 
+    @property
+    def rule(self) -> str:
+        """The rule that chooses formats in the parts that run here."""
+        return self._rule
+
+    def with_rule(self, rule: str) -> DividedNetwork:
+        """The same network, in whose parts formats are chosen by another rule."""
+        return DividedNetwork(self._model, self._dims, rule, self._without)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The model: where a pickle is read, parts and islands are made anew."""
+        return DividedNetwork, (self._model, self._dims, self._rule, self._without)
+
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
         return f"<DividedNetwork ({inputs}) -> {', '.join(self.outputs)}>"
@@ -128,6 +144,34 @@ class DividedNetwork:
             error.drop_frames()
             raise
 
+    def prepare(self, *dims: Sequence[int]) -> None:
+        """Do what the first call with inputs of these dims does before it runs, as far as zeros lead.
+
+        `dims`: as in `explain`. What follows from values may be of other dims in a call.
+        """
+        try:
+            self._steps(dims)
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def profile(self, x: Any) -> tuple[StepTime, ...]:
+        """Run on `x`, and tell how long each part and each island took: their operators are its operation."""
+        times: list[StepTime] = []
+        self._run(x, times)
+        return tuple(times)
+
+    def plan(self, *dims: Sequence[int]) -> NoReturn:
+        """There is none of all its parts: each has its own, and `explain` tells of all.
+
+        Raises Unimplemented.
+        """
+        raise refuse("RS-G07:divided", what="plan", hint="net.explain() tells what runs where")
+
+    def save(self, path: object, *dims: Sequence[int]) -> NoReturn:
+        """Files hold what runs here alone. Raises Unimplemented."""
+        raise refuse("RS-G07:divided", what="file", hint="keep the model, and load it with fallback= again")
+
     def explain(self, *dims: Sequence[int]) -> Explanation:
         """Which nodes run where, and why, and the bytes that go from one place to the other.
 
@@ -135,16 +179,22 @@ class DividedNetwork:
         follows from values is as in the last call with these dims; without one zeros are run.
         """
         try:
-            if not dims and self._runs:
-                return _explanation(next(reversed(self._runs.values())))
-            shapes = dims or tuple(map(fixed_dims, self._inputs))
-            key = tuple(tuple(parse_dims(extents, f"explain: dims[{i}]")) for i, extents in enumerate(shapes))
-            if key not in self._runs:
-                self._run(self._zeros(key))
-            return _explanation(self._runs[key])
+            return _explanation(self._steps(dims))
         except Error as error:
             error.drop_frames()
             raise
+
+    def _steps(self, dims: Sequence[Sequence[int]]) -> tuple[_DividedStep, ...]:
+        """The steps for inputs of these dims, of zeros where nothing was run with them."""
+        if not dims and self._runs:
+            return next(reversed(self._runs.values()))
+        shapes = dims or tuple(map(fixed_dims, self._inputs))
+        key = tuple(
+            tuple(parse_dims(extents, f"DividedNetwork: dims[{i}]")) for i, extents in enumerate(shapes)
+        )
+        if key not in self._runs:
+            self._run(self._zeros(key))
+        return self._runs[key]
 
     def _zeros(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, Array]:
         if len(shapes) != len(self._inputs):
@@ -155,7 +205,7 @@ class DividedNetwork:
         pairs = zip(self._inputs, shapes, strict=True)
         return {each.name: np.zeros(dims, each.data_type.numpy) for each, dims in pairs}
 
-    def _run(self, x: Any) -> Any:
+    def _run(self, x: Any, times: list[StepTime] | None = None) -> Any:
         names = [each.name for each in self._inputs]
         inputs = x if isinstance(x, Mapping) else {names[0]: x} if len(names) == 1 else None
         if inputs is None or set(inputs) != set(names):
@@ -165,7 +215,10 @@ class DividedNetwork:
         step = self._following(self._start, tensors, tensors)
         while step.work.place:
             steps.append(step)
+            begin = perf_counter()
             made = step.work.run({name: tensors[name] for name in step.work.reads})
+            if times is not None:
+                times.append(_step_time(len(steps), step.work, perf_counter() - begin))
             tensors = {name: value for name, value in {**tensors, **made}.items() if name in step.keeps}
             step = self._following(step, tensors, made)
         self._runs.pop(dims, None)
@@ -339,6 +392,16 @@ def _edge(name: str, x: Any) -> _CrossingTensor:
     return _CrossingTensor(f"{name}: {kind}", nbytes, nbytes if is_copied else 0)
 
 
+def _step_time(number: int, work: _PlacedNodes, seconds: float) -> StepTime:
+    return StepTime(f"{number}", _operators(work), seconds, "", work.place, is_inserted=False)
+
+
+def _operators(work: _PlacedNodes) -> str:
+    """The operators of nodes and how many there are of each, in words."""
+    operators = Counter(node.operator for node in work.nodes)
+    return ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
+
+
 def _drop_oldest(kept: OrderedDict[_Key, Any]) -> None:
     for key in list(kept)[:-_MOST_KEPT]:
         kept.pop(key, None)
@@ -348,16 +411,14 @@ def _explanation(steps: Sequence[_DividedStep]) -> Explanation:
     counts = Counter[str]()
     for step in steps:
         counts[step.work.place] += len(step.work.nodes)
-    lines = [", ".join(f"{place} runs {count} nodes" for place, count in counts.items()) or "all is known"]
+    lines = [", ".join(f"{place} runs {counted(n, 'node')}" for place, n in counts.items()) or "all is known"]
     for number, step in enumerate(steps, 1):
         work = step.work
-        operators = Counter(node.operator for node in work.nodes)
-        lines.append(
-            f"{number}. {work.place}: " + ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
-        )
+        lines.append(f"{number}. {work.place}: {_operators(work)}")
         lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
         lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
     edges = [edge for step in steps for edge in step.edges]
     nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)
-    lines.append(f"between them: {len(edges)} tensors, {nbytes:,} bytes, of which {copied:,} are copied")
+    crossing = counted(len(edges), "tensor")
+    lines.append(f"between them: {crossing}, {nbytes:,} bytes, of which {copied:,} are copied")
     return Explanation("\n".join(lines))
