@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 
 # The least finite number of f32: no score is less, so that no difference of two of them is NaN.
 _LEAST = -3.4028234663852886e38
-# Keys of a block: what a row of scores may have without a second block, and what it has with more of them.
-_ONE_BLOCK, _BLOCK = 384, 256
+# The most keys of a block, and how many it has where no number up to that divides all; where places hide keys
+# smaller blocks leave more of them out.
+_KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
 # The most queries of a block.
 _ROWS = 96
 # So few queries of a head of keys read keys and values where they lie.
@@ -422,7 +423,7 @@ class _GridWriter:
         self.is_few = maker.group * maker.queries <= _FEW
         self.block = kernel_block()
         self.rows = maker.queries if self.is_few else _rows_of_block(maker.queries)
-        self.keys = _keys_of_block(maker.keys, self.block)
+        self.keys = _keys_of_block(maker.keys, self.block, has_band=maker.has_band and not self.is_few)
         self.row_blocks = -(-maker.queries // self.rows)
         self.key_blocks = -(-maker.keys // self.keys)
         self.all_rows = self.row_blocks * self.rows
@@ -743,8 +744,10 @@ def _rows_of_block(queries: int) -> int:
     return min((-(-queries // n) for n in blocks), key=lambda rows: -(-queries // rows) * rows - queries)
 
 
-def _keys_of_block(keys: int, block: int) -> int:
-    """How many keys a block has: all, or a number of which the last block has as few as can be too many."""
-    if keys <= _ONE_BLOCK:
+def _keys_of_block(keys: int, block: int, *, has_band: bool) -> int:
+    """How many keys a block has: all, or a number that divides all, or one of which the last block has fewer."""
+    if has_band:
+        return min(keys, _KEYS_OF_BAND)
+    if keys <= _KEYS:
         return keys
-    return next((n for n in range(_ONE_BLOCK, _BLOCK // 2, -block) if keys % n == 0), _BLOCK)
+    return next((n for n in range(_KEYS, _KEYS_OF_UNEVEN // 2, -block) if keys % n == 0), _KEYS_OF_UNEVEN)
