@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 from .desc.parse import parse_word
 from .errors import Error
 from .graph.dims import Dims
 from .graph.graph import Graph
-from .graph.importers.onnx.checking import ModelCheck, check_model
+from .graph.importers.onnx.checking import ModelCheck, check_model, takes_steps
 from .graph.importers.onnx.divided import DividedNetwork
 from .graph.importers.onnx.functions import check_functions
 from .graph.importers.onnx.inputs import assumed_dims, network_inputs, translated_for, with_values
@@ -28,30 +28,6 @@ from .graph.network.network import Network
 __all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]
 
 
-@overload
-def load(
-    model: str | os.PathLike[str] | bytes | Any,
-    *,
-    dims: Mapping[str, Sequence[int]] | None = None,
-    values: Mapping[str, Any] | None = None,
-    rule: str = "optimal",
-    without: Iterable[str] = (),
-    fallback: None = None,
-) -> Network: ...
-
-
-@overload
-def load(
-    model: str | os.PathLike[str] | bytes | Any,
-    *,
-    dims: Mapping[str, Sequence[int]] | None = None,
-    values: Mapping[str, Any] | None = None,
-    rule: str = "optimal",
-    without: Iterable[str] = (),
-    fallback: str,
-) -> Network | DividedNetwork: ...
-
-
 def load(
     model: str | os.PathLike[str] | bytes | Any,
     *,
@@ -60,7 +36,7 @@ def load(
     rule: str = "optimal",
     without: Iterable[str] = (),
     fallback: str | None = None,
-) -> Network | DividedNetwork:
+) -> Network:
     """The network of an ONNX model.
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
@@ -73,6 +49,10 @@ def load(
             whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
             `Network`. Needs the packages onnx and onnxruntime
 
+    Where a run decides which branch of an `If` is taken, or how many steps a `Loop` or a `Scan` has, the
+    network is a `DividedNetwork`: each branch and each body is planned when it is first taken. Loops of up to
+    64 steps that are known before are unrolled in one plan.
+
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
     written meanwhile, that is an error.
@@ -82,19 +62,21 @@ def load(
     refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
     """
     try:
-        constants = {} if values is None else values
+        constants, own_dims = {} if values is None else values, {} if dims is None else dims
         source = with_values(read_model(model), constants)
         if fallback is not None:
             parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "nodes run nowhere else")
             check_packages()
             check_functions(source)
             check_order(source)
-            own_dims = {} if dims is None else dims
             if not check_model(source, assumed_dims(source, own_dims)).is_whole:
-                return DividedNetwork(source, own_dims, rule, without)
+                return DividedNetwork(source, own_dims, rule, without, has_islands=True)
         check_operators(source)
         check_order(source)
-        inputs = network_inputs(source, {} if dims is None else dims)
+        inputs = network_inputs(source, own_dims)
+        is_open = any(each.dims is None or None in each.dims for each in inputs)
+        if takes_steps(source, assumed_dims(source, own_dims), is_open):
+            return DividedNetwork(source, own_dims, rule, without)
 
         def graph(extents: Mapping[str, Dims]) -> Graph:
             source.check_files()

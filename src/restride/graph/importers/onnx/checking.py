@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
 
 from ....errors import Error
@@ -15,8 +16,9 @@ from ...network.plan import plan_network
 from ...nodes.operations import TensorType
 from ..operator_call import ONNX, Value
 from .functions import missing_operators
+from .loops import LOOPS
 from .model import OnnxInput, OnnxModel, OnnxNode
-from .operators import OPERATORS
+from .operators import CONTROLS, OPERATORS
 from .reader import GraphWriter, translated
 from .tensors import NUMBERS
 
@@ -108,7 +110,12 @@ class SortedNodes:
         return replace(self.model, nodes=tuple(nodes), tensors=known, inputs=inputs, outputs=outputs)
 
 
-def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[str, ...], str]) -> SortedNodes:
+def translate_nodes(
+    model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[str, ...], str] = MappingProxyType({})
+) -> SortedNodes:
+    """The nodes of a model one by one, for inputs of these dims; nothing is planned. `refusals`: of nodes of
+    which it is known that they do not run, by their outputs.
+    """
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values: dict[str, Value] = dict(model.tensors)
     inputs, runs, behind = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
@@ -119,7 +126,7 @@ def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[st
         except Error as error:
             inputs[model_input.name] = _reason(error)
     for node in model.nodes:
-        if any(name and name not in values for name in node.inputs):
+        if any(name not in values for name in node.reads()):
             behind.append(node)
         elif node.outputs in refusals:
             refused.append((node, refusals[node.outputs]))
@@ -142,7 +149,7 @@ def sort_nodes(
     """
     refusals: dict[tuple[str, ...], str] = {}
     while True:
-        found = _sort(model, dims, refusals)
+        found = translate_nodes(model, dims, refusals)
         if not found.part.outputs:
             return found, None
         try:
@@ -172,11 +179,21 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
     missing = missing_operators(model, model.nodes, OPERATORS)
     names = {name: tuple(nodes) for name, nodes in missing.items()}
     refused = [RefusedNode("input", name, why) for name, why in found.inputs.items()]
-    for node, why in found.refused:
-        if not missing_operators(model, [node], OPERATORS):
-            refused.append(RefusedNode(node.operator, node.name, why))
     runs = Counter(node.operator for node in found.runs)
+    for node, why in found.refused:
+        if node.operator in CONTROLS and not missing_operators(model, node.inner_nodes(), OPERATORS):
+            runs[node.operator] += 1
+        elif not missing_operators(model, [node], OPERATORS):
+            refused.append(RefusedNode(node.operator, node.name, why))
     return ModelCheck(runs, names, tuple(refused), tuple(node.name for node in found.behind))
+
+
+def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:
+    """True where a run decides which graphs of the model run, and how often; `is_open`: or other dims do."""
+    operators = {node.operator for node in model.nodes} & CONTROLS
+    if not operators or (is_open and operators & LOOPS):
+        return bool(operators)
+    return any(node.operator in CONTROLS for node, _ in translate_nodes(model, dims).refused)
 
 
 def fixed_inputs(part: OnnxModel) -> dict[str, Dims]:

@@ -1,12 +1,12 @@
-"""Networks of which some nodes run elsewhere: parts, which are networks, and islands, in turn."""
+"""Networks of several parts, which run in turn: networks, bodies of loops, and islands that run elsewhere."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,21 +16,27 @@ from ....desc.viewer import Explanation
 from ....dtypes import DataType
 from ....errors import Error, refuse
 from ....runtime.alloc import Array
-from ...dims import by
+from ....runtime.free_memory import check_room
+from ...dims import Dims, by
 from ...network.inputs import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
-from ...network.network import Network
-from .checking import SortedNodes, fixed_inputs, sort_nodes
+from ...network.network import Network, ProgressCallback
+from .checking import SortedNodes, fixed_inputs, sort_nodes, translate_nodes
 from .functions import missing_operators
 from .inputs import network_inputs
 from .islands import Island, IslandInput
-from .model import OnnxInput, OnnxModel, OnnxNode
-from .operators import CONDITIONAL, OPERATORS
+from .loops import LOOPS, Loop
+from .model import OnnxBranch, OnnxInput, OnnxModel, OnnxNode
+from .operators import CONDITIONAL, CONTROLS, OPERATORS
 from .reader import data_type_of, translated
 from .tensors import NUMBERS
+
+if TYPE_CHECKING:
+    from ...network.planned_runs import PlannedRuns
 
 __all__ = ["DividedNetwork"]
 
 _MOST_KEPT = 8
+_MOST_DECIDING = 64
 _OWN, _OTHER = "restride", "onnxruntime"
 _Key = tuple[object, ...]
 _Tensors = Mapping[str, Any]
@@ -78,73 +84,68 @@ class _DividedStep:
     followers: OrderedDict[_Key, _DividedStep] = field(default_factory=OrderedDict)
 
 
-class DividedNetwork:
-    """An ONNX model of which some nodes run elsewhere: what `rs.onnx.load` makes where there is a fallback.
+class DividedNetwork(Network):
+    """An ONNX model that is no single plan: what `rs.onnx.load` makes where a run decides which branch is
+    taken, or how many steps a loop has, and where some nodes run elsewhere.
 
-    It is called as a `Network` is, with one array or a dict of inputs. Which nodes run where is decided at
-    the first call with inputs of some dims, and kept for eight of them; so it is for what islands make, whose
-    dims may follow from values. Threads may call it at the same time.
+    It is called as any `Network` is, with one array or a dict of inputs. Its parts, the branches that are
+    taken and the bodies of loops are networks, planned at the first call with inputs of some dims, and kept
+    for eight of them; so it is for what bodies and islands make, whose dims may follow from values. Small
+    tensors in a body that decide on dims are known to its plan: there is one for each of their values.
+    Threads may call it at the same time.
     """
 
     def __init__(
-        self, model: OnnxModel, dims: Mapping[str, Sequence[int]], rule: str, without: Iterable[str]
+        self,
+        model: OnnxModel,
+        dims: Mapping[str, Sequence[int]],
+        rule: str,
+        without: Iterable[str],
+        *,
+        has_islands: bool = False,
     ) -> None:
-        self._model, self._rule, self._without = model, rule, tuple(without)
-        self._inputs = tuple(network_inputs(model, dims, _undef_or_type))
+        self._model, self._without, self._has_islands = model, tuple(without), has_islands
+        self._start(None, network_inputs(model, dims, _undef_or_type), model.outputs, rule)
         self._is_fixed = all(each.dims is not None and None not in each.dims for each in self._inputs)
         # What decides a branch is a part of what steps are kept by, as dims are: the branch is what follows.
-        self._conditions = {
-            name for node in model.nodes if node.operator == CONDITIONAL for name in node.inputs[:1]
-        }
+        self._conditions = _conditions(model.nodes)
         types = {each.name: each.content for each in model.inputs}
-        self._start = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
+        self._first = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
         # Steps hold them: those of other dims may be the same.
         self._islands: WeakValueDictionary[_Key, Island] = WeakValueDictionary()
         self._runs: OrderedDict[_Key, tuple[_DividedStep, ...]] = OrderedDict()
         self._lock = threading.RLock()
 
     @property
-    def inputs(self) -> tuple[NetworkInput, ...]:
-        """The inputs of a call; those of a type that networks have not are undef."""
-        return self._inputs
+    def _plans(self) -> PlannedRuns:
+        raise refuse("RS-G06:no-single-plan")
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of what a call gives."""
-        return self._model.outputs
-
-    def __repr__(self) -> str:
-        inputs = ", ".join(map(str, self._inputs))
-        return f"<DividedNetwork ({inputs}) -> {', '.join(self.outputs)}>"
-
-    def __call__(self, x: Any) -> Any:
-        """Run on `x`, one array or a dict of them: the output, or a dict of them.
-
-        Raises as a `Network` does, and RuntimeFailure for what onnxruntime refuses.
-        """
-        try:
-            return self._run(x)
-        except Error as error:
-            error.drop_frames()
-            raise
+    def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Any:
+        self._results(self._zeros(dims))
+        (report or (lambda ready, steps: None))(1, 1)
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
-        """Which nodes run where, and why, and the bytes that go from one place to the other.
+        """Which nodes run where, and why, the bodies of loops, and the bytes that cross.
 
         `dims`: of each input in order; none for those of the last call, or where the model fixes them. What
         follows from values is as in the last call with these dims; without one zeros are run.
         """
         try:
             if not dims and self._runs:
-                return _explanation(next(reversed(self._runs.values())))
+                return _explanation(self.last_steps)
             shapes = dims or tuple(map(fixed_dims, self._inputs))
             key = tuple(tuple(parse_dims(extents, f"explain: dims[{i}]")) for i, extents in enumerate(shapes))
             if key not in self._runs:
-                self._run(self._zeros(key))
+                self._results(self._zeros(key))
             return _explanation(self._runs[key])
         except Error as error:
             error.drop_frames()
             raise
+
+    @property
+    def last_steps(self) -> tuple[_DividedStep, ...]:
+        """The steps of the last call; none before the first one."""
+        return next(reversed(self._runs.values()), ())
 
     def _zeros(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, Array]:
         if len(shapes) != len(self._inputs):
@@ -155,14 +156,20 @@ class DividedNetwork:
         pairs = zip(self._inputs, shapes, strict=True)
         return {each.name: np.zeros(dims, each.data_type.numpy) for each, dims in pairs}
 
-    def _run(self, x: Any) -> Any:
+    def _run(self, x: Any, times: object = None, out: object = None) -> tuple[Any]:
+        if times is not None or out is not None:
+            raise refuse("RS-G06:no-single-plan")
+        results = self._results(x)
+        return (results if len(results) > 1 else next(iter(results.values())),)
+
+    def _results(self, x: Any) -> dict[str, Any]:
         names = [each.name for each in self._inputs]
         inputs = x if isinstance(x, Mapping) else {names[0]: x} if len(names) == 1 else None
         if inputs is None or set(inputs) != set(names):
             raise wrong_inputs(names, [f"one {type(x).__name__}"] if inputs is None else list(inputs))
         tensors: dict[str, Any] = {each.name: _input_value(each, inputs[each.name]) for each in self._inputs}
         dims, steps = tuple(getattr(each, "shape", ()) for each in tensors.values()), list[_DividedStep]()
-        step = self._following(self._start, tensors, tensors)
+        step = self._following(self._first, tensors, tensors)
         while step.work.place:
             steps.append(step)
             made = step.work.run({name: tensors[name] for name in step.work.reads})
@@ -177,16 +184,14 @@ class DividedNetwork:
                 # What no step has made is the caller's, or every call's.
                 own = y if name in step.places else y.copy()
                 results[name] = returned(inputs[names[0]], own) if names else own
-        return results if len(results) > 1 else next(iter(results.values()))
+        return results
 
     # --- steps ----------------------------------------------------------------------------------------------
 
     def _following(self, last: _DividedStep, tensors: _Tensors, made: _Tensors) -> _DividedStep:
         """The step after another, found now where that has made what is of other dims than before."""
-        key = tuple(
-            (name, _kind(value), np.asarray(value).tobytes() if name in self._conditions else b"")
-            for name, value in made.items()
-        )
+        known = [(name, np.asarray(tensors[name]).tobytes()) for name in self._conditions if name in tensors]
+        key = (*((name, _kind(value)) for name, value in made.items()), *known)
         found = last.followers.get(key)
         if found is not None:
             return found
@@ -197,27 +202,61 @@ class DividedNetwork:
         return found
 
     def _new_step(self, last: _DividedStep, tensors: _Tensors) -> _DividedStep:
-        """What runs next: of the nodes that are left all that run here, or else an island."""
+        """What runs next: of the nodes that are left all that run here, or else a loop, or an island."""
         self._model.check_files()
-        nodes = _needed(last.rest, self.outputs, {*tensors, *last.known})
-        read = _reads(nodes) - self._conditions
-        inputs = tuple(_model_input(name, x) for name, x in tensors.items() if name in read)
-        conditions = {name: np.array(tensors[name]) for name in self._conditions if name in tensors}
-        model = replace(self._model, nodes=nodes, tensors={**last.known, **conditions}, inputs=inputs)
-        found, network = sort_nodes(model, fixed_inputs(model), self._network)
-        known = {name: value for name, value in found.values.items() if not isinstance(value, str)}
-        if network is None:
-            work = self._island_work(found, {**known, **tensors}, last)
-        else:
+        found = self._sorted(last, tensors)
+        nodes = found.model.nodes
+        found, network = sort_nodes(found.model, fixed_inputs(found.model), self._network)
+        known = {name: value for name, value in found.values.items() if isinstance(value, np.ndarray)}
+        work = _PlacedNodes()
+        if network is not None:
             reads = tuple(each.name for each in network.inputs)
             work = _PlacedNodes(_OWN, found.runs, (), _by_name(network), reads, network.outputs)
-        done = {node.outputs for node in (*work.nodes, *found.runs)}
+        elif nodes:
+            work = self._loop_work(found, {**known, **tensors}) or work
+            if not work.place and self._has_islands:
+                work = self._island_work(found, {**known, **tensors}, last)
+            elif not work.place and found.refused:
+                self._network(found.model)  # which raises what is to be said of the first of them
+        made = {name for name, value in found.values.items() if isinstance(value, np.ndarray | str)}
+        # A list of tensors is no tensor of its own: what makes it is translated again where it is read.
+        done = {node.outputs for node in found.runs if made.issuperset(filter(None, node.outputs))}
+        done.update(node.outputs for node in work.nodes)
         rest = tuple(node for node in nodes if node.outputs not in done)
         pairs = ((name, last.places.get(name, work.place)) for name in work.reads)
         edges = tuple(_edge(name, tensors[name]) for name, place in pairs if place != work.place)
         places = {**last.places, **dict.fromkeys(work.makes, work.place)}
         keeps = _reads(rest).union(self.outputs)
         return _DividedStep(work, rest, known, places, {**last.types, **work.types}, keeps, edges)
+
+    def _sorted(self, last: _DividedStep, tensors: _Tensors) -> SortedNodes:
+        """The nodes that are left, with those of branches that are taken in place of what takes them."""
+        nodes, constants = last.rest, dict(last.known)
+        while True:
+            nodes = _needed(nodes, self.outputs, {*tensors, *constants})
+            constants |= {name: np.array(tensors[name]) for name in self._conditions if name in tensors}
+            read = _reads(nodes) - {*constants}
+            inputs = tuple(_model_input(name, x) for name, x in tensors.items() if name in read)
+            model = replace(self._model, nodes=nodes, tensors=constants, inputs=inputs)
+            found = translate_nodes(model, fixed_inputs(model))
+            branches = {
+                node.outputs: taken for node, _ in found.refused if (taken := _taken(node, found.values))
+            }
+            new = set[str]()
+            if branches:
+                nodes = tuple(
+                    inner
+                    for node in nodes
+                    for inner in (branches[node.outputs].nodes if node.outputs in branches else (node,))
+                )
+                for branch in branches.values():
+                    constants |= branch.tensors
+                new = _conditions(nodes)
+            elif not self._has_islands:
+                new = {name for node, _ in found.refused for name in _deciding(node, tensors)}
+            if not branches and new <= self._conditions:
+                return found
+            self._conditions |= new
 
     def _network(self, part: OnnxModel) -> Network:
         """A part as a network, which is planned."""
@@ -231,6 +270,39 @@ class DividedNetwork:
         )
         network.plan()
         return network
+
+    def _loop_work(self, found: SortedNodes, tensors: _Tensors) -> _PlacedNodes | None:
+        """The first loop all of whose inputs are there; its body is a network of its own."""
+        for node, _ in found.refused:
+            reads = sorted(node.reads() & {*tensors})
+            if node.operator not in LOOPS or len(reads) < len(node.reads()):
+                continue
+            if not all(isinstance(tensors[name], np.ndarray) for name in reads):
+                continue  # a list of tensors, which bodies do not take
+            loop = Loop.of(node, self._model.opset)
+            own = tuple(name for name in reads if name not in found.values or name in found.types)
+            run = _LoopRun(loop, self._body(loop, tensors, own), {name: tensors[name] for name in reads})
+            return _PlacedNodes(_OWN, (node,), (), run, own, tuple(filter(None, node.outputs)))
+        return None
+
+    def _body(self, loop: Loop, tensors: _Tensors, own: Iterable[str]) -> DividedNetwork:
+        body = loop.body
+        kinds = [np.dtype(np.int64), np.dtype(np.bool_)] if loop.is_counted else []
+        kinds += [tensors[name].dtype for name in loop.sources]
+        inputs = [
+            OnnxInput(name, None, NUMBERS.get(kind, 0)) for name, kind in zip(body.inputs, kinds, strict=True)
+        ]
+        seen = OnnxNode("", "", (), (), {"": body}).reads()
+        inputs += [OnnxInput(name, None, NUMBERS.get(tensors[name].dtype, 0)) for name in own if name in seen]
+        constants = {name: tensors[name] for name in seen if name not in own}
+        model = replace(
+            self._model,
+            nodes=body.nodes,
+            tensors={**constants, **body.tensors},
+            inputs=tuple(inputs),
+            outputs=tuple(dict.fromkeys(body.outputs)),
+        )
+        return DividedNetwork(model, {}, self._rule, self._without, has_islands=self._has_islands)
 
     def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""
@@ -275,6 +347,89 @@ class DividedNetwork:
             island = self._islands[key] = Island(model, inputs)
         reasons = tuple(whys[node.outputs] for node in chosen)
         return _PlacedNodes(_OTHER, tuple(chosen), reasons, island, tuple(feeds), makes, island.types)
+
+
+@dataclass(frozen=True)
+class _LoopRun:
+    """A loop in a run: what is carried is handed on where it lies. `constants`: the values of names that no
+    run makes.
+    """
+
+    loop: Loop
+    body: DividedNetwork
+    constants: _Tensors
+
+    def __call__(self, tensors: _Tensors) -> _Tensors:
+        """What the loop makes of these tensors."""
+        values = {**self.constants, **tensors}
+        node, own = self.loop.node, [each.name for each in self.body.inputs]
+        captured = {name: values[name] for name in own if name not in self.loop.body.inputs}
+        try:
+            made = self.loop.run(
+                [values[name] if name else None for name in node.inputs],
+                _LoopSteps(self.loop, self.body, captured),
+            )
+        except MemoryError:
+            raise refuse("RS-D01:node-makes-more", node=node) from None
+        return {name: x for name, x in zip(node.outputs, made, strict=False) if name}
+
+
+@dataclass
+class _LoopSteps:
+    """The steps of a loop in a run. `nbytes`: of the parts that were made up to now."""
+
+    loop: Loop
+    body: DividedNetwork
+    captured: _Tensors
+    nbytes: int = 0
+
+    def step(self, at: int, values: Sequence[Array]) -> Sequence[Array]:
+        pairs = zip(self.loop.body.inputs, values, strict=True)
+        results = self.body._results({**self.captured, **dict(pairs)})
+        outputs = [results[name] for name in self.loop.body.outputs]
+        parts = outputs[len(outputs) - len(self.loop.makes) :]
+        self.nbytes += sum(each.nbytes for each in parts)
+        if not at & (at + 1):
+            check_room(self.nbytes)  # as many again come before it is asked the next time
+        return outputs
+
+    def constant(self, x: Array) -> Array:
+        return x
+
+    def known(self, x: Array) -> Array:
+        return x
+
+    def kind(self, x: Array) -> tuple[Dims, np.dtype[Any]]:
+        return x.shape, x.dtype
+
+    def part(self, x: Array, axis: int, at: int) -> Array:
+        return np.asarray(np.moveaxis(x, axis, 0)[at])
+
+    def stacked(self, parts: Sequence[Array], axis: int) -> Array:
+        if len({each.shape for each in parts}) > 1:
+            raise self.loop.error(f"its steps make parts of other dims: {parts[0].shape}, {parts[-1].shape}")
+        return np.stack(parts, axis)
+
+
+def _conditions(nodes: Iterable[OnnxNode]) -> set[str]:
+    return {name for node in nodes if node.operator == CONDITIONAL for name in node.inputs[:1]}
+
+
+def _taken(node: OnnxNode, values: Mapping[str, object]) -> OnnxBranch | None:
+    """The branch of a node whose condition is known, as nodes in its place."""
+    condition = values.get(next(iter(node.inputs), ""))
+    if node.operator != CONDITIONAL or not isinstance(condition, np.ndarray) or condition.size != 1:
+        return None
+    branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
+    return branch.in_place_of(node) if isinstance(branch, OnnxBranch) else None
+
+
+def _deciding(node: OnnxNode, tensors: _Tensors) -> Iterator[str]:
+    """The inputs of a node that does not run which may decide on dims: lists of few numbers."""
+    for name in () if node.operator in CONTROLS else node.inputs:
+        x = tensors.get(name)
+        if isinstance(x, np.ndarray) and x.ndim <= 1 and x.size <= _MOST_DECIDING:
+            yield name
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Iterable[str], available: set[str]) -> tuple[OnnxNode, ...]:
@@ -356,6 +511,8 @@ def _explanation(steps: Sequence[_DividedStep]) -> Explanation:
             f"{number}. {work.place}: " + ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
         )
         lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
+        if isinstance(work.run, _LoopRun):
+            lines += [f"  {line}" for line in _explanation(work.run.body.last_steps).splitlines()]
         lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
     edges = [edge for step in steps for edge in step.edges]
     nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)

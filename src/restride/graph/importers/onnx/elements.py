@@ -105,9 +105,17 @@ def _pow(
     return call.function(x, "pow", 1.0, number)
 
 
-@ONNX("PRelu")
+@ONNX("PRelu", since=7)
 def _prelu(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
     return call.add(PReluOperation(), x, call.of_rank(slope, len(call.dims(x))))
+
+
+@ONNX("PRelu", since=1)
+def _prelu_of_channels(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
+    """Before version 7 the slopes are those of the channels."""
+    rank, count = len(call.dims(x)), len(call.dims(slope))
+    dims = (*call.dims(slope), *(1,) * (rank - 2)) if count == 1 and rank > 2 else call.dims(slope)
+    return call.onnx("PRelu", x, call.reshaped(slope, dims))
 
 
 @ONNX("Sum")
