@@ -59,6 +59,15 @@ from .onnx.model import OnnxNode
 
 Value: TypeAlias = Array | str
 """A tensor whose values are known, or the name of one in the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueList:
+    """A list of tensors: what is in it is known in a translation, and nothing of it is in the graph."""
+
+    items: tuple[Value, ...]
+
+
 Tensor = Annotated[str, "computed"]
 Parameter = Annotated[str, "parameter"]
 Operand = Annotated[Value, "computed"]
@@ -516,7 +525,7 @@ class OperatorTable:
         does so exactly and modulo 2**n.
         """
         name = call.node.operator
-        if name in self.on_arrays and not any(isinstance(each, str) for each in call.values):
+        if name in self.on_arrays and not any(isinstance(each, str | ValueList) for each in call.values):
             missing = [at for at, value in enumerate(call.values) if value is None]
             if missing:
                 raise ValueError(f"input {missing[0]} is missing")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+import numpy as np
+
 from ....errors import Error
 from ....runtime.engine import Engine
 from ...build import GraphBuilder
@@ -103,7 +105,7 @@ class SortedNodes:
     def _part(self, nodes: Sequence[OnnxNode], wanted: set[str]) -> OnnxModel:
         made = [name for node in nodes for name in node.outputs if name in self.types]
         read = {name for node in nodes for name in node.reads() if name in self.types} - {*made}
-        known = {name: value for name, value in self.values.items() if not isinstance(value, str)}
+        known = {name: value for name, value in self.values.items() if isinstance(value, np.ndarray)}
         numbers = {name: NUMBERS.get(self.types[name].data_type.numpy, 0) for name in sorted(read)}
         inputs = tuple(OnnxInput(name, self.types[name].dims, number) for name, number in numbers.items())
         outputs = tuple(name for name in made if name in wanted)

@@ -216,8 +216,8 @@ class DividedNetwork(Network):
             work = self._loop_work(found, {**known, **tensors}) or work
             if not work.place and self._has_islands:
                 work = self._island_work(found, {**known, **tensors}, last)
-            elif not work.place and found.refused:
-                self._network(found.model)  # which raises what is to be said of the first of them
+            elif not work.place and not {*self.outputs} <= {*known, *tensors}:
+                self._network(found.model)  # which raises what there is to say
         made = {name for name, value in found.values.items() if isinstance(value, np.ndarray | str)}
         # A list of tensors is no tensor of its own: what makes it is translated again where it is read.
         done = {node.outputs for node in found.runs if made.issuperset(filter(None, node.outputs))}
@@ -307,7 +307,9 @@ class DividedNetwork(Network):
     def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""
         whys = {node.outputs: why for node, why in found.refused}
-        ran = {node.outputs for node in found.runs}
+        lists = {name for name, value in found.values.items() if not isinstance(value, np.ndarray | str)}
+        ran = {node.outputs for node in found.runs if lists.isdisjoint(node.outputs)}
+        whys |= {node.outputs: "it makes a list" for node in found.runs if node.outputs not in ran}
         chosen, available = list[OnnxNode](), {*tensors}
         rest = [node for node in found.model.nodes if node.outputs not in ran]
         for node in rest:

@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     resizing,
     rows,
     sampling,
+    sequences,
     windows,
 )
 from .loops import LOOPS

@@ -248,6 +248,8 @@ class GraphWriter:
         new_names: dict[str, str] = {}
         for name in names:
             value = _value_of(values, name)
+            if not isinstance(value, str | np.ndarray):
+                raise refuse("RS-G02:output-no-tensor", name=name)
             tensor = value if isinstance(value, str) else self._constant(name, value)
             if tensor == name:
                 continue
