@@ -55,7 +55,8 @@ def load(
 
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
-    written meanwhile, that is an error.
+    written meanwhile, that is an error. A tensor of a GiB or more that nodes read as it lies, such as a table
+    of which a run gathers some rows, stays in its file, which must not be changed while the network lives.
 
     Raises Unimplemented for operators that restride has not, all at once, with the names of their nodes;
     InvalidArguments, which names the node, for a model that does not hold; RuntimeFailure where the system
@@ -76,7 +77,7 @@ def load(
         inputs = network_inputs(source, own_dims)
         is_open = any(each.dims is None or None in each.dims for each in inputs)
         if takes_steps(source, assumed_dims(source, own_dims), is_open):
-            return DividedNetwork(source, own_dims, rule, without)
+            return DividedNetwork(source, own_dims, rule, without, has_islands=fallback is not None)
 
         def graph(extents: Mapping[str, Dims]) -> Graph:
             source.check_files()

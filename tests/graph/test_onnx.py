@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -775,6 +777,58 @@ def test_files_outside_the_folder_or_too_short_are_refused(
     error = refusal(path)
     assert error.code == "RS-F04"
     assert "'c'" in str(error)
+
+
+_OF_BIG_MODELS = """
+import resource, sys
+import numpy as np
+import restride as rs
+
+path, rows = sys.argv[1], int(sys.argv[2])
+net = rs.onnx.load(path)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+at = np.array([0, rows - 1, 5, -1])
+found = net({"at": at})
+assert found.shape == (4, 1024) and found[0, 0] == 1 and found[1, -1] == 7 and found[3, -1] == 7, found
+assert not found[2].any()
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "dtype"), [(1, np.float32), (3, np.int8)])
+def test_of_a_tensor_above_two_gigabytes_only_what_is_read_comes_to_memory(
+    tmp_path: Path, kind: int, dtype: Any
+) -> None:
+    rows = (5 << 29) // 1024 // np.dtype(dtype).itemsize
+    nbytes = rows * 1024 * np.dtype(dtype).itemsize
+    with (tmp_path / "table.bin").open("wb") as file:
+        file.write(np.array([1], dtype).tobytes())
+        file.truncate(nbytes)  # a hole: it takes no room on the disk
+        file.seek(nbytes - np.dtype(dtype).itemsize)
+        file.write(np.array([7], dtype).tobytes())
+    table = onnx.TensorProto(name="table", data_type=kind, dims=(rows, 1024))
+    table.data_location = onnx.TensorProto.EXTERNAL
+    table.external_data.add(key="location", value="table.bin")
+    graph = onnx.helper.make_graph(
+        [node("Gather", "table", "at")],
+        "g",
+        [onnx.helper.make_tensor_value_info("at", 7, (4,))],
+        [onnx.helper.make_tensor_value_info("y", kind, (4, 1024))],
+        [table],
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]).SerializeToString()
+    )
+    arguments = [sys.executable, "-c", _OF_BIG_MODELS, str(path), str(rows)]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
+    peak = int(run.stdout.split()[-1])
+    assert peak < 300 << 10, run.stdout  # in KiB; the file has 2.5 GiB
+    with (tmp_path / "table.bin").open("r+b") as file:
+        file.truncate(nbytes - 1)
+    assert "'table' cannot be read" in str(refusal(path))
 
 
 def test_bytes_have_no_folder() -> None:

@@ -80,7 +80,7 @@ def _outcome(case: Any) -> Outcome:
         except rs.Error as error:
             return Outcome(case.name, operator, REFUSED, str(error))
         for own, other in zip(found, expected, strict=True):
-            if difference := _difference(own, _array(other), case):
+            if difference := _difference(_array(own), _array(other), case):
                 return Outcome(case.name, operator, WRONG, difference)
     return Outcome(case.name, operator, PASSES)
 
@@ -102,6 +102,8 @@ def _array(value: Any) -> Any:
     """A tensor of a case as an array; all that is none stays."""
     import onnx
 
+    if isinstance(value, rs.Memory):
+        return value.to_numpy()
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic) else value

@@ -92,10 +92,18 @@ class SortedNodes:
     inputs: Mapping[str, str]
 
     @property
+    def lists(self) -> frozenset[str]:
+        """What is made here and is no tensor."""
+        return frozenset(name for name, x in self.values.items() if not isinstance(x, np.ndarray | str))
+
+    @property
     def part(self) -> OnnxModel:
         """The model of what runs, whose outputs are what others read of it, and those of the model."""
         rest = [*(node for node, _ in self.refused), *self.behind]
         wanted = {*self.model.outputs}.union(*(node.reads() for node in rest))
+        for node in reversed(self.runs):
+            if wanted.intersection(node.outputs) & self.lists:
+                wanted |= node.reads()  # a list that others read is made again of its tensors
         return self._part(self.runs, wanted)
 
     def alone(self, node: OnnxNode) -> OnnxModel:
@@ -181,6 +189,8 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
     missing = missing_operators(model, model.nodes, OPERATORS)
     names = {name: tuple(nodes) for name, nodes in missing.items()}
     refused = [RefusedNode("input", name, why) for name, why in found.inputs.items()]
+    lists = found.lists.intersection(model.outputs)
+    refused += [RefusedNode("output", name, "it is no tensor") for name in sorted(lists)]
     runs = Counter(node.operator for node in found.runs)
     for node, why in found.refused:
         if node.operator in CONTROLS and not missing_operators(model, node.inner_nodes(), OPERATORS):

@@ -132,7 +132,7 @@ class DividedNetwork(Network):
         """
         try:
             if not dims and self._runs:
-                return _explanation(self.last_steps)
+                return _explanation(self._last_steps)
             shapes = dims or tuple(map(fixed_dims, self._inputs))
             key = tuple(tuple(parse_dims(extents, f"explain: dims[{i}]")) for i, extents in enumerate(shapes))
             if key not in self._runs:
@@ -143,8 +143,7 @@ class DividedNetwork(Network):
             raise
 
     @property
-    def last_steps(self) -> tuple[_DividedStep, ...]:
-        """The steps of the last call; none before the first one."""
+    def _last_steps(self) -> tuple[_DividedStep, ...]:
         return next(reversed(self._runs.values()), ())
 
     def _zeros(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, Array]:
@@ -208,20 +207,19 @@ class DividedNetwork(Network):
         nodes = found.model.nodes
         found, network = sort_nodes(found.model, fixed_inputs(found.model), self._network)
         known = {name: value for name, value in found.values.items() if isinstance(value, np.ndarray)}
+        # A list of tensors is no tensor of its own: what makes it is translated again where it is read.
+        ran = tuple(node for node in found.runs if found.lists.isdisjoint(node.outputs))
         work = _PlacedNodes()
         if network is not None:
             reads = tuple(each.name for each in network.inputs)
-            work = _PlacedNodes(_OWN, found.runs, (), _by_name(network), reads, network.outputs)
+            work = _PlacedNodes(_OWN, ran, (), _by_name(network), reads, network.outputs)
         elif nodes:
             work = self._loop_work(found, {**known, **tensors}) or work
             if not work.place and self._has_islands:
                 work = self._island_work(found, {**known, **tensors}, last)
             elif not work.place and not {*self.outputs} <= {*known, *tensors}:
                 self._network(found.model)  # which raises what there is to say
-        made = {name for name, value in found.values.items() if isinstance(value, np.ndarray | str)}
-        # A list of tensors is no tensor of its own: what makes it is translated again where it is read.
-        done = {node.outputs for node in found.runs if made.issuperset(filter(None, node.outputs))}
-        done.update(node.outputs for node in work.nodes)
+        done = {node.outputs for node in (*ran, *work.nodes)}
         rest = tuple(node for node in nodes if node.outputs not in done)
         pairs = ((name, last.places.get(name, work.place)) for name in work.reads)
         edges = tuple(_edge(name, tensors[name]) for name, place in pairs if place != work.place)
@@ -307,8 +305,7 @@ class DividedNetwork(Network):
     def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""
         whys = {node.outputs: why for node, why in found.refused}
-        lists = {name for name, value in found.values.items() if not isinstance(value, np.ndarray | str)}
-        ran = {node.outputs for node in found.runs if lists.isdisjoint(node.outputs)}
+        ran = {node.outputs for node in found.runs if found.lists.isdisjoint(node.outputs)}
         whys |= {node.outputs: "it makes a list" for node in found.runs if node.outputs not in ran}
         chosen, available = list[OnnxNode](), {*tensors}
         rest = [node for node in found.model.nodes if node.outputs not in ran]
@@ -369,7 +366,7 @@ class _LoopRun:
         try:
             made = self.loop.run(
                 [values[name] if name else None for name in node.inputs],
-                _LoopSteps(self.loop, self.body, captured),
+                _StepsOfRun(self.loop, self.body, captured),
             )
         except MemoryError:
             raise refuse("RS-D01:node-makes-more", node=node) from None
@@ -377,7 +374,7 @@ class _LoopRun:
 
 
 @dataclass
-class _LoopSteps:
+class _StepsOfRun:
     """The steps of a loop in a run. `nbytes`: of the parts that were made up to now."""
 
     loop: Loop
@@ -514,7 +511,7 @@ def _explanation(steps: Sequence[_DividedStep]) -> Explanation:
         )
         lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
         if isinstance(work.run, _LoopRun):
-            lines += [f"  {line}" for line in _explanation(work.run.body.last_steps).splitlines()]
+            lines += [f"  {line}" for line in _explanation(work.run.body._last_steps).splitlines()]
         lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
     edges = [edge for step in steps for edge in step.edges]
     nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)

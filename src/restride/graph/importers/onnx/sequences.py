@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,20 +12,22 @@ from .known import axis_of
 _Place = Annotated[int, "the place in the list"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """The places of a list, as an operator counts them."""
+LISTS = (
+    *("ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt"),
+    *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
+    "SplitToSequence",
+)
+"""The operators that read or make what is no tensor."""
 
-    items: tuple[Value, ...]
 
-    @classmethod
-    def of(cls, tensors: object) -> _Places:
-        if not isinstance(tensors, ValueList):
-            raise ValueError("it reads what is no list of tensors")
-        return cls(tensors.items)
+def _items(tensors: object) -> tuple[Value, ...]:
+    if isinstance(tensors, ValueList):
+        return tensors.items
+    raise ValueError("it reads what is no list of tensors")
 
-    def at(self, place: int | None) -> int:
-        return axis_of(-1 if place is None else place, len(self.items), "place")
+
+def _place(items: tuple[Value, ...], place: int | None) -> int:
+    return axis_of(-1 if place is None else place, len(items), "place")
 
 
 @ONNX("SequenceEmpty", "SequenceConstruct")
@@ -36,33 +37,32 @@ def _construct(call: OperatorCall, *xs: Value, dtype: int = 1) -> Any:
 
 @ONNX("SequenceInsert")
 def _insert(call: OperatorCall, tensors: Any, x: Value, position: _Place | None = None) -> Any:
-    places = _Places.of(tensors)
-    count = len(places.items)
-    at = count if position in (None, count) else places.at(position)
-    return ValueList((*places.items[:at], x, *places.items[at:]))
+    items = _items(tensors)
+    at = len(items) if position in (None, len(items)) else _place(items, position)
+    return ValueList((*items[:at], x, *items[at:]))
 
 
 @ONNX("SequenceErase")
 def _erase(call: OperatorCall, tensors: Any, position: _Place | None = None) -> Any:
-    places = _Places.of(tensors)
-    at = places.at(position)
-    return ValueList((*places.items[:at], *places.items[at + 1 :]))
+    items = _items(tensors)
+    at = _place(items, position)
+    return ValueList((*items[:at], *items[at + 1 :]))
 
 
 @ONNX("SequenceAt")
 def _at(call: OperatorCall, tensors: Any, position: _Place) -> Value:
-    places = _Places.of(tensors)
-    return places.items[places.at(position)]
+    items = _items(tensors)
+    return items[_place(items, position)]
 
 
 @ONNX("SequenceLength")
 def _length(call: OperatorCall, tensors: Any) -> Value:
-    return np.array(len(_Places.of(tensors).items))
+    return np.array(len(_items(tensors)))
 
 
 @ONNX("ConcatFromSequence")
 def _concat(call: OperatorCall, tensors: Any, *, axis: int, new_axis: bool = False) -> Value:
-    items = _Places.of(tensors).items
+    items = _items(tensors)
     if not items:
         raise ValueError("it joins no tensors")
     axis = axis_of(axis, len(call.dims(items[0])) + new_axis)
