@@ -51,7 +51,8 @@ def load(
 
     Where a run decides which branch of an `If` is taken, or how many steps a `Loop` or a `Scan` has, the
     network is a `DividedNetwork`: each branch and each body is planned when it is first taken. Loops of up to
-    64 steps that are known before are unrolled in one plan.
+    64 steps that are known before are unrolled in one plan. So it is where few numbers that a call brings
+    decide on dims, such as a new shape: each of their values has a plan, and `values` spares that.
 
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was

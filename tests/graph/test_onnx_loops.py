@@ -192,6 +192,21 @@ def test_what_decides_on_dims_in_a_body_is_a_plan_for_each_value() -> None:
     check(made, rs.onnx.load(made), {"x": numbers(5), "most": np.array(5)})
 
 
+def test_a_shape_that_a_call_brings_is_a_plan_for_each_value() -> None:
+    nodes = [node("Mul", "shape two", "twice"), node("Expand", "x twice", "wide"), node("Neg", "wide", "y")]
+    made = model(
+        nodes,
+        [("x", FLOAT, (1, 3)), ("shape", INT, (2,))],
+        [("y", FLOAT, ("n", "m"))],
+        {"two": np.array([2, 1])},
+    )
+    net = rs.onnx.load(made)
+    for rows in (2, 3, 2):
+        check(made, net, {"x": numbers(1, 3), "shape": np.array([rows, 3])})
+    assert net.explain().splitlines()[-1] == "a plan for each value of 'twice'"
+    assert type(rs.onnx.load(made, values={"shape": [2, 3]})) is rs.Network
+
+
 def test_branches_in_branches_and_loops_in_branches() -> None:
     def branch(nodes: list[Any], constants: dict[str, Array]) -> Any:
         return graph(nodes, [], [(nodes[-1].output[0], FLOAT, (2,))], constants)

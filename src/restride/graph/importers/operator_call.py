@@ -35,7 +35,7 @@ import numpy as np
 
 from ...desc.parse import short_repr
 from ...dtypes import DataType
-from ...errors import Error, refuse
+from ...errors import Error, Unimplemented, refuse
 from ...ops.elementwise import FUNCTIONS
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
@@ -83,6 +83,10 @@ class Usual(NamedTuple):
 
     why: str = "its {name} is {value!r}"
     hint: str = ""
+
+
+class KnownInRun(Unimplemented):
+    """What decides on the graph is known only in a run, where there is none yet."""
 
 
 TRAINS = Usual("it trains", "save the model for inference")
@@ -253,11 +257,17 @@ class OperatorCall:
         values = ", ".join(f'"{name}": ...' for name in names)
         return refuse(
             "RS-G02:node-say-inputs",
+            error=KnownInRun,
             node=self.node,
             where=f"it follows from {', '.join(map(repr, names))}" if names else "",
             why=why,
             values=values,
         )
+
+    def known_in_run(self, what: str) -> Error:
+        """The error of what must be a constant."""
+        why, hint = f"{what} is known only in a run", "make it a constant of the model"
+        return refuse("RS-G02:node", error=KnownInRun, node=self.node, why=why, hint=hint)
 
     def unimplemented(self, why: str, hint: str = "") -> Error:
         """The error of a form of the operator that restride has not."""
@@ -390,7 +400,7 @@ class OperatorParameter:
         if isinstance(value, str):
             if self.mark or not call.origins:  # no input of integers would make it known
                 what = self.mark or f"its {self.name}"
-                raise call.unimplemented(f"{what} is known only in a run", "make it a constant of the model")
+                raise call.known_in_run(what)
             raise call.known_later(_FOR_SHAPES)
         return _converted(self.hint, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -16,7 +16,7 @@ from ...build import GraphBuilder
 from ...dims import Dims
 from ...network.plan import plan_network
 from ...nodes.operations import TensorType
-from ..operator_call import ONNX, Value
+from ..operator_call import ONNX, KnownInRun, Value
 from .functions import missing_operators
 from .loops import LOOPS
 from .model import OnnxInput, OnnxModel, OnnxNode
@@ -24,7 +24,7 @@ from .operators import CONTROLS, OPERATORS
 from .reader import GraphWriter, translated
 from .tensors import NUMBERS
 
-_MOST_NAMES = 8
+_MOST_NAMES, _MOST_DECIDING = 8, 64
 T = TypeVar("T")
 
 
@@ -80,7 +80,8 @@ class SortedNodes:
     """The nodes of a model: those that run, those refused with the reasons, and those behind the latter.
 
     `values`: tensors that are known, and the names of those that a run makes, which have their `types`.
-    `inputs`: why inputs are refused, by name.
+    `inputs`: why inputs are refused, by name. `undecided`: the outputs of nodes that read what must be known
+    before a run.
     """
 
     model: OnnxModel
@@ -90,6 +91,7 @@ class SortedNodes:
     values: Mapping[str, Value]
     types: Mapping[str, TensorType]
     inputs: Mapping[str, str]
+    undecided: Set[tuple[str, ...]]
 
     @property
     def lists(self) -> frozenset[str]:
@@ -105,6 +107,14 @@ class SortedNodes:
             if wanted.intersection(node.outputs) & self.lists:
                 wanted |= node.reads()  # a list that others read is made again of its tensors
         return self._part(self.runs, wanted)
+
+    def deciding(self, node: OnnxNode) -> Iterator[str]:
+        """What an undecided node reads of a run that may decide on dims: lists of few numbers."""
+        is_loop = node.operator in CONTROLS
+        for name in node.inputs if node.outputs in self.undecided and not is_loop else ():
+            kind = self.types.get(name)
+            if kind is not None and len(kind.dims) <= 1 and kind.elements <= _MOST_DECIDING:
+                yield name
 
     def alone(self, node: OnnxNode) -> OnnxModel:
         """The model of one node that runs."""
@@ -129,6 +139,7 @@ def translate_nodes(
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values: dict[str, Value] = dict(model.tensors)
     inputs, runs, behind = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
+    undecided = set[tuple[str, ...]]()
     refused = list[tuple[OnnxNode, str]]()
     for model_input in model.inputs:
         try:
@@ -146,8 +157,10 @@ def translate_nodes(
                 runs.append(node)
             except Error as error:
                 refused.append((node, _reason(error)))
+                if isinstance(error, KnownInRun):
+                    undecided.add(node.outputs)
     types = {name: writer.builder.type(value) for name, value in values.items() if isinstance(value, str)}
-    return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs)
+    return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs, undecided)
 
 
 def sort_nodes(
@@ -201,11 +214,17 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
 
 
 def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:
-    """True where a run decides which graphs of the model run, and how often; `is_open`: or other dims do."""
-    operators = {node.operator for node in model.nodes} & CONTROLS
-    if not operators or (is_open and operators & LOOPS):
-        return bool(operators)
-    return any(node.operator in CONTROLS for node, _ in translate_nodes(model, dims).refused)
+    """True where a run decides which graphs of the model run, how often, and on which dims; `is_open`: or
+    other dims do.
+    """
+    operators = {node.operator for node in model.nodes}
+    if is_open and operators & LOOPS:
+        return True
+    # Most models have neither: they are translated when they are planned, and not before.
+    if not operators & CONTROLS and all(each.dims is None or len(each.dims) > 1 for each in model.inputs):
+        return False
+    found = translate_nodes(model, dims)
+    return any(node.operator in CONTROLS or any(found.deciding(node)) for node, _ in found.refused)
 
 
 def fixed_inputs(part: OnnxModel) -> dict[str, Dims]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -26,7 +26,7 @@ from .inputs import network_inputs
 from .islands import Island, IslandInput
 from .loops import LOOPS, Loop
 from .model import OnnxBranch, OnnxInput, OnnxModel, OnnxNode
-from .operators import CONDITIONAL, CONTROLS, OPERATORS
+from .operators import CONDITIONAL, OPERATORS
 from .reader import data_type_of, translated
 from .tensors import NUMBERS
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["DividedNetwork"]
 
 _MOST_KEPT = 8
-_MOST_DECIDING = 64
 _OWN, _OTHER = "restride", "onnxruntime"
 _Key = tuple[object, ...]
 _Tensors = Mapping[str, Any]
@@ -90,9 +89,9 @@ class DividedNetwork(Network):
 
     It is called as any `Network` is, with one array or a dict of inputs. Its parts, the branches that are
     taken and the bodies of loops are networks, planned at the first call with inputs of some dims, and kept
-    for eight of them; so it is for what bodies and islands make, whose dims may follow from values. Small
-    tensors in a body that decide on dims are known to its plan: there is one for each of their values.
-    Threads may call it at the same time.
+    for eight of them; so it is for what bodies and islands make, whose dims may follow from values. Few
+    numbers that decide on dims, as a shape or scales that a call brings, are known to the plan: there is one
+    for each of their values, which `explain` tells. Threads may call it at the same time.
     """
 
     def __init__(
@@ -132,12 +131,12 @@ class DividedNetwork(Network):
         """
         try:
             if not dims and self._runs:
-                return _explanation(self._last_steps)
+                return self._explanation(self._last_steps)
             shapes = dims or tuple(map(fixed_dims, self._inputs))
             key = tuple(tuple(parse_dims(extents, f"explain: dims[{i}]")) for i, extents in enumerate(shapes))
             if key not in self._runs:
                 self._results(self._zeros(key))
-            return _explanation(self._runs[key])
+            return self._explanation(self._runs[key])
         except Error as error:
             error.drop_frames()
             raise
@@ -145,6 +144,32 @@ class DividedNetwork(Network):
     @property
     def _last_steps(self) -> tuple[_DividedStep, ...]:
         return next(reversed(self._runs.values()), ())
+
+    def _explanation(self, steps: Sequence[_DividedStep]) -> Explanation:
+        counts = Counter[str]()
+        for step in steps:
+            counts[step.work.place] += len(step.work.nodes)
+        lines = [
+            ", ".join(f"{place} runs {count} nodes" for place, count in counts.items()) or "all is known"
+        ]
+        for number, step in enumerate(steps, 1):
+            work = step.work
+            operators = Counter(node.operator for node in work.nodes)
+            lines.append(
+                f"{number}. {work.place}: "
+                + ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
+            )
+            lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
+            if isinstance(work.run, _LoopRun):
+                body = work.run.body
+                lines += [f"  {line}" for line in body._explanation(body._last_steps).splitlines()]
+            lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
+        edges = [edge for step in steps for edge in step.edges]
+        nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)
+        lines.append(f"between them: {len(edges)} tensors, {nbytes:,} bytes, of which {copied:,} are copied")
+        if self._conditions:
+            lines.append(f"a plan for each value of {', '.join(map(repr, sorted(self._conditions)))}")
+        return Explanation("\n".join(lines))
 
     def _zeros(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, Array]:
         if len(shapes) != len(self._inputs):
@@ -251,7 +276,7 @@ class DividedNetwork(Network):
                     constants |= branch.tensors
                 new = _conditions(nodes)
             elif not self._has_islands:
-                new = {name for node, _ in found.refused for name in _deciding(node, tensors)}
+                new = {name for node, _ in found.refused for name in found.deciding(node) if name in tensors}
             if not branches and new <= self._conditions:
                 return found
             self._conditions |= new
@@ -423,14 +448,6 @@ def _taken(node: OnnxNode, values: Mapping[str, object]) -> OnnxBranch | None:
     return branch.in_place_of(node) if isinstance(branch, OnnxBranch) else None
 
 
-def _deciding(node: OnnxNode, tensors: _Tensors) -> Iterator[str]:
-    """The inputs of a node that does not run which may decide on dims: lists of few numbers."""
-    for name in () if node.operator in CONTROLS else node.inputs:
-        x = tensors.get(name)
-        if isinstance(x, np.ndarray) and x.ndim <= 1 and x.size <= _MOST_DECIDING:
-            yield name
-
-
 def _needed(nodes: Sequence[OnnxNode], outputs: Iterable[str], available: set[str]) -> tuple[OnnxNode, ...]:
     """The nodes that these outputs follow from, where some tensors are there."""
     wanted, found = {*outputs} - available, list[OnnxNode]()
@@ -496,24 +513,3 @@ def _edge(name: str, x: Any) -> _CrossingTensor:
 def _drop_oldest(kept: OrderedDict[_Key, Any]) -> None:
     for key in list(kept)[:-_MOST_KEPT]:
         kept.pop(key, None)
-
-
-def _explanation(steps: Sequence[_DividedStep]) -> Explanation:
-    counts = Counter[str]()
-    for step in steps:
-        counts[step.work.place] += len(step.work.nodes)
-    lines = [", ".join(f"{place} runs {count} nodes" for place, count in counts.items()) or "all is known"]
-    for number, step in enumerate(steps, 1):
-        work = step.work
-        operators = Counter(node.operator for node in work.nodes)
-        lines.append(
-            f"{number}. {work.place}: " + ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
-        )
-        lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
-        if isinstance(work.run, _LoopRun):
-            lines += [f"  {line}" for line in _explanation(work.run.body._last_steps).splitlines()]
-        lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
-    edges = [edge for step in steps for edge in step.edges]
-    nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)
-    lines.append(f"between them: {len(edges)} tensors, {nbytes:,} bytes, of which {copied:,} are copied")
-    return Explanation("\n".join(lines))
