@@ -332,3 +332,30 @@ def test_what_a_body_has_that_there_is_not_is_refused_with_its_name() -> None:
         rs.onnx.load(made)
     found = rs.onnx.load(made, fallback="onnxruntime")({"x": np.ones(2, "f4"), "most": np.array(2)})
     np.testing.assert_array_equal(found["z"], [[[0, 1]], [[0, 1]]])
+
+
+@pytest.mark.parametrize("most", [np.array([1, 2]), np.array([], np.int64)])
+def test_a_count_that_is_no_number_is_refused(most: Array) -> None:
+    made = summing(None)
+    made.graph.input[1].type.tensor_type.ClearField("shape")
+    with pytest.raises(rs.InvalidArguments, match="Loop"):
+        rs.onnx.load(made)({"x": numbers(3), "most": most})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scan_input_axes", [5]),
+        ("scan_input_axes", [0, 0]),
+        ("scan_output_axes", [7]),
+        ("num_scan_inputs", 9),
+    ],
+)
+@pytest.mark.parametrize("extent", [4, "n"])
+def test_scans_that_do_not_hold_are_refused(name: str, value: Any, extent: Any) -> None:
+    made = scan((0, 0), (0, 0), extent)
+    (attribute,) = (each for each in made.graph.node[0].attribute if each.name == name)
+    attribute.CopyFrom(onnx.helper.make_attribute(name, value))
+    for count in (4, 70):
+        with pytest.raises(rs.InvalidArguments):
+            rs.onnx.load(made)({"h0": numbers(3), "x": numbers(count, 3)})

@@ -264,9 +264,9 @@ class OperatorCall:
             values=values,
         )
 
-    def known_in_run(self, what: str) -> Error:
-        """The error of what must be a constant."""
-        why, hint = f"{what} is known only in a run", "make it a constant of the model"
+    def known_in_run(self, what: str, how: str = "known") -> Error:
+        """The error of what must be a constant; `how`: what happens to it in a run alone."""
+        why, hint = f"{what} is {how} only in a run", "make it a constant of the model"
         return refuse("RS-G02:node", error=KnownInRun, node=self.node, why=why, hint=hint)
 
     def unimplemented(self, why: str, hint: str = "") -> Error:

@@ -224,7 +224,8 @@ def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bo
     if not operators & CONTROLS and all(each.dims is None or len(each.dims) > 1 for each in model.inputs):
         return False
     found = translate_nodes(model, dims)
-    return any(node.operator in CONTROLS or any(found.deciding(node)) for node, _ in found.refused)
+    refused = (node for node, _ in found.refused if node.outputs in found.undecided)
+    return any(node.operator in CONTROLS or any(found.deciding(node)) for node in refused)
 
 
 def fixed_inputs(part: OnnxModel) -> dict[str, Dims]:

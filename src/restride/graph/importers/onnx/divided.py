@@ -298,7 +298,8 @@ class DividedNetwork(Network):
         """The first loop all of whose inputs are there; its body is a network of its own."""
         for node, _ in found.refused:
             reads = sorted(node.reads() & {*tensors})
-            if node.operator not in LOOPS or len(reads) < len(node.reads()):
+            is_loop = node.operator in LOOPS and node.outputs in found.undecided
+            if not is_loop or len(reads) < len(node.reads()):
                 continue
             if not all(isinstance(tensors[name], np.ndarray) for name in reads):
                 continue  # a list of tensors, which bodies do not take
@@ -395,6 +396,8 @@ class _LoopRun:
             )
         except MemoryError:
             raise refuse("RS-D01:node-makes-more", node=node) from None
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise error if isinstance(error, Error) else self.loop.error(str(error)) from None
         return {name: x for name, x in zip(node.outputs, made, strict=False) if name}
 
 

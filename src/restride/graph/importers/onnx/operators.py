@@ -19,6 +19,7 @@ from . import (  # noqa: F401
     rows,
     sampling,
     sequences,
+    spectra,
     windows,
 )
 from .loops import LOOPS

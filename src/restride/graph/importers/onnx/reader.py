@@ -279,9 +279,7 @@ class _UnrolledSteps:
     def step(self, at: int, values: Sequence[Value]) -> Sequence[Value]:
         self.count += 1
         if self.count > min(_MOST_STEPS, max(_MOST_NODES // (1 + count_nodes(self.body.nodes)), 1)):
-            raise self.call.unimplemented(
-                f"it has more than {self.count - 1} steps for one plan", "load the model anew"
-            )
+            raise self.call.known_in_run(f"a loop of more than {self.count - 1} steps", "taken")
         inner = {**self.values, **self.body.tensors, **dict(zip(self.body.inputs, values, strict=True))}
         self.writer.run(self.body.nodes, inner)
         return [_value_of(inner, name) for name in self.body.outputs]
