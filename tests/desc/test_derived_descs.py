@@ -291,6 +291,34 @@ def test_reshape_keeps_elements_in_place(md: MemoryDesc, data: st.DataObject) ->
     assert sorted(new.inner_blks) == sorted(md.inner_blks)
 
 
+@given(descriptors(), st.data())
+def test_reshape_into_new_blocks_keeps_elements_in_place_and_comes_back(
+    md: MemoryDesc, data: st.DataObject
+) -> None:
+    new = md.reshape(data.draw(refactored(md.dims)), allow_empty=True, new_blocks=True)
+    if not new:
+        return
+    assert offsets(new) == offsets(md)
+    back = new.reshape(md.dims, allow_empty=True, new_blocks=True)
+    assert not back or offsets(back) == offsets(md)
+
+
+@pytest.mark.parametrize(
+    ("dims", "order", "joined", "format"),
+    [
+        ((1, 8, 8, 7, 7, 96), (0, 1, 3, 2, 4, 5), (1, 56, 56, 96), "BaCD7b7c96d"),
+        ((6, 2), (1, 0), (12,), "A6@1a2@6a"),
+        ((2, 3, 4, 16), (0, 2, 1, 3), (2, 12, 16), "aBC3@1b4@3b16c"),
+    ],
+)
+def test_joined_windows_are_blocks_of_an_image(dims: Any, order: Any, joined: Any, format: str) -> None:
+    windows = MemoryDesc(dims, "f32").permute_axes(order)
+    refused(Status.invalid_arguments, windows, "reshape", joined)
+    image = windows.reshape(joined, new_blocks=True)
+    assert offsets(image) == offsets(windows)
+    assert str(image).split()[-1] == format
+
+
 @st.composite
 def refactored(draw: st.DrawFn, dims: tuple[int, ...]) -> tuple[int, ...]:
     """Dims of the same volume: ones added and dropped, neighbours joined, dims split."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
+from restride.graph.nodes.operations import PrimitiveOperation
 from restride.graph.rewrites.fusions import FUSIONS, fuse
 from restride.graph.rewrites.moves import Permutation
 from support.graph_values import graph_values, random_inputs
@@ -587,6 +588,112 @@ def test_what_no_output_needs_goes_and_is_told():
     assert len(found.graph.nodes) == 1
 
 
+def _rolled(net, x, axis, shift):
+    """The tensor whose first `shift` positions along an axis come last, as torch.roll is exported."""
+    dims = net.dims(x)
+    parts = []
+    for start, size in ((shift, dims[axis] - shift), (0, shift)):
+        starts, sizes = [0] * len(dims), list(dims)
+        starts[axis], sizes[axis] = start, size
+        move = rs.graph.SliceOperation(tuple(starts), tuple(sizes), (1,) * len(dims))
+        parts.append(net.add(move, x))
+    return net.add(rs.graph.ConcatOperation(axis), *parts)
+
+
+def _windows(net, x, size):
+    n, h, w, c = net.dims(x)
+    split = (n, h // size, size, w // size, size, c)
+    return _turn(net, x, split, (0, 1, 3, 2, 4, 5), (n * h * w // size**2, size**2, c))
+
+
+def test_a_roll_along_two_axes_and_its_windows_are_one_gather_of_rows():
+    net = Network(2, 6, 9, 16)
+    x = net.add(RELU, net.x)
+    y = _windows(net, _rolled(net, _rolled(net, x, 1, 2), 2, 4), 3)
+    found = _checked(net.graph(net.add(RELU, y)))
+    kinds = [kind for kind in _kinds(found) if kind != "reshape"]
+    assert kinds == ["eltwise", "gather", "eltwise"]
+    assert len(_by(found, "gathers")) == 1
+
+
+def test_every_second_pixel_side_by_side_is_one_gather_of_rows():
+    net = Network(1, 6, 8, 32)
+    parts = [
+        net.add(rs.graph.SliceOperation((0, i, j, 0), (1, 3, 4, 32), (1, 2, 2, 1)), net.x)
+        for j in range(2)
+        for i in range(2)
+    ]
+    found = _checked(net.graph(net.add(RELU, net.add(rs.graph.ConcatOperation(3), *parts))))
+    assert [kind for kind in _kinds(found) if kind != "reshape"] == ["gather", "eltwise"]
+
+
+@pytest.mark.parametrize(
+    ("dims", "axis", "why"),
+    [
+        ((2, 6, 8, 8), 1, "rows are short"),
+        ((2, 6, 8, 32), 3, "rows are cut"),
+    ],
+)
+def test_what_does_not_move_whole_long_rows_stays(dims, axis, why):
+    net = Network(*dims)
+    found = _checked(net.graph(net.add(RELU, _rolled(net, net.x, axis, 2))))
+    assert "gather" not in _kinds(found), why
+
+
+def test_parts_of_several_tensors_stay_a_concat():
+    net = Network(2, 6, 8, 32)
+    other = net.add(RELU, net.x)
+    found = _checked(net.graph(net.add(rs.graph.ConcatOperation(1), net.x, other)))
+    assert _kinds(found) == ["eltwise", "concat"]
+
+
+def test_a_gather_that_an_output_is_part_of_leaves_the_output():
+    net = Network(1, 6, 6, 16)
+    rolled = _rolled(net, net.x, 1, 2)
+    found = _checked(net.graph(rolled, net.add(RELU, _rolled(net, rolled, 2, 1))))
+    assert _kinds(found).count("gather") == 2
+
+
+def test_pads_and_slices_that_change_nothing_go():
+    net = Network(2, 3, 4, 5)
+    y = net.add(rs.graph.PadOperation((0,) * 4, (0,) * 4), net.x)
+    y = net.add(rs.graph.SliceOperation((0,) * 4, (2, 3, 4, 5), (1,) * 4), net.add(RELU, y))
+    backwards = rs.graph.SliceOperation((0, 2, 0, 0), (2, 3, 4, 5), (1, -1, 1, 1))
+    found = _checked(net.graph(net.add(RELU, net.add(backwards, y))))
+    assert _kinds(found) == ["eltwise", "slice", "eltwise"]
+
+
+def test_a_sum_of_a_reshaped_product_with_a_tensor_of_the_same_dims_goes_into_the_product():
+    net = Network(2, 4, 16)
+    other = net.add(RELU, net.x)
+    x = net.add(rs.graph.ReshapeOperation((8, 16)), net.x)
+    y = net.add(rs.graph.MatmulOperation(), x, net.constant(16, 16))
+    y = net.add(rs.graph.ReshapeOperation((2, 4, 16)), y)
+    found = _checked(net.graph(net.add(ADD, other, y)))
+    assert [kind for kind in _kinds(found) if kind != "reshape"] == ["eltwise", "matmul"]
+
+
+def test_a_mask_beside_dims_of_1_goes_into_the_product():
+    net = Network(4, 3, 5, 8)
+    scores = net.add(rs.graph.MatmulOperation(), net.x, net.constant(4, 3, 8, 5))
+    scores = net.add(ADD, scores, net.constant(1, 3, 5, 5))
+    y = net.add(rs.graph.ReshapeOperation((1, 4, 3, 5, 5)), scores)
+    y = net.add(ADD, y, net.constant(1, 4, 1, 5, 5))
+    found = _checked(net.graph(net.add(rs.graph.ReshapeOperation((4, 3, 5, 5)), y)))
+    assert _kinds(found) == ["matmul"]
+
+
+def test_a_mask_that_is_computed_of_constants_is_a_constant():
+    net = Network(2, 5)
+    where = PrimitiveOperation("Elementwise", (("algorithm", "elementwise_gt"),))
+    is_large = net.add(where, net.constant(1, 5), net.constant(1, 5))
+    mask = net.add(
+        rs.graph.BinaryOperation("binary_select"), net.constant(1, 5), net.constant(1, 5), is_large
+    )
+    found = _checked(net.graph(net.add(ADD, net.x, mask)))
+    assert _kinds(found) == ["binary"]
+
+
 def _network():
     """Something of everything."""
     net = Network()
@@ -605,7 +712,7 @@ def test_a_network_is_left_with_what_computes():
     found = _checked(_network())
     assert _kinds(found) == ["convolution", "shuffle", "convolution"]
     assert {each.fusion for each in found.applied} == set(FUSIONS) - {
-        *("dead", "integers", "bias", "layer_norm", "batches", "lifts")
+        *("dead", "integers", "bias", "layer_norm", "batches", "lifts", "gathers")
     }
 
 

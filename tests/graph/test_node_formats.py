@@ -71,7 +71,7 @@ def _every_kind():
 
 def test_every_alternative_has_the_dims_and_types_of_its_tensors():
     graph = _every_kind()
-    problem = format_problem(graph, ENGINE)
+    problem = format_problem(graph)
     assert [step.name for step in problem.steps] == [node.name for node in graph.nodes]
     for step, node in zip(problem.steps, graph.nodes, strict=True):
         assert (step.inputs, step.outputs) == (node.inputs, node.outputs)
@@ -86,7 +86,7 @@ def test_every_alternative_has_the_dims_and_types_of_its_tensors():
 @pytest.mark.parametrize("rule", ["plain", "greedy", "optimal"])
 def test_every_rule_finds_formats_for_every_kind_of_node(rule):
     graph = _every_kind()
-    found = propagate(format_problem(graph, ENGINE), rule)
+    found = propagate(format_problem(graph), rule)
     assert all(each.cost.seconds > 0 for each in found.reorders if not each.is_constant)
     if rule == "plain":
         moved = {each.tensor for each in found.reorders if not each.is_constant}
@@ -101,7 +101,7 @@ def test_the_eager_rule_gives_what_primitives_give_with_any():
     pool = b.add(_pool(3, 2), relu)
     mixed = b.add(rs.graph.ShuffleOperation(1, 4), pool)
     graph = b.graph(mixed)
-    found = propagate(format_problem(graph, ENGINE), "greedy").formats
+    found = propagate(format_problem(graph), "greedy").formats
 
     def anything(name):
         return rs.MemoryDesc(graph.tensors[name].dims, "f32", "any")
@@ -131,7 +131,7 @@ def test_the_eager_rule_gives_what_primitives_give_with_any():
     fourth = rs.ShuffleForward.PrimitiveDesc(ENGINE, kind, third.dst_desc(), anything(mixed), 1, 16)
     made = [each.dst_desc() for each in (first, second, third, fourth)]
     assert [found[name] for name in (conv, relu, pool, mixed)] == made
-    step = format_problem(graph, ENGINE).steps[0].alternatives[0]
+    step = format_problem(graph).steps[0].alternatives[0]
     assert step.inputs[:2] == (first.src_desc(), first.weights_desc())
 
 
@@ -140,7 +140,7 @@ def test_a_chain_of_convolutions_keeps_one_format():
     y = b.input("x", (1, 64, 28, 28))
     for _ in range(4):
         y = b.add(RELU, _convolution(b, y, 64, 3))
-    problem = format_problem(b.graph(y), ENGINE)
+    problem = format_problem(b.graph(y))
     for rule in ("greedy", "optimal"):
         found = propagate(problem, rule)
         assert len([each for each in found.reorders if not each.is_constant]) <= 2
@@ -151,7 +151,7 @@ def test_inputs_and_outputs_have_the_formats_that_are_named():
     b = rs.graph.GraphBuilder()
     y = b.add(RELU, b.input("x", (1, 32, 8, 8)))
     last = rs.MemoryDesc((1, 32, 8, 8), "f32", "nhwc")
-    found = propagate(format_problem(b.graph(y), ENGINE, {"x": last, y: last}))
+    found = propagate(format_problem(b.graph(y), {"x": last, y: last}))
     assert (found.reorders, found.formats[y]) == ((), last)
 
 
@@ -193,7 +193,7 @@ def test_tensors_without_elements_have_formats():
     b = rs.graph.GraphBuilder()
     y = b.add(RELU, b.input("x", (0, 32, 8, 8)))
     y = b.add(rs.graph.ReshapeOperation((0, 2048)), b.add(rs.graph.TransposeOperation((0, 2, 3, 1)), y))
-    found = propagate(format_problem(b.graph(y), ENGINE))
+    found = propagate(format_problem(b.graph(y)))
     assert found.formats[y].dims == (0, 2048)
 
 
@@ -240,7 +240,7 @@ def test_nothing_is_reordered_between_two_descriptors_of_one_memory():
     for _ in range(2):
         y = b.add(_window(1), y, _zeros(b, 32, 32, 1, 1))
     for rule in ("plain", "greedy", "optimal"):
-        found = propagate(format_problem(b.graph(y), ENGINE), rule)
+        found = propagate(format_problem(b.graph(y)), rule)
         assert not [each for each in found.reorders if not each.is_constant]
     x = np.random.default_rng(0).standard_normal((1, 32, 8, 8)).astype(np.float32)
     assert not rs.Network(b.graph(y), rule="greedy")(x).any()

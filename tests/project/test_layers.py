@@ -116,7 +116,6 @@ _LATE = {
     ("runtime.result_pool", "runtime.result_block"): "the first result of 256 KB or more",
     ("runtime.cpu.thread_pool", "runtime.cpu.workers"): "the first region is opened",
     ("runtime.reference", "ir.interpret_tree"): "a program of the reference engine has loop trees",
-    ("graph.formats.node_formats", "arrays.reorder_plan"): "the first reorder of a network is priced",
     (
         "graph.network.network",
         "graph.network.planned_runs",

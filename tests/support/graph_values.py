@@ -20,6 +20,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "div": np.divide,
     "max": np.maximum,
     "min": np.minimum,
+    "select": lambda x, y, condition: np.where(condition, x, y),
 }
 
 
@@ -178,13 +179,15 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
     "layer_normalization": _layer_normalization,
     "softmax": _softmax,
     "eltwise": _eltwise,
-    "binary": lambda op, x, y: _BINARY[op.algorithm.removeprefix("binary_")](x, y),
+    "binary": lambda op, *xs: _BINARY[op.algorithm.removeprefix("binary_")](*xs),
     "sum": lambda op, *xs: sum(s * x for s, x in zip(op.scales, xs, strict=True)),
     "concat": lambda op, *xs: np.concatenate(xs, op.axis),
     "shuffle": _shuffle,
     "reshape": lambda op, x: x.reshape(op.dims),
     "transpose": lambda op, x: x.transpose(op.order),
     "slice": _slice,
+    "gather": lambda op, x, at: np.take(x, at.astype(np.int64), dict(op.parameters)["axis"]),
+    "elementwise": lambda op, x, y: {"elementwise_gt": np.greater}[dict(op.parameters)["algorithm"]](x, y),
     "pad": lambda op, x: np.pad(x, list(zip(op.low, op.high, strict=True)), constant_values=op.value),
     "reduction": lambda op, x: x.mean(tuple(op.axes), keepdims=True),
 }

@@ -58,7 +58,7 @@ def _graph(name="first"):
 
 
 def _pictures(graph, times=None):
-    problem = format_problem(graph, rs.Engine("cpu"))
+    problem = format_problem(graph)
     found = [propagate(problem, rule) for rule in RULES]
     return [NetworkPicture(each, network_rows(graph, each, times), times is not None) for each in found]
 
@@ -122,7 +122,7 @@ def test_tensors_of_one_pixel_are_called_what_their_colour_says():
     md = rs.MemoryDesc((1, 32, 1, 1), "f32", "acdb")
     assert md == rs.MemoryDesc(md.dims, "f32")
     graph = _graph()
-    formats = propagate(format_problem(graph, rs.Engine("cpu")), "plain")
+    formats = propagate(format_problem(graph), "plain")
     page = network_page("n", [NetworkPicture(formats, (NetworkRow("node", "y", "mean", (), (("y", md),)),))])
     assert '<span class="chip f0"></span>abcd' in page
     assert "acdb" not in page

@@ -6,13 +6,13 @@ Each takes the format kind, because `any` has dims but no strides yet.
 from __future__ import annotations
 
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
 from ..errors import Error, InvalidArguments, Unimplemented, refuse
 from .inner_blocks import Blocks, canonical_blocks
-from .layout import RUNTIME_DIM, Layout, axis_offset
-from .parse import parse_dims, parse_ints
+from .layout import RUNTIME_DIM, Layout, axis_offset, layout_digits
+from .parse import parse_bool, parse_dims, parse_ints
 from .tags import MAX_NDIMS
 
 
@@ -99,8 +99,11 @@ class _Group(NamedTuple):
     new: range
 
 
-def reshape(kind: str, old: Layout, dims: object) -> Layout:
-    """The same elements under new dims, where strides and blocks can say it."""
+def reshape(kind: str, old: Layout, dims: object, new_blocks: object = False) -> Layout:
+    """The same elements under new dims, where strides and blocks can say it; with `new_blocks` by blocks that
+    the old layout has not.
+    """
+    may_block = parse_bool("new_blocks", new_blocks)
     shape = parse_dims(dims)
     _require_layout("reshape", kind, old, InvalidArguments)
     if not shape or RUNTIME_DIM in shape:
@@ -115,7 +118,69 @@ def reshape(kind: str, old: Layout, dims: object) -> Layout:
         )
     if kind == "any":
         return Layout(shape, shape, ())
-    return _regroup(old, shape, _groups(old, shape))
+    try:
+        return _regroup(old, shape, _groups(old, shape))
+    except Error:
+        blocked = _in_blocks(old, shape) if may_block else None
+        if blocked is None:
+            raise
+        return blocked
+
+
+def _in_blocks(old: Layout, shape: tuple[int, ...]) -> Layout | None:
+    """The new axes as digits of the old ones: of each the first has a stride, the others are blocks.
+
+    As windows of 7 x 7 pixels of an image are `aBCD7b7c96d` of the whole. None where a digit would be cut
+    unevenly, blocks would have gaps, or there is padding.
+    """
+    if old.padded_dims != old.dims or 0 in shape:
+        return None
+    rest = sorted(layout_digits(old), key=lambda digit: (-digit.axis, digit.weight))
+    rest = [digit for digit in rest if digit.extent > 1]
+    axes = list[list[tuple[int, int]]]()
+    for size in reversed(shape):
+        digits = list[tuple[int, int]]()
+        while size > 1:
+            digit = rest.pop(0)
+            taken = gcd(size, digit.extent)
+            if taken != min(size, digit.extent):
+                return None
+            size //= taken
+            if taken < digit.extent:
+                left = digit.extent // taken
+                rest.insert(0, digit._replace(extent=left, stride=digit.stride * taken))
+            if digits and digit.stride == digits[-1][0] * digits[-1][1]:
+                digits[-1] = digits[-1][0], digits[-1][1] * taken
+            else:
+                digits.append((digit.stride, taken))
+        axes.insert(0, digits or [(0, 1)])
+    return _of_digits(shape, axes, old.offset0)
+
+
+def _of_digits(shape: tuple[int, ...], axes: list[list[tuple[int, int]]], offset0: int) -> Layout | None:
+    """The layout whose axes have digits of these strides and extents, the innermost first."""
+    inner = {(stride, n, axis, i) for axis, of in enumerate(axes) for i, (stride, n) in enumerate(of[:-1])}
+    found, reached = list[tuple[int, int, int, int]](), 1
+    while inner:
+        # What lies inside of a block is one too, the whole of an axis.
+        outer = {(of[-1][0], of[-1][1], axis, len(of) - 1) for axis, of in enumerate(axes)}
+        following = next((each for each in inner | outer if each[0] == reached and each[1] > 1), None)
+        if following is None:
+            return None
+        found.append(following)
+        inner.discard(following)
+        reached *= following[1]
+    strides = [of[-1][0] for of in axes]
+    blocks = list[tuple[int, int, int]]()
+    for _, extent, axis, place in reversed(found):
+        blocks.append((extent, axis, prod(n for _, n in axes[axis][:place])))
+        if place == len(axes[axis]) - 1:
+            strides[axis] = reached
+    for axis in reversed(range(len(shape))):
+        if not strides[axis]:
+            strides[axis] = reached if axis == len(shape) - 1 else strides[axis + 1]
+    inner_blocks = canonical_blocks(*(tuple(block[i] for block in blocks) for i in range(3)))
+    return Layout(shape, shape, tuple(strides), *inner_blocks, offset0)
 
 
 def _volume(dims: tuple[int, ...]) -> int:

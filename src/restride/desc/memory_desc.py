@@ -305,13 +305,18 @@ class MemoryDesc(ViewMethods, Accessors):
         """
         return self._derive(derive.submemory, (dims, offsets), allow_empty)
 
-    def reshape(self, dims: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
+    def reshape(
+        self, dims: Sequence[int], allow_empty: bool = False, *, new_blocks: bool = False
+    ) -> MemoryDesc:
         """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join.
+
+        `new_blocks`: whether the result may have blocks that this descriptor has not. Windows of an image,
+        one after the other, joined to the image again, are blocks of pixels.
 
         Raises InvalidArguments where the volume differs or strides or blocks cannot say it without moving
         data.
         """
-        return self._derive(derive.reshape, (dims,), allow_empty)
+        return self._derive(derive.reshape, (dims, new_blocks), allow_empty)
 
     def permute_axes(self, perm: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
         """The same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]`.

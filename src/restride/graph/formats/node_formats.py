@@ -8,8 +8,9 @@
 | reshape, transpose, slice | what comes, where its result is the same memory with another descriptor |
 | all others | what comes, and the result like it, as "any" gives it |
 
-What comes is what the nodes before can give, and the three formats of images; a tensor has at most eight. So
-reorders may stand anywhere, behind a pooling that makes a tensor small as well as in front of it.
+What comes is what the nodes before can give, row-major, and the formats of images where what reads a tensor,
+or what follows that, is faster by them; a tensor has at most eight. So reorders may stand anywhere, behind a
+pooling that makes a tensor small as well as in front of it.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...errors import Error, refuse
 from ...ir.digits import reorder_nest
-from ...ir.nest import Compute
-from ...loading import load_whole
+from ...ir.nest import Compute, LoopNest
+from ...ir.pointwise import moved_bytes
 from ...model.any_format import resolved, resolved_operand
 from ...ops.convolution import ConvolutionProblem
 from ...ops.product import ProductProblem, kernel_block, kernel_pack
 from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
+from ...runtime.cpu.kernel import is_small
 from ...runtime.cpu.thread_pool import get_num_threads
-from ...runtime.engine import Engine
+from ...schedule.cost import KernelWork, predict
 from ...schedule.machine import RATES
-from ...targets.cpu import machine_of
+from ...targets.cpu import lower_nest, machine_of
 from ...targets.isa import host_caches, host_isa
-from ..dims import Dims
 from ..graph import Graph, Node
 from ..network.concat_windows import free_concats, part_windows
 from ..nodes.moves import (
@@ -50,7 +51,7 @@ from ..nodes.operations import Operation, TensorType, row_major
 from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
 from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
-from .step_cost import EDGES, CostModel
+from .step_cost import EDGES, CostModel, gains_by_channels
 
 __all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_of"]
 
@@ -58,13 +59,16 @@ __all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
 
 _MOST_FORMATS = 8
+# Formats that the views of a tensor want of it.
+_MOST_WANTED = 2
+# Nodes whose results need not be in the format of what they read: rows and elements are written anywhere.
+_TO_ANY_FORMAT = ("layer_normalization", "binary", "eltwise")
 _LETTERS = "abcdefghijkl"
 _NO_DESC = MemoryDesc()
 
 
 def format_problem(
     graph: Graph,
-    engine: Engine,
     formats: Mapping[str, MemoryDesc] | None = None,
     costs: CostModel | None = None,
 ) -> FormatProblem:
@@ -76,10 +80,10 @@ def format_problem(
     edges = formats or {}
     costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
     writer = _AlternativesWriter(graph, costs, _edge_formats(graph, edges))
-    return _problem(graph, engine, writer.steps(), edges)
+    return _problem(graph, writer.steps(), edges)
 
 
-def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) -> FormatProblem:
+def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
     """The problem of a graph whose steps have one alternative each, which was chosen before.
 
     What is read of a file is checked: every format is of the dims and the type of its tensor, and what is a
@@ -102,12 +106,10 @@ def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) ->
         FormatStep(node.name, node.inputs, node.outputs, (way,))
         for node, way in zip(graph.nodes, ways, strict=True)
     )
-    return _problem(graph, engine, steps, {})
+    return _problem(graph, steps, {})
 
 
-def _problem(
-    graph: Graph, engine: Engine, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]
-) -> FormatProblem:
+def _problem(graph: Graph, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]) -> FormatProblem:
     # Reorders cost what they do with as many threads as share work now.
     threads = get_num_threads()
     plain = {name: row_major(graph.tensors[name]) for name in graph.outputs}
@@ -115,7 +117,7 @@ def _problem(
         tuple(steps),
         tuple(_edge_formats(graph, edges).items()),
         tuple((name, edges.get(name, md)) for name, md in plain.items()),
-        lambda src, dst: _edge_cost(engine, threads, src, dst),
+        lambda src, dst: _edge_cost(threads, src, dst),
         frozenset(graph.constants),
     )
 
@@ -133,7 +135,10 @@ def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
     """
     if (src.dims, src.data_type) != (dst.dims, dst.data_type):
         return False
-    nest = reorder_nest(src, dst, Compute())
+    return _moves_nothing(src, dst, reorder_nest(src, dst, Compute()))
+
+
+def _moves_nothing(src: MemoryDesc, dst: MemoryDesc, nest: LoopNest) -> bool:
     return (
         src.size == dst.size
         and src.padded_dims == dst.padded_dims
@@ -143,17 +148,20 @@ def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-    """The cost that `rs.plan` predicts with so many threads; by bytes where it predicts nothing."""
-    if is_same_memory(src, dst):
+def _edge_cost(threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
+    """The cost that a kernel of so many threads is predicted to have, on the machine that plans."""
+    nest = reorder_nest(src, dst, Compute())
+    if _moves_nothing(src, dst, nest):
         return EdgeCost(0.0, 0)
-    load_whole("restride.arrays.reorder_plan")
-    from ...arrays.reorder_plan import plan
-
-    reorder_plan = plan(src, dst, engine=engine)
-    predicted = reorder_plan.predicted
-    seconds = predicted.seconds if predicted else reorder_plan.bytes_moved / RATES.memory
-    return EdgeCost(EDGES * seconds, reorder_plan.bytes_moved)
+    nbytes = moved_bytes([src], dst)
+    if nest.is_empty or nest.has_nibbles:
+        return EdgeCost(EDGES * nbytes / RATES.memory, nbytes)
+    isa, caches = host_isa(), host_caches()
+    lowered = lower_nest(nest, isa, caches)
+    shared = 1 if is_small(lowered.steps, nbytes) else min(threads, lowered.steps)
+    read_first = 0 if lowered.streams else dst.data_type.nbytes(prod(dst.padded_dims))
+    work = KernelWork(lowered.kind, nbytes, nest.positions, shared, read_first=read_first)
+    return EdgeCost(EDGES * predict(work, machine_of(isa, caches)).seconds, nbytes)
 
 
 def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> MemoryDesc | None:
@@ -164,7 +172,10 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
     if isinstance(operation, ReshapeOperation):
         if source == MemoryDesc(source.dims, source.data_type):
             return row_major(result)
-        return source.reshape(result.desc_dims, allow_empty=True) or None
+        kept = source.reshape(result.desc_dims, allow_empty=True)
+        blocked = kept or source.reshape(result.desc_dims, allow_empty=True, new_blocks=True)
+        # Blocks of scattered elements are slower than a copy.
+        return blocked if kept or (blocked and _row(blocked) == blocked.ndims - 1) else None
     return _sliced(operation, source) if isinstance(operation, SliceOperation) else None
 
 
@@ -201,6 +212,50 @@ def _families(tensor: TensorType) -> list[MemoryDesc]:
     return list(dict.fromkeys(MemoryDesc(dims, data_type, tag) for tag in tags))
 
 
+def _images(graph: Graph) -> set[str]:
+    """The tensors whose format as an image matters: what is faster in one reads them, or a node behind them
+    that gives their format on.
+    """
+    found = set[str]()
+    for node in reversed(graph.nodes):
+        has_gain = isinstance(node.operation, ConvolutionOperation) or gains_by_channels(node.kind)
+        is_end = isinstance(node.operation, (*_CHOOSERS, ReshapeOperation, TransposeOperation))
+        if has_gain or (not is_end and found.intersection(node.outputs)):
+            found.update(node.inputs)
+    return found
+
+
+def _row(md: MemoryDesc) -> int:
+    """The axis along which so many elements are neighbors that vectors move them; -1 where there is none."""
+    if md.inner_blks:
+        axis, run = md.inner_idxs[-1], md.inner_blks[-1] * (md.layout.inner_steps[-1] == 1)
+    else:
+        runs = [(n, axis) for axis, n in enumerate(md.dims) if md.strides[axis] == 1]
+        run, axis = max(runs, default=(0, -1))
+    return axis if run >= kernel_block() else -1
+
+
+def _before_views(graph: Graph) -> dict[str, list[MemoryDesc]]:
+    """By tensor, the formats of which reshapes and transposes make row-major tensors: of heads side by side,
+    of windows of an image one after the other.
+    """
+    found: dict[str, list[MemoryDesc]] = {}
+    for node in reversed(graph.nodes):
+        operation = node.operation
+        if not isinstance(operation, ReshapeOperation | TransposeOperation):
+            continue
+        source = graph.tensors[node.sources[0]]
+        wanted = found.setdefault(node.sources[0], [])
+        for md in (row_major(graph.tensors[node.output]), *found.get(node.output, ())):
+            if isinstance(operation, TransposeOperation):
+                own = md.permute_axes(operation.order) if operation.order else md
+            else:
+                own = md.reshape(source.desc_dims, allow_empty=True, new_blocks=True)
+            if own and own not in (*wanted, row_major(source)) and len(wanted) < _MOST_WANTED:
+                wanted.append(own)
+    return found
+
+
 def _dense(md: MemoryDesc) -> bool:
     """No gaps and no repetition: what can be written, and made again from the order of its axes."""
     return md.offset0 == 0 and resolved(MemoryDesc(md.dims, md.data_type, "any"), md) == md
@@ -211,11 +266,8 @@ class _AlternativesWriter:
 
     def __init__(self, graph: Graph, costs: CostModel, formats: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
-        self._free_concats = free_concats(graph)
-        self._turned: dict[str, list[tuple[Node, Dims]]] = {}
-        for node in graph.nodes:
-            if isinstance(node.operation, TransposeOperation):
-                self._turned.setdefault(node.sources[0], []).append((node, node.operation.order))
+        self._free_concats, self._images = free_concats(graph), _images(graph)
+        self._before_views = _before_views(graph)
         self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in formats.items()}
 
     def steps(self) -> Iterator[FormatStep]:
@@ -234,8 +286,9 @@ class _AlternativesWriter:
             yield FormatStep(node.name, node.inputs, node.outputs, alternatives, choose is None)
 
     def _formats(self, name: str) -> list[MemoryDesc]:
-        """The formats in which the tensor may arrive, then the formats of images."""
-        return list(dict.fromkeys([*self._homes[name], *_families(self._types[name])]))[:_MOST_FORMATS]
+        """The formats in which the tensor may arrive, then row-major, and the formats of images."""
+        others = _families(self._types[name]) if name in self._images else [self._plain(name)]
+        return list(dict.fromkeys([*self._homes[name], *others]))[:_MOST_FORMATS]
 
     def _unblocked(self, name: str) -> list[MemoryDesc]:
         """Row-major, and what comes without blocks."""
@@ -286,14 +339,12 @@ class _AlternativesWriter:
         problem = self._problem(node)
         formats, is_packed = problem.preferred(), right in self._graph.constants
         rights = [formats["weights"]] if is_packed else self._unblocked(right)
-        results = dict.fromkeys([formats["dst"], *self._before_transposes(node.output)])
+        # Tiles of products are written to strides; into blocks of rows they would be copied.
+        strided = (md for md in self._before_views.get(node.output, ()) if not md.inner_blks)
+        results = dict.fromkeys([formats["dst"], *strided])
         for src, weights, dst in product(self._unblocked(left), rights, results):
             seconds = self._costs.product(problem.terms, src, weights, dst, is_packed)
             yield replace(self._of_product(node, src, weights, dst), seconds=seconds)
-
-    def _before_transposes(self, name: str) -> list[MemoryDesc]:
-        """The formats of a tensor that its transposes turn into row-major ones: of heads side by side."""
-        return [self._plain(node.output).permute_axes(order) for node, order in self._turned.get(name, ())]
 
     def _recurrent(self, node: Node) -> Iterator[Alternative]:
         operation = node.operation
@@ -338,6 +389,22 @@ class _AlternativesWriter:
             is_free = node.output in self._free_concats and part_windows(self._graph, node, outputs[0])
             seconds = 0.0 if is_free else self._costs.moving(node.kind, inputs, outputs)
             yield Alternative(inputs, outputs, seconds)
+            if node.kind in _TO_ANY_FORMAT:
+                yield from self._mixed(node, inputs, outputs[0])
+
+    def _mixed(self, node: Node, inputs: tuple[MemoryDesc, ...], result: MemoryDesc) -> Iterator[Alternative]:
+        """A result in a format that its views want, and another input in one in which it comes, where all
+        have the same rows.
+        """
+        row = _row(result)
+        found = [(inputs, md) for md in self._before_views.get(node.output, ())]
+        for i, name in enumerate(node.inputs[1:], 1):
+            own = (md for md in self._homes[name] if md.dims == result.dims)
+            found += [((*inputs[:i], md, *inputs[i + 1 :]), result) for md in own]
+        for mds, dst in found:
+            rows = {_row(md) for md in (*mds, dst) if md.dims == dst.dims}
+            if (mds, dst) != (inputs, result) and rows == {row} and row >= 0:
+                yield Alternative(mds, (dst,), self._costs.moving(node.kind, mds, (dst,)))
 
     def _leading(self, node: Node) -> str:
         """The input whose format the result takes: as large as it, no constant, the first of these."""

@@ -39,11 +39,8 @@ from ...errors import Error, Unimplemented, refuse
 from ...ops.elementwise import FUNCTIONS
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
-from ...runtime.memory import Memory
-from ...runtime.stream import Stream
 from ..build import GraphBuilder
-from ..graph import Node
-from ..lowering import lower_node
+from ..known import results_of_arrays
 from ..nodes.moves import ReorderOperation, ReshapeOperation, TransposeOperation
 from ..nodes.operations import (
     AS_F32,
@@ -51,9 +48,7 @@ from ..nodes.operations import (
     EltwiseOperation,
     Operation,
     PrimitiveOperation,
-    TensorType,
     function_of,
-    row_major,
 )
 from .onnx.model import OnnxNode
 
@@ -311,26 +306,7 @@ def _known_results(operation: PrimitiveOperation, inputs: Sequence[Value | None]
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     if len(arrays) != len([x for x in inputs if x is not None]) or not arrays:
         return None
-    types = [TensorType(x.shape, DataType.parse(x.dtype)) for x in arrays]
-    results = operation.results(types)
-    if max(each.elements for each in (*types, *results)) > _MOST_KNOWN:
-        return None
-    names = tuple(map(str, range(len(types) + len(results))))
-    node = Node("", operation, names[: len(types)], names[len(types) :])
-    engine = Engine("reference")
-    made = [np.empty(each.desc_dims, each.data_type.numpy) for each in results]
-    lowered = lower_node(node, [*map(row_major, types)], [*map(row_major, results)], engine)
-    values = [
-        *(np.ascontiguousarray(x).reshape(kind.desc_dims) for x, kind in zip(arrays, types, strict=True)),
-        *made,
-    ]
-    memories = [
-        Memory(row_major(kind), engine, x) for kind, x in zip((*types, *results), values, strict=True)
-    ]
-    if all(each.elements for each in results):
-        arguments = dict(zip((*lowered.reads, *lowered.writes), memories, strict=True))
-        lowered.kind(lowered.pd).execute(Stream(engine), arguments)
-    return tuple(x.reshape(kind.dims) for x, kind in zip(made, results, strict=True))
+    return results_of_arrays(operation, arrays, Engine("reference"), _MOST_KNOWN)
 
 
 # --- signatures ---------------------------------------------------------------------------------------------

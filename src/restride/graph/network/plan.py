@@ -109,6 +109,7 @@ class NetworkPlan:
 _MOVES = {
     "concat": "whose parts are not written into it",
     "shuffle": "as strides do not say its order",
+    "gather": "of rows by a table",
 }
 
 
@@ -135,10 +136,10 @@ def plan_network(
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     runnable_graph = runnable(planned.fused.graph)
     if planned.rule == rule:
-        problem = chosen_problem(runnable_graph, engine, planned.ways)
+        problem = chosen_problem(runnable_graph, planned.ways)
         formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
     else:
-        formats = propagate(format_problem(runnable_graph, engine), rule)
+        formats = propagate(format_problem(runnable_graph), rule)
     return _Planner(runnable_graph, planned.fused.applied, formats, engine).plan()
 
 
@@ -189,8 +190,18 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
 
 def _moves(plan: NetworkPlan) -> Iterator[str]:
     """What became of nodes that move elements, and compute nothing."""
-    copied = {step.node: step for step in plan.steps if step.operation in _MOVES and not step.is_inserted}
-    moving = [node for node in plan.graph.nodes if isinstance(node.operation, VIEWS) or node.kind in _MOVES]
+    known = set(plan.graph.constants)
+    moving = {
+        node.name: node
+        for node in plan.graph.nodes
+        if isinstance(node.operation, VIEWS)
+        or (node.kind in _MOVES and (node.kind != "gather" or known.issuperset(node.inputs[1:])))
+    }
+    copied = {
+        step.node: step
+        for step in plan.steps
+        if step.operation in _MOVES and step.node in moving and not step.is_inserted
+    }
     if not moving:
         return
     told = f"{len(copied)} copied" if copied else "none copied"

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.engine import Engine
+from ..known import results_of_arrays
 from ..nodes.moves import (
     ConcatOperation,
     PadOperation,
+    ReorderOperation,
     ReshapeOperation,
     SliceOperation,
     TransposeOperation,
@@ -28,6 +31,8 @@ _MOVES: Mapping[type[Operation], Callable[..., Array]] = {
         x, list(zip(move.low, move.high, strict=True)), constant_values=move.value
     ),
 }
+# So many elements are computed before a run.
+_MOST_KNOWN = 1 << 20
 # By the word of the operation or its algorithm, of its numbers and doubles: what is rounded is rounded once.
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "sum": lambda op, *parts: np.asarray(sum(s * x for s, x in zip(op.scales, parts, strict=True))),
@@ -60,7 +65,9 @@ def _f32(value: float) -> float:
 
 
 def fold_constants(draft: GraphDraft) -> None:
-    """`y = f(constant, ...)`  ->  `y` is a constant, for moves and functions of elements of floats."""
+    """`y = f(constant, ...)`  ->  `y` is a constant: moves, functions of elements of floats, and all else of
+    few elements, as masks are.
+    """
     for place, node in draft:
         constants = [constant for name in node.sources if (constant := draft.known(name)) is not None]
         is_plain = not (node.epilogues or node.data_type or len(node.outputs) > 1)
@@ -69,17 +76,27 @@ def fold_constants(draft: GraphDraft) -> None:
             with np.errstate(all="ignore"):
                 result = _computed(node.operation, sources)
             if result is not None:
-                values = result.astype(sources[0].dtype)
-                draft.fold(place, np.broadcast_to(values, draft.type(node.output).dims))
+                kind = draft.type(node.output)
+                draft.fold(place, np.broadcast_to(result.astype(kind.data_type.numpy), kind.dims))
 
 
 def _computed(operation: Operation, sources: list[Array]) -> Array | None:
     move_result = moved_values(operation, sources)
     compute = _ARITHMETIC.get(getattr(operation, "algorithm", operation.kind))
-    if move_result is not None or compute is None or sources[0].dtype.kind != "f":
+    if move_result is not None:
         return move_result
+    if compute is None or sources[0].dtype.kind != "f":
+        return _run(operation, sources)
     result: Array = compute(operation, *(values.astype(np.float64) for values in sources))
     return result
+
+
+def _run(operation: Operation, sources: list[Array]) -> Array | None:
+    """What a run would make of few elements; None of many, and for what quantizes."""
+    if operation._spec is None or isinstance(operation, ReorderOperation):
+        return None
+    results = results_of_arrays(operation, sources, Engine("cpu"), _MOST_KNOWN)
+    return None if results is None or len(results) > 1 else results[0]
 
 
 def moved_values(operation: Operation, sources: list[Array]) -> Array | None:

@@ -13,7 +13,7 @@ from ..dims import Dims
 from ..fields import check_fields
 from ..graph import Constant, Graph, Node
 from ..nodes.moves import ReshapeOperation
-from ..nodes.operations import AS_F32, TensorType
+from ..nodes.operations import AS_F32, Operation, TensorType
 
 __all__ = ["AppliedFusion", "GraphDraft"]
 
@@ -49,6 +49,7 @@ class GraphDraft:
         self.graph, self.fusion = graph, fusion
         self.applied: list[AppliedFusion] = []
         self._nodes: dict[int, Node] = {}
+        self._before: dict[int, list[Node]] = {}
         self._makers: dict[str, int] = {}
         self._readers: dict[str, list[int]] = {}
         self._new: dict[str, Constant] = {}
@@ -165,6 +166,16 @@ class GraphDraft:
             self._put(reader, replace(reading, inputs=inputs))
         return other
 
+    def before(self, place: int, operation: Operation, *inputs: str) -> str:
+        """What a new node makes, which stands before the one at a place."""
+        near = self._nodes[place].output
+        node = Node(self._new_name(near), operation, inputs, (self._new_name(near),))
+        self._types |= node.results({name: self.type(name) for name in inputs})
+        self._before.setdefault(place, []).append(node)
+        for name in inputs:
+            self._readers.setdefault(name, []).append(place)
+        return node.output
+
     def swap(self, first: int, second: int, node: Node) -> None:
         """Let the node at `second` work before that at `first`, which it reads: y = f(x), z = g(y).
 
@@ -195,7 +206,11 @@ class GraphDraft:
         """The graph of the nodes that are left, in their order."""
         if not self.applied:
             return self.graph
-        return self.graph.replaced([node for _, node in sorted(self._nodes.items())], self._new)
+        nodes = list[Node]()
+        for place in range(len(self.graph.nodes)):
+            nodes += self._before.get(place, [])
+            nodes += [self._nodes[place]] if place in self._nodes else []
+        return self.graph.replaced(nodes, self._new)
 
     def _redirect(self, place: int, source: str, result: str) -> bool:
         if result in self.graph.outputs:

@@ -15,6 +15,7 @@
 | `batch_norm` | batch normalizations go into weights and biases |
 | `scale` | products with constants go into weights and biases |
 | `bias` | sums with constants go into biases |
+| `gathers` | rolls, windows of them, and other rows that moves copy more than once are copied once |
 | `epilogues` | functions and sums go into the node before them, as post-ops |
 
 They run until none has anything left to do. What is left of a transpose is a view, whose format propagation
@@ -35,6 +36,7 @@ from .draft import AppliedFusion, GraphDraft
 from .epilogues import fuse_epilogues
 from .expansions import as_arithmetic
 from .functions import fuse_functions
+from .gathers import fuse_gathers
 from .integers import fuse_integers
 from .moves import fuse_batches, fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
 from .norms import fuse_layer_norm
@@ -56,7 +58,7 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "bias": fuse_bias,
 }
 # Last: what has epilogues takes no other weights any more.
-_LAST = {"epilogues": fuse_epilogues}
+_LAST = {"gathers": fuse_gathers, "epilogues": fuse_epilogues}
 FUSIONS = ("dead", "integers", *_REWRITES, *_LAST)
 _MOST_ROUNDS = 8
 

@@ -21,7 +21,7 @@ from math import inf, prod
 from ..dims import Dims
 from ..graph import Node
 from ..nodes.layers import PoolingOperation
-from ..nodes.moves import PadOperation, ReshapeOperation, ShuffleOperation, TransposeOperation
+from ..nodes.moves import PadOperation, ReshapeOperation, ShuffleOperation, SliceOperation, TransposeOperation
 from ..nodes.operations import BinaryOperation, EltwiseOperation
 from ..nodes.products import (
     ConvolutionOperation,
@@ -71,7 +71,8 @@ class Permutation:
 def fuse_moves(draft: GraphDraft) -> None:
     """Two moves become one, and one that moves nothing becomes a reshape, or goes."""
     second = Pattern(_MOVES, (Pattern(_MOVES, ("x",), name="first"),))
-    rewrite(draft, [(Pattern(_MOVES), _idle), (second, _joint), (Pattern(TransposeOperation), _as_reshape)])
+    moves = Pattern((*_MOVES, PadOperation, SliceOperation))
+    rewrite(draft, [(moves, _idle), (second, _joint), (Pattern(TransposeOperation), _as_reshape)])
 
 
 def _idle(match: Match) -> bool:
@@ -99,8 +100,12 @@ def _as_reshape(match: Match) -> Node | None:
 
 
 def _is_still(draft: GraphDraft, node: Node) -> bool:
-    """True where elements stay in their order."""
+    """True where elements stay in their order, if they stay at all."""
     operation = node.operation
+    if isinstance(operation, SliceOperation):
+        return min(operation.steps, default=1) > 0
+    if isinstance(operation, PadOperation):
+        return not any((*operation.low, *operation.high))
     if isinstance(operation, TransposeOperation):
         return Permutation.of(draft.type(node.sources[0]).dims, operation.order).moves_nothing
     return True
@@ -129,12 +134,15 @@ def _apart(match: Match) -> bool:
 
 
 def fuse_lifts(draft: GraphDraft) -> None:
-    """Functions of a reshaped product, and sums with a row or with what is reshaped alike, before that."""
-    product = Pattern((InnerProductOperation, MatmulOperation), name="product", may_have_epilogues=True)
-    reshaped = Pattern(ReshapeOperation, (product,), name="reshaped")
-    combination = Pattern(BinaryOperation, (reshaped, "other"), is_symmetric=True)
-    rules = [(Pattern(EltwiseOperation, (reshaped,)), _lift), (combination, _lift)]
-    rewrite(draft, rules, draft.is_computed_as_f32)
+    """Functions of a reshaped product, or of its sum with something, and sums of it, before that."""
+    kinds = InnerProductOperation, MatmulOperation
+    product = Pattern(kinds, name="product", may_have_epilogues=True)
+    combined = Pattern(BinaryOperation, (Pattern(kinds, may_have_epilogues=True), ...), name="product")
+    for main in (product, combined):
+        reshaped = Pattern(ReshapeOperation, (main,), name="reshaped")
+        combination = Pattern(BinaryOperation, (reshaped, "other"), is_symmetric=True)
+        rules = [(Pattern(EltwiseOperation, (reshaped,)), _lift), (combination, _lift)]
+        rewrite(draft, rules, draft.is_computed_as_f32)
 
 
 def _lift(match: Match) -> bool:
@@ -158,15 +166,31 @@ def _operand(match: Match, before: int) -> str | None:
     inner, outer = (draft.type(match[word]).dims for word in ("product", "reshaped"))
     values = draft.constant(name)
     if values is not None:
-        is_row = inner[-1] == outer[-1] and values.size in (1, values.shape[-1] if values.ndim else 1)
-        return draft.new_constant(values.reshape([*[1] * (len(inner) - 1), -1]), name) if is_row else None
+        dims = _dims_before(values.shape, inner, outer)
+        return None if dims is None else draft.new_constant(values.reshape(dims), name)
     maker = draft.maker(name)
-    if maker is None or not isinstance(maker[1].operation, ReshapeOperation) or maker[1].epilogues:
+    if draft.type(name).dims != outer or (maker is not None and maker[0] >= before):
         return None
-    source = maker[1].sources[0]
-    earlier = draft.maker(source)
-    is_alike = draft.type(source).dims == inner and draft.type(name).dims == outer
-    return source if is_alike and (earlier is None or earlier[0] < before) else None
+    if maker is not None and isinstance(maker[1].operation, ReshapeOperation) and not maker[1].epilogues:
+        source = maker[1].sources[0]
+        if draft.type(source).dims == inner:
+            return source
+    # Neighbors stay neighbors: rows of a tensor of more dims.
+    return draft.before(before, ReshapeOperation(inner), name) if inner[-1] == outer[-1] else None
+
+
+def _dims_before(dims: Dims, inner: Dims, outer: Dims) -> Dims | None:
+    """The dims that a constant which is repeated along some dims of `outer` has beside `inner`, which are the
+    same elements; None where none say it.
+    """
+    if prod(dims) in (1, dims[-1] if dims else 1) and inner[-1] == outer[-1]:
+        return (*(1,) * (len(inner) - 1), prod(dims))
+    full = (*(1,) * (len(outer) - len(dims)), *dims)
+    pairs = [(n, m) for n, m in zip(full, outer, strict=True) if m != 1]
+    if [m for _, m in pairs] != [m for m in inner if m != 1]:
+        return None
+    left = iter(n for n, _ in pairs)
+    return tuple(1 if m == 1 else next(left) for m in inner)
 
 
 def fuse_shuffles(draft: GraphDraft) -> None:
