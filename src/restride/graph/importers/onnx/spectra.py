@@ -21,7 +21,7 @@ _LARGEST_TABLE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class _Transform:
+class _FourierTransform:
     """The points of which a signal is, whether they are complex, and the attributes of the operators."""
 
     length: int
@@ -67,48 +67,31 @@ class _Transform:
         return call.reshaped(made, (*dims[:-2], self.bins, self.parts))
 
 
-def _dft_of(
-    call: OperatorCall, x: Value, axis: int, length: int | None, *, is_inverse: bool, is_onesided: bool
+@ONNX("DFT")
+def _dft(
+    call: OperatorCall,
+    x: Tensor,
+    dft_length: Annotated[int, "the length"] | None = None,
+    axis: Annotated[int, "the axis"] | None = None,
+    *,
+    inverse: bool = False,
+    onesided: bool = False,
 ) -> Value:
+    """Before version 20 the axis is an attribute, and without one the second."""
     dims, apart = call.dims(x), call.with_outputs(0)
-    axis, parts = axis_of(axis, len(dims)), dims[-1]
+    axis, parts = axis_of((1 if call.opset < 20 else -2) if axis is None else axis, len(dims)), dims[-1]
     if parts not in (1, 2) or axis == len(dims) - 1:
         raise ValueError(f"dims {dims} have no parts of complex numbers behind axis {axis}")
+    length = dft_length
     if length is None:
-        length = 2 * (dims[axis] - 1) if is_inverse and is_onesided else dims[axis]
-    form = _Transform(length, parts == 2, is_inverse, is_onesided)
+        length = 2 * (dims[axis] - 1) if inverse and onesided else dims[axis]
+    form = _FourierTransform(length, parts == 2, inverse, onesided)
     points = min(dims[axis], length // 2 + 1 if form.parts == 1 else length)
     if points < 1:
         raise ValueError(f"it transforms {dims[axis]} points to {length}")
     order = [*(at for at in range(len(dims)) if at not in (axis, len(dims) - 1)), axis, len(dims) - 1]
     front = apart.transposed(apart.onnx("Slice", x, (0,), (points,), (axis,)), order)
     return apart.transposed(form.of(apart, front, points), np.argsort(order).tolist())
-
-
-@ONNX("DFT", since=20)
-def _dft(
-    call: OperatorCall,
-    x: Tensor,
-    dft_length: Annotated[int, "the length"] | None = None,
-    axis: Annotated[int, "the axis"] = -2,
-    *,
-    inverse: bool = False,
-    onesided: bool = False,
-) -> Value:
-    return _dft_of(call, x, axis, dft_length, is_inverse=inverse, is_onesided=onesided)
-
-
-@ONNX("DFT", since=17)
-def _dft_before(
-    call: OperatorCall,
-    x: Tensor,
-    dft_length: Annotated[int, "the length"] | None = None,
-    *,
-    axis: int = 1,
-    inverse: bool = False,
-    onesided: bool = False,
-) -> Value:
-    return _dft_of(call, x, axis, dft_length, is_inverse=inverse, is_onesided=onesided)
 
 
 @ONNX("STFT")
@@ -134,4 +117,4 @@ def _stft(
     frames = apart.onnx("Gather", signal, starts[:, np.newaxis] + np.arange(length), axis=1)
     if window is not None:
         frames = apart.onnx("Mul", frames, apart.reshaped(window, (length, 1)))
-    return _Transform(length, dims[2] == 2, is_onesided=onesided).of(apart, frames, length)
+    return _FourierTransform(length, dims[2] == 2, is_onesided=onesided).of(apart, frames, length)
