@@ -13,16 +13,14 @@ from typing import Any
 
 from .desc.parse import parse_word
 from .errors import Error
-from .graph.dims import Dims
-from .graph.graph import Graph
 from .graph.importers.onnx.checking import ModelCheck, check_model, takes_steps
 from .graph.importers.onnx.divided import DividedNetwork
 from .graph.importers.onnx.functions import check_functions
-from .graph.importers.onnx.inputs import assumed_dims, network_inputs, translated_for, with_values
+from .graph.importers.onnx.inputs import ModelSource, assumed_dims, network_inputs, with_values
 from .graph.importers.onnx.islands import check_packages
 from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
-from .graph.importers.onnx.reader import check_operators, check_order, follows_batch
+from .graph.importers.onnx.reader import check_operators, check_order
 from .graph.network.network import Network
 
 __all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]
@@ -79,15 +77,8 @@ def load(
         is_open = any(each.dims is None or None in each.dims for each in inputs)
         if takes_steps(source, assumed_dims(source, own_dims), is_open):
             return DividedNetwork(source, own_dims, rule, without, has_islands=fallback is not None)
-
-        def graph(extents: Mapping[str, Dims]) -> Graph:
-            source.check_files()
-            return translated_for(source, inputs, constants, extents)
-
-        def is_linear(batches: Sequence[Mapping[str, Dims]]) -> bool:
-            return follows_batch(source, batches)
-
-        return Network.of_source(inputs, source.outputs, graph, rule, without, is_linear=is_linear)
+        graphs = ModelSource(source, tuple(inputs), constants)
+        return Network.of_source(inputs, source.outputs, graphs, rule, without, is_linear=graphs.is_linear)
     except Error as error:
         error.drop_frames()
         raise
@@ -101,7 +92,8 @@ def check(
 ) -> ModelCheck:
     """What of an ONNX model runs, and what is missing: counts and names of nodes, by operator.
 
-    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1. What runs is planned
+    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1, and the result says of
+    which inputs they are. What runs is planned
     with plain formats, and nothing is compiled. Raises as `load` does for a model that does not hold; what is
     missing is in the result.
     """
@@ -110,7 +102,8 @@ def check(
         source = with_values(read_model(model), constants)
         check_functions(source)
         check_order(source)
-        return check_model(source, assumed_dims(source, {} if dims is None else dims))
+        own_dims = {} if dims is None else dims
+        return check_model(source, assumed_dims(source, own_dims), own_dims)
     except Error as error:
         error.drop_frames()
         raise

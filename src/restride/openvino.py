@@ -33,8 +33,8 @@ from .arrays.openvino.xml_source import opened
 from .arrays.shuffles import shuffle_channels
 from .desc.parse import parse_int, parse_ints, short_repr
 from .errors import Error, InvalidArguments, refuse
-from .graph.importers.onnx.inputs import network_inputs
-from .graph.importers.onnx.reader import check_order, follows_batch, translated
+from .graph.importers.onnx.inputs import ModelSource, network_inputs
+from .graph.importers.onnx.reader import check_order
 from .graph.importers.openvino.model import read_ir_model
 from .graph.importers.openvino.operators import translate_layer
 from .graph.network.network import Network
@@ -192,14 +192,8 @@ def load(
     source = read_ir_model(model, weights)
     check_order(source)
     inputs = network_inputs(source, {} if dims is None else dims)
-    return Network.of_source(
-        inputs,
-        source.outputs,
-        lambda extents: translated(source, extents, translate_layer),
-        rule,
-        without,
-        is_linear=lambda batches: follows_batch(source, batches, translate_layer),
-    )
+    graphs = ModelSource(source, tuple(inputs), {}, translate_layer)
+    return Network.of_source(inputs, source.outputs, graphs, rule, without, is_linear=graphs.is_linear)
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:

@@ -31,6 +31,32 @@ def test_indices_of_a_run() -> None:
         np.testing.assert_array_equal(network({"x": x, "i": at}), x[at])
 
 
+def test_known_indices_outside_are_refused_whoever_reads_them() -> None:
+    onnx = pytest.importorskip("onnx")
+    x = {"x": ("f32", (3, 4))}
+    far, update = np.array([[0], [50]]), np.zeros((2, 1), np.float32)
+    cases: dict[str, dict[str, Any]] = {
+        "Gather": {"i": far},
+        "GatherElements": {"i": far},
+        "GatherND": {"i": far},
+        "ScatterElements": {"i": far, "u": update},
+        "ScatterND": {"i": far, "u": np.zeros((2, 4), np.float32)},
+    }
+    for operator, known in cases.items():
+        made = _model(operator, x)
+        made.graph.node[0].input.extend(known)
+        made.graph.initializer.extend(
+            onnx.numpy_helper.from_array(array, name) for name, array in known.items()
+        )
+        network = restride.onnx.load(made)
+        with refused(operator, "there is no element 50 of 3", "node"):
+            network(np.ones((3, 4), np.float32))
+        known["i"][1] = -3
+        made.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(known["i"], "i"))
+        restride.onnx.load(made)(np.ones((3, 4), np.float32))
+        known["i"][1] = 50
+
+
 def test_what_depends_on_values_is_refused_by_name() -> None:
     for operator in ("NonZero", "Unique"):
         with refused(operator, kind=rs.Unimplemented):

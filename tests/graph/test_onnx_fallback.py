@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import restride as rs
 from restride.graph.importers.onnx import checking
 from restride.graph.network import planned_runs
+from support.errors import refused
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -66,7 +68,7 @@ def test_it_is_told_what_runs_where_why_and_what_crosses() -> None:
     told = net.explain()
     assert told == net.explain((1, 4))
     assert str(told).splitlines() == [
-        "restride runs 6 nodes, onnxruntime runs 1 nodes",
+        "restride runs 6 nodes, onnxruntime runs 1 node",
         "1. restride: Add 1, Expand 1, Relu 1, Shape 1",
         "2. onnxruntime: NonZero 1",
         "  NonZero 'where': restride has no such operator",
@@ -77,6 +79,27 @@ def test_it_is_told_what_runs_where_why_and_what_crosses() -> None:
     ]
     assert "gets places: int64 2x0" in net.explain((7, 4))  # zeros
     assert "int64 2x0" in rs.onnx.load(middle((2, 4)), fallback="onnxruntime").explain()
+
+
+def test_a_divided_network_is_pickled_prepared_and_timed() -> None:
+    net, x = rs.onnx.load(middle(), fallback="onnxruntime"), numbers(3, 4)
+    again = pickle.loads(pickle.dumps(net.with_rule("plain")))
+    assert again.rule == "plain"
+    np.testing.assert_array_equal(again(x)["y"], net(x)["y"])
+    again.prepare((5, 4))
+    assert "gets places: int64 2x0" in again.explain((5, 4))
+    times = net.profile(x)
+    assert [(each.kernel, each.operation) for each in times][1] == ("onnxruntime", "NonZero 1")
+    for call, words in ((lambda: net.plan((3, 4)), "no plan"), (lambda: net.save("x"), "no file")):
+        with refused(words, "may follow from values", kind=rs.Unimplemented):
+            call()
+
+
+def test_it_says_which_extents_it_assumes() -> None:
+    assert "unknown extents counted as 1: of 'x'" in str(rs.onnx.check(middle()))
+    told = rs.onnx.check(middle(), dims={"x": (2, 4)})
+    assert (told.assumed, "unknown" in str(told)) == ((), False)
+    assert rs.onnx.check(middle((2, 4))).assumed == ()
 
 
 def test_a_model_that_runs_whole_is_a_plain_network() -> None:

@@ -120,6 +120,20 @@ def test_functions_call_functions_and_inputs_may_be_left_out_or_passed_on() -> N
     assert np.array_equal(rs.onnx.load(made)(x), x)
 
 
+def test_functions_and_names_in_them_are_there_once() -> None:
+    plain = function("Twice", ["a"], ["b"], [node("Neg", "a", to=("b",))])
+    other = function("Twice", ["a"], ["b"], [node("Exp", "a", to=("b",))])
+    inputs = function("Twice", ["a", "a"], ["b"], [node("Neg", "a", to=("b",))])
+    outputs = function("Twice", ["a"], ["b", "b"], [node("Neg", "a", to=("b",))])
+    cases = {"defined a second time": [plain, other], "an input 'a'": [inputs], "an output 'b'": [outputs]}
+    for words, functions_of_model in cases.items():
+        made = model([node("Twice", "x", own=True)], functions_of_model)
+        with pytest.raises(onnx.checker.ValidationError):
+            onnx.checker.check_model(made)
+        with refused(words):
+            rs.onnx.load(made)
+
+
 def test_shapes_are_computed_in_functions_as_around_them() -> None:
     flat = function(
         "Flat",
@@ -236,6 +250,6 @@ def test_check_lists_what_runs_what_is_missing_and_what_follows() -> None:
     assert "missing: StringNormalizer 1: 'first'" in str(found)
     whole = rs.onnx.check(model([node("Scaled", "x", "x", own=True)], [SCALED]), dims={"x": (7, 3)})
     assert whole.is_whole
-    assert str(whole) == "1 nodes run: own.Scaled 1"
+    assert str(whole) == "1 node runs: own.Scaled 1"
     with refused("no such input"):
         rs.onnx.check(model(nodes, []), dims={"z": (1,)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.graph.importers.onnx import resizing
+from support.errors import refused
 
 onnx = pytest.importorskip("onnx")
 reference = pytest.importorskip("onnx.reference")
@@ -145,3 +148,65 @@ def test_averages_count_padding_and_nothing_behind_it() -> None:
     pool = torch.nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=True)
     found = rs.ops.AveragePool(X, ceil_mode=True, count_include_pad=True, **options)
     np.testing.assert_allclose(found, pool(torch.from_numpy(X)).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def loaded(operator: str, constants: Mapping[str, Any], inputs: tuple[str, ...], **attributes: Any) -> Any:
+    node = onnx.helper.make_node(operator, ["x", *inputs], ["y"], **attributes)
+    known = [onnx.numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "g", [info("x", 1, X.shape)], [info("y", 1, None)], known)
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    return rs.onnx.load(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_tables_are_found_in_parts(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    options = {"mode": mode, "coordinate_transformation_mode": "asymmetric"}
+    whole = loaded("Resize", {"n": np.array([1, 2, 23, 4])}, ("", "", "n"), **options)(X)
+    monkeypatch.setattr(resizing, "_BLOCK", 16)
+    monkeypatch.setattr(resizing, "_LONGEST_LOOK", 8)
+    parts = loaded("Resize", {"n": np.array([1, 2, 23, 4])}, ("", "", "n"), **options)(X)
+    np.testing.assert_array_equal(whole, parts)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
+def test_scales_that_make_no_size_are_refused(scale: float) -> None:
+    with refused("Resize", f"its scale is {scale:g}", "above 0"):
+        loaded("Resize", {"s": np.array([1, 1, scale, 1], np.float32)}, ("", "s"))(X)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_results_that_no_memory_holds_are_refused_at_once(mode: str) -> None:
+    for size, kind in ((1 << 41, rs.OutOfMemory), (1 << 62, rs.InvalidArguments)):
+        net = loaded("Resize", {"n": np.array([1, 2, size, 3])}, ("", "", "n"), mode=mode)
+        with pytest.raises(rs.Error) as caught:
+            net(X)
+        assert isinstance(caught.value, kind)
+    for mode in ("wrap", "edge", "constant"):
+        net = loaded("Pad", {"p": np.array([0, 0, 1 << 62, 0, 0, 0, 0, 0])}, ("p",), mode=mode)
+        with refused("Pad", "more bytes than 64 bits count"):
+            net(X)
+
+
+def test_refusals_are_in_words() -> None:
+    row = X[0, :, 0, 0]
+    cases: tuple[tuple[str, dict[str, Any], tuple[str, ...], dict[str, Any], str], ...] = (
+        (
+            "Resize",
+            {"n": np.array([1, 2, 3, 4])},
+            ("", "", "n"),
+            {"nearest_mode": "up"},
+            "is 'up'",
+        ),
+        ("Transpose", {}, (), {"perm": [0, 1, 2, 9]}, "no order of the dims"),
+        ("Softmax", {}, (), {"axis": 7}, "there is no axis 7 of 4"),
+        ("ReduceSum", {}, (), {"keepdims": 7}, "7 is neither 0 nor 1"),
+        ("Where", {"a": X, "b": X}, ("a", "b"), {}, "its condition is f32"),
+        ("GroupNormalization", {"s": row, "b": row}, ("s", "b"), {"num_groups": 0}, "num_groups is 0"),
+    )
+    for operator, constants, inputs, attributes, words in cases:
+        with refused(operator, words) as _:
+            loaded(operator, constants, inputs, **attributes)(X)
+        with pytest.raises(rs.Error) as caught:
+            loaded(operator, constants, inputs, **attributes)(X)
+        assert not re.search(r"\b(Misfit|\w+Error)\b", caught.value.message), caught.value.message

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -64,6 +66,35 @@ def test_a_loaded_network_has_the_same_plan_and_gives_the_same_bytes(tmp_path: P
     assert loaded(X).tobytes() == net(X).tobytes()
     assert str(loaded.explain()) == str(net.explain())
     assert loaded.plan().graph == net.plan().graph
+
+
+def test_networks_can_be_pickled_and_copied(saved: Path) -> None:
+    net = rs.Network(small_graph(), rule="greedy", without=rs.graph.FUSIONS[:1])
+    expected = net(X).tobytes()
+    for again in (pickle.loads(pickle.dumps(net)), copy.copy(net), copy.deepcopy(net)):
+        assert (again.rule, again.inputs, again.outputs) == ("greedy", net.inputs, net.outputs)
+        assert again(X).tobytes() == expected
+    loaded = rs.Network.load(saved)
+    assert pickle.loads(pickle.dumps(loaded))(X).tobytes() == loaded(X).tobytes()
+    with pytest.raises(rs.Unimplemented, match="cannot be pickled"):
+        pickle.dumps(loaded.with_rule("plain"))
+
+
+def test_a_network_of_a_model_is_pickled_with_its_tensors(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    weights = onnx.numpy_helper.from_array(values(4, 20, 1, 1), "w")
+    info = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph(
+        [node], "g", [info("x", 1, ["n", *X.shape[1:]])], [info("y", 1, None)], [weights]
+    )
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.helper.make_model(graph, ir_version=9).SerializeToString())
+    net = rs.onnx.load(path)
+    text = pickle.dumps(net)
+    expected = net(X)
+    path.unlink()
+    np.testing.assert_array_equal(pickle.loads(text)(X), expected)
 
 
 def test_another_process_gives_the_same_bytes(saved: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def check(module: Any, *inputs: Any) -> None:
     found = compiled(*inputs)
     for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (wanted, found)), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
-        torch.testing.assert_close(other, one, rtol=2e-5, atol=2e-5)
+        torch.testing.assert_close(other, one, rtol=2e-5, atol=2e-5, equal_nan=True)
 
 
 IDS = torch.tensor([[3, 0, 2, 2], [1, 4, 0, 3]])
@@ -106,6 +106,14 @@ MOVES: dict[str, tuple[Callable[..., Any], Any]] = {
     "cubic": (lambda x: F.interpolate(x, (7, 9), mode="bicubic"), (SQUARE,)),
     "by factors": (lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"), (SQUARE,)),
     "nearest": (lambda x: (F.interpolate(x, 8, mode="nearest-exact"), F.interpolate(x, (3, 7))), (SQUARE,)),
+    "nearest by factors": (
+        lambda x: tuple(
+            F.interpolate(x[:, :, :rows], scale_factor=(1.0, 1.7), mode=mode)
+            for mode in ("nearest", "nearest-exact")
+            for rows in (2, 5)
+        ),
+        (torch.arange(60.0).reshape(1, 2, 5, 6),),
+    ),
     "without aliases": (lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True), (SQUARE,)),
     "at corners": (lambda x: F.interpolate(x, (9, 4), mode="bilinear", align_corners=True), (SQUARE,)),
     "norms of images": (lambda x: F.layer_norm(x, (5, 5), x[0, 0], x[0, 1]), (SQUARE,)),
@@ -131,13 +139,247 @@ ATTENTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
         (HEADS, FEW_HEADS, HEADS[..., :6] > 0),
     ),
 }  # fmt: skip
-NEW = {**ELEMENTS, **MOVES, **ATTENTIONS}
+FLOATS = torch.tensor([[3.0, -1.0, torch.nan, 3.0], [2.0, 0.5, 2.0, -7.0]])
+BOUNDS = torch.tensor([-1.0, 0.0, 0.5])
+
+
+def written(at: Any, accumulate: bool = False) -> Callable[..., Any]:
+    """`x[at(x, more)] = value`, or what is added to it."""
+    put = torch.ops.aten.index_put
+    return lambda x, value, *more: put(x, at(x, *more), value, accumulate=accumulate)
+
+
+WRITES: dict[str, tuple[Callable[..., Any], Any]] = {
+    "where a mask is true": (written(lambda x: (x > 0,)), (ROWS, torch.tensor(7.0))),
+    "rows where a mask is true": (
+        written(lambda x, m: (m,)), (ROWS, ROWS[0], torch.tensor([True, False, True]))
+    ),
+    "columns where a mask is true": (
+        written(lambda x: (None, x[0] > 0), accumulate=True), (ROWS, torch.ones(3, 1))
+    ),
+    "a known mask": (written(lambda x: (None, torch.tensor([True, False] * 2))), (SQUARE, SQUARE[:, :2])),
+    "several indices": (
+        written(lambda x, i: (i, i + 1), accumulate=True), (ROWS, ROWS[0, :3], torch.tensor([0, 1, 0]))
+    ),
+    "indices of an inner dim": (
+        written(lambda x, i: (None, i)), (SQUARE, SQUARE[:, :2], torch.tensor([3, 0]))
+    ),
+    "indices apart": (
+        written(lambda x, i: (None, i, None, i)), (SQUARE, SQUARE[0, 0, :2, None], torch.tensor([3, 0]))
+    ),
+    "indices that stand beside each other": (
+        written(lambda x, i: (None, i[:, None], i)), (SQUARE, torch.ones(2, 1, 2, 1), torch.tensor([3, 0]))
+    ),
+    "reductions": (
+        lambda x, i: tuple(
+            x.scatter_reduce(0, i, x.flip(1), how, include_self=own)
+            for how in ("sum", "prod", "mean", "amax", "amin")
+            for own in (True, False)
+        ),
+        (ROWS, torch.randint(0, 3, (3, 8), generator=torch.Generator().manual_seed(6))),
+    ),
+    "reductions of integers": (
+        lambda x, i: (
+            x.scatter_reduce(0, i, x, "amin", include_self=False), x.scatter_reduce(0, i, x.flip(0), "mean")
+        ),
+        (IDS - 3, torch.zeros_like(IDS)),
+    ),
+    "reductions of rows": (
+        lambda x, i: (x.index_reduce(0, i, x[:2], "amax"), x.index_add(1, i, x[:, :2], alpha=2)),
+        (ROWS, torch.tensor([2, 0])),
+    ),
+    "one number at indices": (lambda x, i: x.index_fill(1, i, 3), (IDS, torch.tensor([0, 2]))),
+    "diagonals": (
+        lambda x: (x.diagonal(), x.diagonal(-1, 1, -1), x.diagonal(2, 2, 3), x.diagonal(9), x[0, 0].trace()),
+        (SQUARE,),
+    ),
+    "other diagonals": (
+        lambda x: (x.diagonal_scatter(x[0, :3], 1), x.clone().fill_diagonal_(2.0), torch.diag_embed(x)),
+        (ROWS,),
+    ),
+}  # fmt: skip
+SELECTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "places of all": (lambda x: (x.argmax(), x.argmin(), x.argmax(keepdim=True)), (ROWS,)),
+    "extremes so far": (lambda x: (*x.cummax(1), *x.cummin(0), *x.cummax(0)), (FLOATS,)),
+    "extremes of integers so far": (lambda x: (*x.cummax(1), *x.cummin(1)), (IDS,)),
+    "in the middle": (
+        lambda x: (x.median(), *x.median(1), *x.median(0, keepdim=True), *x[0].median(0)), (ROWS,)
+    ),
+    "in the middle of what is no number": (
+        lambda x: (x.median(), x.median(1)[0], x.nanmedian(), x.nanmedian(1)[0], x[1:].median(0)[0]),
+        (FLOATS,),
+    ),
+    "the k-th": (lambda x, i: (*x.kthvalue(3), *x.kthvalue(2, 0, True), i.kthvalue(2)[0]), (ROWS, IDS)),
+    "places in tables": (
+        lambda x, b: (
+            torch.bucketize(x, b), torch.bucketize(x, b, right=True, out_int32=True),
+            torch.searchsorted(b, x), torch.searchsorted(x.sort(1)[0], x, side="right"),
+        ),
+        (FLOATS.nan_to_num(torch.inf), BOUNDS),
+    ),
+    "places of what is no number": (torch.bucketize, (FLOATS, BOUNDS)),
+    "bags": (
+        lambda i, t: tuple(F.embedding_bag(i, t, mode=mode) for mode in ("sum", "mean", "max")), (IDS, TABLE)
+    ),
+    "bags of a run": (
+        lambda i, o, t: (
+            *(F.embedding_bag(i, t, o, mode=mode, padding_idx=2) for mode in ("sum", "mean", "max")),
+            F.embedding_bag(i, t, o, mode="sum", per_sample_weights=t[0, :6], include_last_offset=True),
+        ),
+        (torch.tensor([3, 2, 2, 0, 4, 1]), torch.tensor([0, 1, 3, 3]), TABLE),
+    ),
+}  # fmt: skip
+PRODUCTS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "distances": (
+        lambda x, y: (
+            *(torch.cdist(x, y, p) for p in (1.0, 2.0, 3.0, torch.inf, 0.0)), F.pdist(x), x.dist(y[:3])
+        ),
+        (ROWS, TABLE),
+    ),
+    "norms of any order": (
+        lambda x: tuple(torch.linalg.vector_norm(x, p, 1) for p in (0, 0.5, 3, -torch.inf)), (ROWS,)
+    ),
+    "products of integers": (
+        lambda x: (x @ x.T, x.to(torch.int8) @ x.T.to(torch.int8), x.int()[None] @ x.int().T[None]),
+        (IDS * 60,),
+    ),
+    "added products": (
+        lambda x, y: (
+            torch.addbmm(x[0], x, y, beta=0.5, alpha=2), torch.addmv(x[0, 0], x[1], y[0, 0]),
+            F.bilinear(x, y, y),
+        ),
+        (HEADS[0, :, :, :6], HEADS[1, :, :, :6].contiguous()),
+    ),
+    "types of sums": (
+        lambda x: (x.sum(dtype=torch.float64), x.cumsum(0, dtype=torch.float64), x.norm(dtype=torch.float64)),
+        (ROWS,),
+    ),
+    "functions with numbers": (
+        lambda x: (F.softplus(x, 2.0, 1.0), x.round(decimals=2), F.rrelu(x), F.avg_pool1d(x, 2)), (ROWS,)
+    ),
+    "functions of integers": (lambda x: (x.log2(), x.rsqrt(), x.exp2(), x.round()), (IDS + 1,)),
+    "of a number and none": (lambda x: (torch.fmax(x, x.flip(1)), torch.fmin(x, x.flip(1))), (FLOATS,)),
+    "of no elements": (
+        lambda x: (x.all(), x.any(1), (x > 0).all(2), x.sum(), x.prod(1)), (torch.ones(2, 0, 3),)
+    ),
+}  # fmt: skip
+POOLS: dict[str, tuple[Callable[..., Any], Any]] = {
+    "where the largest are": (
+        lambda x: (
+            *F.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True),
+            *F.max_pool2d(x[0], 2, dilation=2, return_indices=True),
+            *F.max_pool1d(x[0], 2, return_indices=True),
+        ),
+        (IMAGE,),
+    ),
+    "where the largest of windows are": (
+        lambda x: tuple(
+            each for size in (1, 3, (2, 5)) for each in F.adaptive_max_pool2d(x, size, return_indices=True)
+        ),
+        (IMAGE,),
+    ),
+    "there and back": (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), (IMAGE,)),
+    "uneven windows of volumes": (lambda x: F.adaptive_max_pool3d(x, (2, 3, 5)), (IMAGE[None],)),
+    "another divisor": (lambda x: F.avg_pool2d(x, 2, divisor_override=3), (IMAGE,)),
+    "columns of images": (
+        lambda x: F.fold(F.unfold(x, 3, padding=1, stride=2), 8, 3, padding=1, stride=2), (IMAGE,)
+    ),
+}  # fmt: skip
+NEW = {**ELEMENTS, **MOVES, **ATTENTIONS, **WRITES, **SELECTIONS, **PRODUCTS, **POOLS}
 
 
 @pytest.mark.parametrize("name", NEW)
 def test_an_operator_gives_what_torch_gives(name: str) -> None:
     function, inputs = NEW[name]
     check(Function(function), *inputs)
+
+
+SEQUENCES = torch.randn(5, 2, 4, generator=torch.Generator().manual_seed(7))
+RECURRENT = {
+    "one layer": {},
+    "batch first": {"batch_first": True},
+    "both ways": {"bidirectional": True},
+    "layers": {"num_layers": 2, "bidirectional": True, "batch_first": True, "bias": False},
+}
+
+
+@pytest.mark.parametrize("form", RECURRENT)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_recurrent_layer_stays_whole(kind: Any, form: str) -> None:
+    module = kind(4, 3, **RECURRENT[form]).eval()
+    check(
+        Function(lambda x: (lambda y, h: (y, *h) if isinstance(h, tuple) else (y, h))(*module(x))), SEQUENCES
+    )
+    nodes = rt.compile_module(module, SEQUENCES).network.plan().graph.nodes
+    assert sum(node.kind == "rnn" for node in nodes) == module.num_layers
+
+
+def test_recurrent_layers_take_states() -> None:
+    lstm, gru = nn.LSTM(4, 3).eval(), nn.GRU(4, 3, 2).eval()
+    state = SEQUENCES[:2, :, :3]
+    check(Function(lambda x, h: (lstm(x, (h[:1], h[1:]))[0], gru(x, h)[1])), SEQUENCES, state)
+
+
+TOKENS = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(8))
+LENGTHS = torch.tensor([[False] * 5, [False, False, False, True, True]])
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"batch_first": True, "add_zero_attn": True}])
+def test_attention_of_torch_itself(options: Any) -> None:
+    heads = nn.MultiheadAttention(8, 2, **options).eval()
+    check(Function(lambda x: heads(x, x, x, attn_mask=torch.ones(x.shape[0], x.shape[0]).triu(1).bool())
+                   if not options else heads(x, x, x)), TOKENS)  # fmt: skip
+    if options:
+        check(Function(lambda x, m: heads(x, x, x, key_padding_mask=m)), TOKENS, LENGTHS)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True, "activation": "gelu"}])
+def test_layers_of_transformers(options: Any) -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, **options).eval()
+    check(layer, TOKENS)
+    check(Function(lambda x, m: layer(x, src_key_padding_mask=m)), TOKENS, LENGTHS)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_modules_of_16_bits_have_their_weights_in_them(dtype: Any) -> None:
+    modules = (
+        nn.Sequential(nn.Embedding(5, 4), nn.LayerNorm(4), nn.Linear(4, 4)),
+        nn.LSTM(4, 3),
+        nn.Conv1d(2, 3, 2),
+    )
+    for module, x in zip(modules, (IDS, SEQUENCES.to(dtype), SEQUENCES.to(dtype)), strict=True):
+        module = module.to(dtype).eval()
+        with torch.no_grad():
+            wanted, found = (f(x) for f in (module, rt.compile_module(module, x)))
+        one, other = (y[0] if isinstance(y, tuple) else y for y in (wanted, found))
+        assert one.dtype is other.dtype is dtype
+        torch.testing.assert_close(other, one, rtol=2e-2, atol=2e-2)
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], Any]] = {
+    "aten.index,.*depend on values": (lambda x: x[x > 0] + 1, (ROWS,)),
+    "aten.nonzero": (lambda x: x.nonzero(), (ROWS,)),
+    "aten.masked_scatter": (lambda x: x.masked_scatter(x > 0, x), (ROWS,)),
+    "aten.mode": (lambda x: x.mode(1), (ROWS,)),
+    "aten._fft_r2c": (lambda x: torch.fft.rfft(x).abs(), (ROWS,)),
+    "aten.multilabel_margin_loss_forward": (F.multilabel_margin_loss, (ROWS[:2, :4], IDS)),
+    "aten.index_put.*beside other indices": (
+        lambda x, m: x.index_put((m, torch.tensor([0])), torch.zeros(())), (ROWS, TRUTH[0, :3])
+    ),
+    "aten.index_put.*an element takes depends on values": (
+        lambda x, m: x.index_put((m,), x[:2]), (ROWS, torch.tensor([True, False, True]))
+    ),
+    "aten.lstm.*projects": (nn.LSTM(4, 5, proj_size=3).eval(), (SEQUENCES,)),
+    "aten.lstm.*f64": (nn.LSTM(4, 5).double().eval(), (SEQUENCES.double(),)),
+    "aten.avg_pool2d.*divisor": (lambda x: F.avg_pool2d(x, 3, ceil_mode=True, divisor_override=2), (IMAGE,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_there_is_not_is_refused_by_name(words: str) -> None:
+    function, inputs = REFUSED[words]
+    with pytest.raises(rs.Unimplemented, match=f"(?s){words}"):
+        rt.compile_module(Function(function), inputs)
 
 
 def test_what_follows_from_weights_alone_is_computed_once() -> None:
@@ -169,8 +411,3 @@ def test_checks_of_a_module_are_of_its_export() -> None:
         return x * 2
 
     check(Function(checked), ROWS)
-
-
-def test_a_result_that_no_function_gives_is_refused_by_name() -> None:
-    with pytest.raises(rs.Unimplemented, match=r"(?s)aten\.adaptive_max_pool2d.*more of its results"):
-        rt.compile_module(Function(lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True)), IMAGE)

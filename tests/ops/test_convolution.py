@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 import restride as rs
+from restride.ops.programs.convolution import Taps, _residues
 from support.computed import any_like, computed, elements
 from support.convolved import Case, backward_data
 from support.errors import refused
@@ -181,3 +184,24 @@ def test_a_source_is_never_the_destination():
     first, second = rs.Memory(square, CPU), rs.Memory(square, CPU)
     with refused("source and destination overlap"):
         product.execute(rs.Stream(CPU), {rs.ARG_SRC: first, rs.ARG_WEIGHTS: second, rs.ARG_DST: second})
+
+
+def _by_definition(dim):
+    """The taps of each position of x along a dim, one after the other."""
+    for at in range(dim.window):
+        yield [k for k in range(dim.kernel) if (at + dim.padding - k * dim.dilation) % dim.stride == 0]
+
+
+def test_residues_of_strides_have_their_taps_and_runs_without_are_one():
+    for stride, window, kernel, padding, dilation in product(
+        range(1, 7), (0, 1, 5, 13), (1, 3), (0, 2), (1, 3)
+    ):
+        dim = Taps(window, 1, kernel, stride, dilation, padding)
+        found = [[] for _ in range(window)]
+        for residue in _residues(dim):
+            for first in range(residue.first, residue.first + residue.count):
+                assert residue.positions == len(range(first, window, stride))
+                for at in range(first, window, stride):
+                    found[at] = [residue.tap - t * residue.tap_step for t in range(residue.taps)][::-1]
+        assert found == list(_by_definition(dim))
+    assert len(list(_residues(Taps(2**41, 2, 2, 2**40, 1, 0)))) == 3

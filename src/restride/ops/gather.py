@@ -59,13 +59,11 @@ def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 
     axis, batch = from_end(axis, len(dims)), from_end(batch_dims, len(places) + 1)
     wanted = (*dims[:axis], *places[batch:], *dims[axis + 1 :])
     if not isinstance(indices, str):
-        first = _checked(indices, dims[axis]).reshape(-1)
         if not isinstance(x, str) and not batch:
-            return np.asarray(np.take(x, indices, axis))
-        first = np.where(first < 0, first + dims[axis], first)
-        if first.size and not batch and np.all(first == first[0] + np.arange(first.size)):
-            start = int(first[0])
-            part = call.onnx("Slice", x, (start,), (start + first.size,), (axis,), (1,))
+            return np.asarray(np.take(x, check_places(indices, dims[axis]), axis))
+        start = _start_of_part(check_places(indices, dims[axis]).reshape(-1), dims[axis])
+        if start is not None and not batch:
+            part = call.onnx("Slice", x, (start,), (start + indices.size,), (axis,), (1,))
             return call.reshaped(part, wanted)
     at = call.reshaped(indices, places or (1,))
     return call.reshaped(
@@ -73,20 +71,38 @@ def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 
     )
 
 
-def _checked(indices: Array, size: int) -> Array:
-    """Indices that are known before a run, which must be inside. Raises Misfit."""
+def check_places(indices: Any, size: int) -> Any:
+    """Indices of a dim: what is known before a run must be inside. Raises Misfit."""
+    if isinstance(indices, str) or not indices.size:
+        return indices
     if indices.dtype.kind not in "iu":
         raise Misfit(f"its indices are {indices.dtype}")
-    outside = indices[(indices < -size) | (indices >= size)]
-    if outside.size:
-        raise Misfit(f"there is no element {outside[0]} of {size}")
+    for end in (int(indices.min()), int(indices.max())):
+        if not -size <= end < size:
+            raise Misfit(f"there is no element {end} of {size}")
     return indices
+
+
+def check_tuples(indices: Any, dims: Dims) -> None:
+    """The same for indices of several dims, which lie in the last dim of a tensor."""
+    if not isinstance(indices, str) and indices.ndim:
+        for place, size in zip(np.moveaxis(indices, -1, 0), dims, strict=False):
+            check_places(place, size)
+
+
+def _start_of_part(indices: Array, size: int) -> int | None:
+    """Where indices begin that follow each other; None for others. Long ones are looked at without copies."""
+    if not indices.size:
+        return None
+    first, last = (int(at) % size for at in (indices[0], indices[-1]))
+    if last - first != indices.size - 1 or np.any(np.diff(indices) != 1):
+        return None
+    return first
 
 
 def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> Any:
     axis = from_end(axis, len(call.dims(x)))
-    if not isinstance(indices, str):
-        _checked(indices, call.dims(x)[axis])
+    check_places(indices, call.dims(x)[axis])
     return call.primitive("Gather", x, indices, algorithm="elements", axis=axis)
 
 
@@ -94,6 +110,7 @@ def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> 
     dims, places = call.dims(x), call.dims(indices)
     if not places:
         raise Misfit("the indices have no dim")
+    check_tuples(indices, dims[batch_dims:])
     at = call.reshaped(indices, places if len(places) > 1 else (1, *places))
     found = call.primitive("Gather", x, at, algorithm="nd", batch_dims=batch_dims)
     return call.reshaped(found, (*places[:-1], *dims[batch_dims + places[-1] :]))

@@ -6,13 +6,15 @@
 
 Along several dims weights are multiplied. Where each element of a result looks is a table for each dim, and
 its weights are tensors that are known; a gradient adds up, for each element, all that have looked at it.
-Programs are nests that add some **terms** at a time, a dim at a time where there are many.
+Programs are nests that add some **terms** at a time, a dim at a time where there are many. Of a long dim the
+run itself finds the places and weights, in a loop tree: a plan takes no longer for a result that is larger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -25,11 +27,15 @@ from ..desc.parse import short_repr, to_f32
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
-from ..ir.computation import Array, Computation, ComputationWriter, OperandSource
+from ..ir.attribute_chain import AttributeChain
+from ..ir.computation import Array, Computation, ComputationWriter, OperandSource, computation_of
 from ..ir.digits import TensorOperand
+from ..ir.expression import Const, Coordinate, Expr, Index, Load, TreeAxis, apply
 from ..ir.nest import Compute, LoopNest, Step, needs_double
+from ..ir.numbers import Number
 from ..ir.pointwise import moved_bytes
 from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
+from ..ir.tree import Each, LoopTree, TreeTensor
 from ..model.any_format import resolved
 from ..model.derived import make_primitive
 from ..model.forms import Args, NamedArgs
@@ -38,11 +44,22 @@ from ..model.pointwise import check_known, check_open
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 from .programs.resampling_rows import ResamplingRows
-from .programs.resampling_terms import ALGORITHMS, LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
+from .programs.resampling_terms import (
+    ALGORITHMS,
+    LINEAR,
+    NEAREST,
+    DimTerm,
+    Tap,
+    dim_terms,
+    gradient_terms,
+    taps_of,
+)
 from .programs.table_nest import TableOperand, parts_of, table_nest
 
 # Terms that one nest adds; more are added to what another has found.
 _MOST_TERMS = 8
+# Of so many places along a dim a plan has tables.
+_LONGEST_TABLE = 1 << 16
 
 
 class _Pass(NamedTuple):
@@ -301,6 +318,34 @@ class ResamplingProblem(OperationProblem):
         only = _Pass(self.src, self.dst, taps_of(by_dim, self.dst.dims[2:]))
         return _Resampling(self.algorithm, (ARG_SRC, self.src), (ARG_DST, self.dst), (only,), self.attr)
 
+    def tree(self) -> LoopTree:
+        """The loop tree: first, along each dim, the places that are looked at and their weights."""
+        src, dst = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("src", "dst"))
+        is_wide = any(needs_double(md.data_type) for md in (self.src, self.dst))
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
+        pairs = zip(axes, self.src.dims, strict=True)
+        looks = [_DimLooks(self.algorithm, axis, n) for axis, n in pairs if axis.extent != n]
+        value: Expr | None = None
+        for chosen in product(*(look.terms for look in looks)):
+            at: dict[TreeAxis, Index] = {
+                look.axis: place for look, (place, _) in zip(looks, chosen, strict=True)
+            }
+            term: Expr = src.load(*(at.get(axis, axis) for axis in axes))
+            for _, weight in chosen:
+                term = term if weight is None else weight * term
+            value = term if value is None else value + term
+        assert value is not None
+        chain = AttributeChain(computation_of(self.attr, self.src, self.dst), dst, self.dst.dims)
+        loops = (*(look.loop for look in looks), Each(axes, (chain.store(axes, value),)))
+        tensors = (src, dst, *(tensor for look in looks for tensor in look.tensors), *chain.tensors)
+        return LoopTree(tensors, loops, chain.scalars, Number.real(is_wide=is_wide)).verify()
+
+    @property
+    def _has_tables(self) -> bool:
+        """True where a plan has tables of the places that are looked at."""
+        pairs = zip(self.src.dims, self.dst.dims, strict=True)
+        return max((m for n, m in pairs if n != m), default=0) <= _LONGEST_TABLE
+
     def _planned(self) -> tuple[Program, Computation]:
         resampling, rows = self._resampling(), ResamplingRows(self.src, self.dst)
         if self.algorithm == LINEAR and not self.attr.reads_dst and rows.can_be(backward=False):
@@ -309,11 +354,68 @@ class ResamplingProblem(OperationProblem):
 
     def computation(self) -> Computation:
         """The weights, and what the attributes read."""
-        return self._planned()[1]
+        return self._planned()[1] if self._has_tables else computation_of(self.attr, self.src, self.dst)
 
     def program(self) -> Program:
         """The program."""
-        return self._planned()[0]
+        return self._planned()[0] if self._has_tables else OperationProblem.program(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _DimLooks:
+    """Where all places along a dim of the result look, as tensors that a run fills: `axis` has these places,
+    `size` is the extent of the source.
+    """
+
+    algorithm: str
+    axis: TreeAxis
+    size: int
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return ("near",) if self.algorithm == NEAREST else ("low", "high")
+
+    @property
+    def _weights(self) -> TreeTensor:
+        return TreeTensor.row_major(f"weight_{self.axis.name}", (self.axis.extent,), DataType.f32)
+
+    def _places(self) -> list[TreeTensor]:
+        names = (f"{name}_{self.axis.name}" for name in self._names)
+        return [TreeTensor.row_major(name, (self.axis.extent,), DataType.s64) for name in names]
+
+    @property
+    def tensors(self) -> tuple[TreeTensor, ...]:
+        """All of these tensors."""
+        places = self._places()
+        return (*places, self._weights) if len(places) > 1 else tuple(places)
+
+    @property
+    def terms(self) -> list[tuple[Load, Expr | None]]:
+        """What is added up: a place, and the weight of what is there, None for 1."""
+        places = [each.load(self.axis) for each in self._places()]
+        if len(places) == 1:
+            return [(places[0], None)]
+        above = self._weights.load(self.axis)
+        return [(places[0], 1.0 - above), (places[1], above)]
+
+    @property
+    def loop(self) -> Each:
+        """The loop that fills them, as `dim_terms` does: an index above the last place is brought to it."""
+        where = (Coordinate(self.axis + 0) + 0.5) * Const(self.size) / Const(self.axis.extent) - 0.5
+        places, at = self._places(), (self.axis,)
+        if len(places) == 1:
+            stores = (places[0].store(at, apply("max", apply("floor", where + 0.5), 0.0)),)
+            return Each(at, stores, number=Number.f32)
+        low = apply("floor", where)
+        return Each(
+            at,
+            (
+                places[0].store(at, apply("max", low, 0.0)),
+                places[1].store(at, apply("max", low + 1.0, 0.0)),
+                self._weights.store(at, where - low),
+            ),
+            number=Number.f32,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,25 @@ def _aten(algorithm: str) -> Any:
     return run
 
 
+def _aten_extreme(algorithm: str) -> Any:
+    """The extreme of all elements so far, and the last place that has it: NaN is an extreme from there on."""
+
+    def run(call: Any, x: Any, dim: int) -> Any:
+        kind, dims = call.type_of(x), call.dims(x)
+        if not dims:
+            return x, np.zeros((), np.int64)
+        axis, x, apart = from_end(dim, len(dims)), call.placed(x), call.with_outputs(0)
+        found = apart.primitive("Scan", x, algorithm=algorithm, axis=axis, data_type=kind)
+        is_new = apart.elements("eq", x, found)
+        if kind.kind == "float":
+            is_new = apart.elements("or", is_new, apart.elements("is_nan", x))
+        places = np.arange(dims[axis]).reshape(-1, *(1,) * (len(dims) - axis - 1))
+        at = apart.onnx("Where", is_new, places, np.zeros((), np.int64))
+        return found, apart.primitive("Scan", at, algorithm="max", axis=axis, data_type=DataType.s64)
+
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class ScanProblem(OperationProblem):
     """The scan primitive: sums, products, maxima or minima of all elements along an axis up to each.
@@ -78,7 +97,12 @@ class ScanProblem(OperationProblem):
     prop_kinds = (PropKind.undef,)
     algorithms = tuple(_OPERATIONS)
     onnx = {"CumProd": _scan("mul"), "CumSum": _scan("sum")}
-    aten = {"cumprod": _aten("mul"), "cumsum": _aten("sum")}
+    aten = {
+        "cummax": _aten_extreme("max"),
+        "cummin": _aten_extreme("min"),
+        "cumprod": _aten("mul"),
+        "cumsum": _aten("sum"),
+    }
     openvino = {
         "CumSum": lambda call, x, axis=None, *, exclusive=False, reverse=False: call.onnx(
             "CumSum", x, (0,) if axis is None else axis, exclusive=exclusive, reverse=reverse

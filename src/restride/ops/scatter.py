@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Annotated, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
 from ..runtime.alloc import Array
-from .gather import Axis, Place, index_first
+from .gather import Axis, Place, check_places, check_tuples, index_first
 from .programs.bits import as_bits, as_indices, number_of_bits
 
 Dims = tuple[int, ...]
@@ -52,6 +53,7 @@ def _scatter_elements(
     call: Any, x: _Moved, indices: Value, updates: _Moved, *, axis: int = 0, reduction: str = "none"
 ) -> Any:
     axis = from_end(axis, len(call.dims(x)))
+    check_places(indices, call.dims(x)[axis])
     return call.primitive(
         "Scatter", x, indices, updates, algorithm="elements", axis=axis, reduction=reduction
     )
@@ -59,6 +61,7 @@ def _scatter_elements(
 
 def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduction: str = "none") -> Any:
     dims, places = call.dims(x), call.dims(indices)
+    check_tuples(indices, dims)
     if len(places) == 1:  # one index, and one update
         indices, updates = (call.reshaped(each, (1, *call.dims(each))) for each in (indices, updates))
     found = call.primitive("Scatter", x, indices, updates, algorithm="nd", reduction=reduction)
@@ -67,8 +70,11 @@ def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduct
 
 def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: str = "none") -> Any:
     """Updates of indices of one dim along an axis."""
-    axis, at = from_end(axis, len(call.dims(x))), call.reshaped(indices, (-1,))
+    axis, at = from_end(axis, len(call.dims(x))), call.reshaped(indices, (prod(call.dims(indices)),))
+    check_places(at, call.dims(x)[axis])
     wanted = (*call.dims(x)[:axis], *call.dims(at), *call.dims(x)[axis + 1 :])
+    if not isinstance(updates, str | np.ndarray):
+        updates = np.full(wanted, updates, call.type_of(x).numpy)
     return call.primitive(
         *("Scatter", x, at, call.reshaped(updates, wanted)), algorithm="axis", axis=axis, reduction=reduction
     )
@@ -103,37 +109,68 @@ def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: s
     return _scatter_elements(call, call.placed(x), index, call.placed(updates), axis=dim, reduction=reduction)
 
 
-def _scatter_reduce(
-    call: Any, x: Any, dim: int, index: Any, updates: Any, reduce: str, *, include_self: bool = True
-) -> Any:
-    """What is not included is first replaced by what changes nothing; a mean is a sum and a count."""
-    is_mean, kind = reduce == "mean", call.type_of(x)
-    if kind.kind != "float" and (is_mean or not include_self):
-        raise call.unimplemented("it takes a mean of integers, or leaves out what was there", "use floats")
-    op = "add" if is_mean else _OF_TORCH[reduce]
-    if not include_self:
-        nothing = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[op]
-        x = _reduced(call, x, dim, index, nothing, "none")
-    found = _reduced(call, x, dim, index, updates, op)
-    if not is_mean:
-        return found
-    start = np.full(call.dims(x), float(include_self), kind.numpy)
-    counts = call.onnx("Max", _reduced(call, start, dim, index, 1.0, "add"), np.array(1.0, kind.numpy))
-    return call.onnx("Div", found, counts)
+def _means(write: Any) -> Any:
+    """A scatter by `write` that reduces: what is not included is first replaced by what changes nothing; a
+    mean is a sum and a count.
+    """
+
+    def run(
+        call: Any, x: Any, dim: int, index: Any, updates: Any, reduce: Any, *, include_self: bool = True
+    ) -> Any:
+        is_mean, kind, apart = reduce == "mean", call.type_of(x).numpy, call.with_outputs(0)
+        op, x = "add" if is_mean else _OF_TORCH[reduce], call.placed(x)
+        if not include_self:
+            ends = (-np.inf, np.inf) if kind.kind not in "iu" else (np.iinfo(kind).min, np.iinfo(kind).max)
+            nothing = {"add": 0, "mul": 1, "max": ends[0], "min": ends[1]}[op]
+            x = write(apart, x, dim, index, nothing, "none")
+        found = write(apart, x, dim, index, updates, op)
+        if not is_mean:
+            return found
+        start = apart.placed(np.full(call.dims(x), include_self, kind))
+        counts = apart.elements("max", write(apart, start, dim, index, 1, "add"), np.array(1, kind))
+        return call.elements("floor_divide" if kind.kind in "iu" else "div", found, counts)
+
+    return run
 
 
 def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool = False) -> Any:
-    """`x[i, :, j] = updates`, which are broadcast."""
+    """`x[i, :, j] = updates`, which are broadcast. A mask stands for the indices where it is true."""
+    masks = [at for at in indices if at is not None and call.type_of(at) is DataType.boolean]
+    if any(isinstance(mask, str) for mask in masks):
+        if sum(at is not None for at in indices) > 1:
+            raise call.unimplemented("it has a mask of a run beside other indices")
+        return _put_where(call, x, indices, updates, accumulate)
+    known = [np.nonzero(at) if at is not None and at in masks else (at,) for at in indices] if masks else ()
+    indices = [at for part in known for at in part] if masks else indices
     axes = [axis for axis, at in enumerate(indices) if at is not None]
-    if axes != list(range(len(axes))):
-        raise call.unimplemented("it leaves out a dim in front of one that it indexes", "transpose before")
-    _, at = index_first(call, x, axes, [indices[axis] for axis in axes])
-    wanted = (*call.dims(at)[:-1], *call.dims(x)[len(axes) :])
-    dims = call.dims(updates)
+    order, at = index_first(call, x, axes, [indices[axis] for axis in axes])
+    own, places = call.dims(x), call.dims(at)[:-1]
+    # Where the axes stand side by side, the dims of indices are in their place, and else in front.
+    front = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    rest = [n for axis, n in enumerate(own) if axis not in axes]
+    wanted, dims = (*rest[:front], *places, *rest[front:]), call.dims(updates)
     updates = call.reshaped(updates, (*(1,) * (len(wanted) - len(dims)), *dims))
     repeats = tuple(n // m if m else 1 for n, m in zip(wanted, call.dims(updates), strict=True))
-    updates = call.placed(call.onnx("Tile", updates, repeats))
-    return _scatter_nd(call, call.placed(x), at, updates, reduction="add" if accumulate else "none")
+    first = range(front, front + len(places))
+    updates = call.transposed(
+        call.placed(call.onnx("Tile", updates, repeats)),
+        [*first, *(axis for axis in range(len(wanted)) if axis not in first)],
+    )
+    turned = call.transposed(call.placed(x), order)
+    found = _scatter_nd(call, turned, at, updates, reduction="add" if accumulate else "none")
+    return call.transposed(found, [order.index(axis) for axis in range(len(own))])
+
+
+def _put_where(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool) -> Any:
+    """`x[:, mask] = updates`, of which all elements where the mask is true have the same."""
+    front, mask = next((axis, at) for axis, at in enumerate(indices) if at is not None)
+    masked, rank = len(call.dims(mask)), len(call.dims(x))
+    dims = (*(1,) * (rank - masked + 1 - len(call.dims(updates))), *call.dims(updates))
+    if dims[front] != 1:
+        raise call.unimplemented("which of its updates an element takes depends on values", "use torch.where")
+    mask = call.reshaped(mask, (*(1,) * front, *call.dims(mask), *(1,) * (rank - masked - front)))
+    updates = call.reshaped(updates, (*dims[:front], *(1,) * masked, *dims[front + 1 :]))
+    return call.onnx("Where", mask, call.onnx("Add", x, updates) if accumulate else updates, x)
 
 
 def _one_hot(
@@ -183,9 +220,10 @@ class ScatterProblem(OperationProblem):
         ),
         "index_copy": _along,
         "index_put": _index_put,
+        "index_reduce": _means(_along),
         "scatter": _aten_scatter,
         "scatter_add": lambda call, x, dim, index, updates: _reduced(call, x, dim, index, updates, "add"),
-        "scatter_reduce": _scatter_reduce,
+        "scatter_reduce": _means(_reduced),
     }
     openvino = {
         "ScatterElementsUpdate": _scatter_of_axis,

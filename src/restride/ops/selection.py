@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from ..desc.arguments import ARG_DST_1
 from ..desc.attr import Attr
@@ -55,7 +58,7 @@ def _aten_arg(algorithm: str) -> Any:
     def run(call: Any, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
         dims, own = call.dims(x), x
         if dim is None or not dims:
-            own, dim = call.reshaped(x, (-1,)), 0
+            own, dim = call.reshaped(x, (prod(dims),)), 0
         found = _arg(algorithm)(call, call.placed(own), axis=dim)
         if keepdim:
             return call.reshaped(found, (1,) * len(dims) if own is not x else call.dims(found))
@@ -118,6 +121,53 @@ def _first_ones(
     axis, word = from_end(axis, len(call.dims(x))), "largest" if largest else "smallest"
     found: tuple[str, str] = call.primitive("TopK", x, algorithm=word, axis=axis, k=k, index_type=index_type)
     return found
+
+
+def _kth(call: Any, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The k-th smallest along a dim, and where it is."""
+    dims, apart = call.dims(x), call.with_outputs(0)
+    x = apart.placed(apart.reshaped(x, dims or (1,)))
+    axis = from_end(dim, max(len(dims), 1))
+    ones = _first_ones(apart, x, k, axis, largest=False)
+    left = [1 if i == axis and keepdim else n for i, n in enumerate(dims) if i != axis or keepdim]
+    return tuple(
+        apart.reshaped(apart.onnx("Slice", each, (k - 1,), (k,), (axis,), (1,)), left) for each in ones
+    )
+
+
+def _median(call: Any, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower one of both in the middle; NaN where there is one, which a `nanmedian` skips."""
+    dims, apart, is_all = call.dims(x), call.with_outputs(0), dim is None
+    own = (prod(dims),) if is_all or not dims else dims
+    x = apart.placed(apart.reshaped(x, own))
+    axis = 0 if dim is None else from_end(dim, len(own))
+    count = own[axis]
+    if not count:
+        raise call.unimplemented("of no elements there is no median")
+    values, places = _first_ones(apart, x, count, axis, largest=False)
+    middle: Any = np.full((*own[:axis], 1, *own[axis + 1 :]), (count - 1) // 2, np.int64)
+    if call.type_of(x).kind == "float":
+        is_number = apart.onnx("Not", apart.onnx("IsNaN", x))
+        numbers = apart.onnx("ReduceSum", apart.onnx("Cast", is_number, to=_S64), (axis,))
+        middle = apart.elements("floor_divide", apart.elements("sub", numbers, np.array(1)), np.array(2))
+        if call.node.operator == "aten.median":
+            has_all = apart.elements("eq", numbers, np.array(count))
+            middle = apart.onnx("Where", has_all, middle, numbers)
+        middle = apart.elements("max", middle, np.array(0))
+    left = (
+        ()
+        if is_all or not dims
+        else [1 if i == axis and keepdim else n for i, n in enumerate(dims) if i != axis or keepdim]
+    )
+    found, at = (
+        apart.reshaped(apart.onnx("GatherElements", each, middle, axis=axis), left)
+        for each in (values, places)
+    )
+    return found if is_all else (found, at)
+
+
+_S64 = 7
+"""The number that ONNX has for it."""
 
 
 def _sort(call: Any, x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
@@ -232,6 +282,9 @@ class TopKProblem(OperationProblem):
     onnx = {"TopK": _top_k}
     aten = {
         "argsort": lambda call, *args, stable=None: _sort(call, *args)[1],
+        "kthvalue": _kth,
+        "median": _median,
+        "nanmedian": _median,
         "sort": _sort,
         "topk": lambda call, x, k, dim=-1, largest=True, sorted=True: _first_ones(call, x, k, dim, largest),
     }

@@ -36,6 +36,7 @@ import numpy as np
 from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import Error, Unimplemented, refuse
+from ...model.result_dims import Misfit
 from ...ops.elementwise import FUNCTIONS
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
@@ -386,7 +387,7 @@ class OperatorParameter:
             return self.hint(**{each.name: each.of_attributes(call, attributes) for each in self.parts})
         value = attributes.get(self.name)
         if value is None and self.default is _NO_DEFAULT:
-            raise ValueError(f"its {self.name} is missing")
+            raise Misfit(f"its {self.name} is missing")
         if value is None or not self.is_known:
             return self.of_input(call, value)
         value = _converted(self.hint, value)
@@ -411,7 +412,7 @@ def parameters_of(function: Function) -> tuple[OperatorParameter, ...]:
 
 
 def _converted(hint: Any, value: Any) -> Any:
-    """A known value, or a text, as what a parameter is declared as. Raises ValueError, TypeError."""
+    """A known value, or a text, as what a parameter is declared as. Raises Misfit, TypeError."""
     if hint == Array:
         return np.asarray(value)
     if get_origin(hint) is tuple:
@@ -424,10 +425,13 @@ def _converted(hint: Any, value: Any) -> Any:
     if hint is bool and isinstance(value, str):
         word = value.strip().lower()
         if word not in _TRUTH:
-            raise ValueError(f"{short_repr(value)} is neither true nor false")
+            raise Misfit(f"{short_repr(value)} is neither true nor false")
         return _TRUTH[word]
     if hint is bool:
-        return bool(np.any(value))
+        numbers = np.asarray(value).reshape(-1)
+        if not all(number in (0, 1) for number in numbers[:2].tolist()):
+            raise Misfit(f"{short_repr(value)} is neither 0 nor 1")
+        return bool(numbers.any())
     return _number(hint, value, is_text=isinstance(value, str)) if hint in (int, float) else hint(value)
 
 
@@ -435,15 +439,18 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _number(kind: Any, value: Any, *, is_text: bool) -> Any:
-    """One number, or a word, of a model; an integer may be a float of the same value. Raises ValueError."""
+    """One number, or a word, of a model; an integer may be a float of the same value. Raises Misfit."""
     if is_text or kind not in (int, float):
-        return kind(value)
+        try:
+            return kind(value)
+        except (ValueError, TypeError):
+            raise Misfit(f"{short_repr(value)} is no {'integer' if kind is int else 'number'}") from None
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "iufbV":
-        raise ValueError(f"{short_repr(value)} is no number")
+        raise Misfit(f"{short_repr(value)} is no number")
     number = array.reshape(()).item()
     if kind is int and not float(number).is_integer():
-        raise ValueError(f"{number} is no integer")
+        raise Misfit(f"{number} is no integer")
     return kind(number)
 
 
@@ -455,7 +462,7 @@ def _as_value(value: Any, at: int) -> Value | None:
         return np.array(value, np.float32)
     if value is None or isinstance(value, str | np.ndarray):
         return value
-    raise ValueError(f"argument {at} is missing, or no tensor")
+    raise Misfit(f"argument {at} is missing, or no tensor")
 
 
 def _is_exact(function: Function) -> bool:
@@ -514,7 +521,7 @@ class OperatorTable:
         if name in self.on_arrays and not any(isinstance(each, str | ValueList) for each in call.values):
             missing = [at for at, value in enumerate(call.values) if value is None]
             if missing:
-                raise ValueError(f"input {missing[0]} is missing")
+                raise Misfit(f"input {missing[0]} is missing")
             return self.on_arrays[name](*call.values)
         if name not in self._functions:
             raise call.known_later(_FOR_SHAPES)
@@ -554,7 +561,7 @@ class OperatorTable:
             if value is None and each.is_in(attributes):
                 args.append(each.of_attributes(call, attributes))
             elif value is None and each.default is _NO_DEFAULT and each.hint is not Any:
-                raise ValueError(f"input {at} is missing")
+                raise Misfit(f"input {at} is missing")
             else:
                 args.append(each.of_input(call, value))
         if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:

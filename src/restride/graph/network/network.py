@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ...desc.parse import check_function, parse_dims
-from ...errors import Error
+from ...errors import Error, refuse
 from ...files.plain_file import path_text
 from ...loading import load_whole
 from ...runtime.alloc import address_of
@@ -55,10 +56,10 @@ class Network:
 
     def __init__(self, graph: Graph, *, rule: str = "optimal", without: Iterable[str] = ()) -> None:
         load_whole("restride.graph.network.planned_runs")
-        from .planned_runs import PlannedRuns, graph_inputs
+        from .planned_runs import FixedGraph, PlannedRuns, graph_inputs
 
         inputs = graph_inputs(graph)
-        plans = PlannedRuns(inputs, graph.outputs, lambda dims: graph, rule, without)
+        plans = PlannedRuns(inputs, graph.outputs, FixedGraph(graph), rule, without)
         self._start(plans, inputs, graph.outputs, rule)
 
     @classmethod
@@ -126,6 +127,26 @@ class Network:
         network._usual = self._usual
         return network
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its graph, or what makes it, without plans and kernels; the path of a file that it was loaded from.
+
+        Raises Unimplemented for a network of a module of torch.
+        """
+        if self._file is not None:
+            return type(self).load, (os.path.abspath(self._file.path),)
+        source, without, is_linear = self._plans.made_of()
+        usual = self._usual[0] if self._usual else ()
+        return type(self).of_source, (
+            *(self._inputs, self._outputs, source, self._rule, without),
+            *(usual, is_linear),
+        )
+
+    def __copy__(self) -> Network:
+        """The same plans under another name."""
+        network = type(self).__new__(type(self))
+        vars(network).update(vars(self))
+        return network
+
     # --- files ----------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], *dims: Sequence[int]) -> None:
@@ -179,6 +200,8 @@ class Network:
         except Error as error:
             error.drop_frames()
             raise
+        except MemoryError:
+            raise refuse("RS-D01:network") from None
 
     def prepare(self, *dims: Sequence[int], told: ProgressCallback | None = None) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
 
 from ...desc.parse import parse_word
 from ...desc.viewer import Explanation
@@ -23,7 +25,7 @@ from .recorded_run import keep_record
 from .running import Runner
 from .saved import SavedNetwork, SavedPlan, write_network
 
-__all__ = ["GraphSource", "PlannedRuns", "graph_inputs", "planned_file"]
+__all__ = ["FixedGraph", "GraphSource", "PlannedRuns", "graph_inputs", "planned_file"]
 
 _MOST_PLANS = 8
 
@@ -37,6 +39,17 @@ def graph_inputs(graph: object) -> list[NetworkInput]:
         raise refuse("RS-V08:no-graph", type=type(graph).__name__)
     types = [(name, graph.tensors[name]) for name in graph.inputs]
     return [NetworkInput(name, kind.dims, kind.data_type) for name, kind in types]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedGraph:
+    """A source whose graph is always the same."""
+
+    graph: Graph
+
+    def __call__(self, dims: Mapping[str, Dims]) -> Graph:
+        """The graph."""
+        return self.graph
 
 
 class PlannedRuns:
@@ -72,6 +85,16 @@ class PlannedRuns:
         """The same network, planned by another rule; constants are shared."""
         shared = self._prepacked, self._forms, self._is_linear
         return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
+
+    def made_of(self) -> tuple[GraphSource, tuple[str, ...], IsLinear | None]:
+        """The source, the fusions that are off and `is_linear`, as a pickle has them.
+
+        Raises Unimplemented where a function that is part of a running program makes the graphs.
+        """
+        owner = getattr(self._source, "__self__", None)
+        if isinstance(self._source, FunctionType) or isinstance(owner, SavedNetwork):
+            raise refuse("RS-G07:pickle")
+        return self._source, tuple(self._without), self._is_linear
 
     @property
     def dims(self) -> tuple[tuple[Dims, ...], ...]:

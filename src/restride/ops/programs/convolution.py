@@ -158,7 +158,7 @@ class _Residue:
     """The positions `first`, `first + stride`, ... of x along a dim, and their taps.
 
     Tap number t is `tap - t * tap_step`, so that the point `position + point - t * -point_step` moves forward
-    with t.
+    with t. Without taps it stands for `count` residues beside each other, which all have so many positions.
     """
 
     first: int
@@ -168,6 +168,7 @@ class _Residue:
     tap_step: int
     point: int
     point_step: int
+    count: int = 1
 
 
 def windows_tree(
@@ -182,16 +183,28 @@ def windows_tree(
 
 def _residues(dim: Taps) -> Iterator[_Residue]:
     """Positions of x are `first + stride * q`; a tap k belongs to them if it divides what is left."""
-    for first in range(min(dim.stride, dim.window)):
+    # Strides may be far longer than kernels: what no tap belongs to is found in runs, not one by one.
+    by_residue: dict[int, list[int]] = {}
+    for k in range(dim.kernel):
+        by_residue.setdefault((k * dim.dilation - dim.padding) % dim.stride, []).append(k)
+    end = min(dim.stride, dim.window)
+    # From here on each residue has a position less.
+    fewer = dim.window % dim.stride
+    ends = sorted({end, *(fewer,) * (fewer < end), *(first for first in by_residue if first < end)})
+    first = 0
+    while first < end:
         positions = -(-(dim.window - first) // dim.stride)
-        fitting = [k for k in range(dim.kernel) if (first + dim.padding - k * dim.dilation) % dim.stride == 0]
+        fitting = by_residue.get(first)
         if not fitting:
-            yield _Residue(first, positions, 0, 0, 0, 0, 0)
+            count = next(other for other in ends if other > first) - first
+            yield _Residue(first, positions, 0, 0, 0, 0, 0, count)
+            first += count
             continue
         # Taps from the last one down: then points go up.
         tap, step = fitting[-1], dim.stride // gcd(dim.stride, dim.dilation)
         point = (first + dim.padding - tap * dim.dilation) // dim.stride
         yield _Residue(first, positions, len(fitting), tap, step, point, step * dim.dilation // dim.stride)
+        first += 1
 
 
 def _window_loops(
@@ -208,7 +221,12 @@ def _window_loops(
     index: Index = (n, _channel(g, i), *(q * dim.stride + r.first for dim, r, q, _ in rows))
     axes = relation.outer(n, g, i, *places)
     if any(residue.taps == 0 for residue in residues):
-        return Each(axes, (x.store(index, made.result(Const(0.0), index)),))
+        beside = tuple(TreeAxis(f"r{d}", residue.count) for d, residue in enumerate(residues))
+        more = tuple(r for r in beside if r.extent > 1)
+        at = [q * dim.stride + r.first for dim, r, q, _ in rows]
+        at = [place + r if r in more else place for place, r in zip(at, beside, strict=True)]
+        index = (*index[:2], *at)
+        return Each((*axes, *more), (x.store(index, made.result(Const(0.0), index)),))
     at = [q + t * r.point_step + r.point for _, r, q, t in rows]
     kernel = [Affine(((t.name, -r.tap_step),), r.tap) for _, r, _, t in rows]
     element = made.source(y.load(n, _channel(g, j), *at), index)

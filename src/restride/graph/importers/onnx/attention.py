@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ..operator_call import ONNX, Ints, Operand, OperatorCall, Tensor, Value
 
 _MICROSOFT = "com.microsoft"
@@ -34,7 +35,7 @@ def _heads(call: OperatorCall, x: Value, heads: int) -> Value:
     """(batch, length, channels) as (batch, heads, length, channels of a head)."""
     batch, length, channels = call.dims(x)
     if heads < 1 or channels % heads:
-        raise ValueError(f"{heads} heads do not divide {channels} channels")
+        raise Misfit(f"{heads} heads do not divide {channels} channels")
     return call.transposed(call.reshaped(x, (batch, length, heads, channels // heads)), (0, 2, 1, 3))
 
 
@@ -112,7 +113,7 @@ def _attention(
     sizes = qkv_hidden_sizes or (channels // 3,) * 3
     ends = np.cumsum((0, *sizes))
     if len(sizes) != 3 or ends[-1] != channels:
-        raise ValueError(f"{sizes} are not three parts of {channels} channels")
+        raise Misfit(f"{sizes} are not three parts of {channels} channels")
     parts = [
         _heads(
             apart, apart.onnx("Slice", product, (int(ends[i]),), (int(ends[i + 1]),), (2,)), form.num_heads
@@ -153,7 +154,7 @@ def _attention_of_heads(
         elif each is not None:
             parts.append(each)
     if len(parts) != 3:
-        raise ValueError(f"there are {len(parts)} of query, key and value")
+        raise Misfit(f"there are {len(parts)} of query, key and value")
     if bias is not None:
         parts = _with_bias(apart, parts, bias)
     ranked = [each if len(call.dims(each)) == 4 else _heads(apart, each, heads) for each in parts]

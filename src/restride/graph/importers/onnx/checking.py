@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -48,12 +48,14 @@ class ModelCheck:
     missing  the names of the nodes of operators that there are not, by operator; those in functions too
     refused  nodes of operators that there are, in a form that there is not
     behind   the names of the nodes that read what these make, which were not looked at
+    assumed  the names of inputs that have extents which neither the model nor the caller says: 1 is assumed
     """
 
     runs: Mapping[str, int]
     missing: Mapping[str, tuple[str, ...]]
     refused: tuple[RefusedNode, ...]
     behind: tuple[str, ...]
+    assumed: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
@@ -62,13 +64,21 @@ class ModelCheck:
 
     def __str__(self) -> str:
         runs = ", ".join(f"{name} {count}" for name, count in sorted(self.runs.items()))
-        lines = [f"{sum(self.runs.values())} nodes run: {runs or 'none'}"]
+        count = sum(self.runs.values())
+        lines = [f"{counted(count, 'node')} run{'s' * (count == 1)}: {runs or 'none'}"]
         for operator, names in sorted(self.missing.items(), key=lambda item: -len(item[1])):
             lines.append(f"missing: {operator} {len(names)}: {_listed(names)}")
         lines += [f"refused: {node}" for node in self.refused]
         if self.behind:
-            lines.append(f"behind these: {len(self.behind)} nodes: {_listed(self.behind)}")
+            lines.append(f"behind these: {counted(len(self.behind), 'node')}: {_listed(self.behind)}")
+        if self.assumed:
+            lines.append(f"unknown extents counted as 1: of {_listed(self.assumed)}; dims= says others")
         return "\n".join(lines)
+
+
+def counted(count: int, word: str) -> str:
+    """A number of things in words: `1 node`, `2 nodes`."""
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -193,8 +203,13 @@ def _why_not(part: OnnxModel, plan: Callable[[OnnxModel], object]) -> str:
     return ""
 
 
-def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
-    """The nodes of a model one by one, for inputs of these dims."""
+def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str] = ()) -> ModelCheck:
+    """The nodes of a model one by one, for inputs of these dims; those `named` have them from a caller."""
+    is_open = {
+        each.name: each.dims is None or not all(isinstance(n, int) for n in each.dims)
+        for each in model.inputs
+    }
+    assumed = [name for name, opens in is_open.items() if opens and name not in named]
     engine = Engine("cpu")
     found, _ = sort_nodes(
         model, dims, lambda part: plan_network(translated(part, fixed_inputs(part)), "plain", engine)
@@ -210,7 +225,8 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
             runs[node.operator] += 1
         elif not missing_operators(model, [node], OPERATORS):
             refused.append(RefusedNode(node.operator, node.name, why))
-    return ModelCheck(runs, names, tuple(refused), tuple(node.name for node in found.behind))
+    behind = tuple(node.name for node in found.behind)
+    return ModelCheck(runs, names, tuple(refused), behind, tuple(assumed))
 
 
 def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:

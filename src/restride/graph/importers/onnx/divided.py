@@ -6,7 +6,9 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -20,14 +22,15 @@ from ....runtime.free_memory import check_room
 from ...dims import Dims, by
 from ...network.inputs import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
 from ...network.network import Network, ProgressCallback
-from .checking import SortedNodes, fixed_inputs, sort_nodes, translate_nodes
+from ...network.run_program import StepTime
+from .checking import SortedNodes, counted, fixed_inputs, sort_nodes, translate_nodes
 from .functions import missing_operators
 from .inputs import network_inputs
 from .islands import Island, IslandInput
 from .loops import LOOPS, Loop
 from .model import OnnxBranch, OnnxInput, OnnxModel, OnnxNode
 from .operators import CONDITIONAL, OPERATORS
-from .reader import data_type_of, translated
+from .reader import data_type_of, node_error, translated
 from .tensors import NUMBERS
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class _PlacedNodes:
     run: Callable[[_Tensors], _Tensors] = dict
     reads: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
-    types: Mapping[str, str | memoryview] = field(default_factory=dict)
+    types: Mapping[str, str | bytes | memoryview] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ class _DividedStep:
     rest: tuple[OnnxNode, ...]
     known: Mapping[str, Array]
     places: Mapping[str, str]
-    types: Mapping[str, str | memoryview]
+    types: Mapping[str, str | bytes | memoryview]
     keeps: frozenset[str] = frozenset()
     edges: tuple[_CrossingTensor, ...] = ()
     followers: OrderedDict[_Key, _DividedStep] = field(default_factory=OrderedDict)
@@ -104,6 +107,7 @@ class DividedNetwork(Network):
         has_islands: bool = False,
     ) -> None:
         self._model, self._without, self._has_islands = model, tuple(without), has_islands
+        self._dims = {name: tuple(own) for name, own in dims.items()}
         self._start(None, network_inputs(model, dims, _undef_or_type), model.outputs, rule)
         self._is_fixed = all(each.dims is not None and None not in each.dims for each in self._inputs)
         # What decides a branch is a part of what steps are kept by, as dims are: the branch is what follows.
@@ -117,11 +121,24 @@ class DividedNetwork(Network):
 
     @property
     def _plans(self) -> PlannedRuns:
-        raise refuse("RS-G06:no-single-plan")
+        raise refuse("RS-G07:divided", what="plan", hint="net.explain() tells what runs where")
 
     def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Any:
-        self._results(self._zeros(dims))
+        self._steps(dims)
         (report or (lambda ready, steps: None))(1, 1)
+
+    def with_rule(self, rule: str) -> DividedNetwork:
+        """The same network, in whose parts formats are chosen by another rule."""
+        return DividedNetwork(self._model, self._dims, rule, self._without, has_islands=self._has_islands)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The model: where a pickle is read, parts and islands are made anew."""
+        values = self._model, self._dims, self._rule, self._without
+        return partial(DividedNetwork, *values, has_islands=self._has_islands), ()
+
+    def save(self, path: object, *dims: Sequence[int]) -> NoReturn:
+        """Files hold networks of one plan. Raises Unimplemented."""
+        raise refuse("RS-G07:divided", what="file", hint="keep the model, and load it again")
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
         """Which nodes run where, and why, the bodies of loops, and the bytes that cross.
@@ -130,13 +147,7 @@ class DividedNetwork(Network):
         follows from values is as in the last call with these dims; without one zeros are run.
         """
         try:
-            if not dims and self._runs:
-                return self._explanation(self._last_steps)
-            shapes = dims or tuple(map(fixed_dims, self._inputs))
-            key = tuple(tuple(parse_dims(extents, f"explain: dims[{i}]")) for i, extents in enumerate(shapes))
-            if key not in self._runs:
-                self._results(self._zeros(key))
-            return self._explanation(self._runs[key])
+            return self._explanation(self._steps(dims))
         except Error as error:
             error.drop_frames()
             raise
@@ -149,16 +160,11 @@ class DividedNetwork(Network):
         counts = Counter[str]()
         for step in steps:
             counts[step.work.place] += len(step.work.nodes)
-        lines = [
-            ", ".join(f"{place} runs {count} nodes" for place, count in counts.items()) or "all is known"
-        ]
+        places = [f"{place} runs {counted(n, 'node')}" for place, n in counts.items()]
+        lines = [", ".join(places) or "all is known"]
         for number, step in enumerate(steps, 1):
             work = step.work
-            operators = Counter(node.operator for node in work.nodes)
-            lines.append(
-                f"{number}. {work.place}: "
-                + ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
-            )
+            lines.append(f"{number}. {work.place}: {_operators(work)}")
             lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
             if isinstance(work.run, _LoopRun):
                 body = work.run.body
@@ -166,10 +172,23 @@ class DividedNetwork(Network):
             lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
         edges = [edge for step in steps for edge in step.edges]
         nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)
-        lines.append(f"between them: {len(edges)} tensors, {nbytes:,} bytes, of which {copied:,} are copied")
+        crossing = counted(len(edges), "tensor")
+        lines.append(f"between them: {crossing}, {nbytes:,} bytes, of which {copied:,} are copied")
         if self._conditions:
             lines.append(f"a plan for each value of {', '.join(map(repr, sorted(self._conditions)))}")
         return Explanation("\n".join(lines))
+
+    def _steps(self, dims: Sequence[Sequence[int]]) -> tuple[_DividedStep, ...]:
+        """The steps for inputs of these dims, of zeros where nothing was run with them."""
+        if not dims and self._runs:
+            return self._last_steps
+        shapes = dims or tuple(map(fixed_dims, self._inputs))
+        key = tuple(
+            tuple(parse_dims(extents, f"DividedNetwork: dims[{i}]")) for i, extents in enumerate(shapes)
+        )
+        if key not in self._runs:
+            self._results(self._zeros(key))
+        return self._runs[key]
 
     def _zeros(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, Array]:
         if len(shapes) != len(self._inputs):
@@ -180,13 +199,13 @@ class DividedNetwork(Network):
         pairs = zip(self._inputs, shapes, strict=True)
         return {each.name: np.zeros(dims, each.data_type.numpy) for each, dims in pairs}
 
-    def _run(self, x: Any, times: object = None, out: object = None) -> tuple[Any]:
-        if times is not None or out is not None:
-            raise refuse("RS-G06:no-single-plan")
-        results = self._results(x)
+    def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
+        if out is not None:
+            raise refuse("RS-G07:divided", what="out=", hint="copy what a call returns")
+        results = self._results(x, times)
         return (results if len(results) > 1 else next(iter(results.values())),)
 
-    def _results(self, x: Any) -> dict[str, Any]:
+    def _results(self, x: Any, times: list[StepTime] | None = None) -> dict[str, Any]:
         names = [each.name for each in self._inputs]
         inputs = x if isinstance(x, Mapping) else {names[0]: x} if len(names) == 1 else None
         if inputs is None or set(inputs) != set(names):
@@ -196,7 +215,10 @@ class DividedNetwork(Network):
         step = self._following(self._first, tensors, tensors)
         while step.work.place:
             steps.append(step)
+            begin = perf_counter()
             made = step.work.run({name: tensors[name] for name in step.work.reads})
+            if times is not None:
+                times.append(_step_time(len(steps), step.work, perf_counter() - begin))
             tensors = {name: value for name, value in {**tensors, **made}.items() if name in step.keeps}
             step = self._following(step, tensors, made)
         self._runs.pop(dims, None)
@@ -397,7 +419,7 @@ class _LoopRun:
         except MemoryError:
             raise refuse("RS-D01:node-makes-more", node=node) from None
         except (ValueError, TypeError, IndexError, OverflowError) as error:
-            raise error if isinstance(error, Error) else self.loop.error(str(error)) from None
+            raise error if isinstance(error, Error) else node_error(node, error) from None
         return {name: x for name, x in zip(node.outputs, made, strict=False) if name}
 
 
@@ -511,6 +533,16 @@ def _edge(name: str, x: Any) -> _CrossingTensor:
     # Elements of lists and texts are copied by the other library; dense arrays are read where they lie.
     is_copied = not is_one or x.dtype.hasobject or not x.flags.c_contiguous
     return _CrossingTensor(f"{name}: {kind}", nbytes, nbytes if is_copied else 0)
+
+
+def _step_time(number: int, work: _PlacedNodes, seconds: float) -> StepTime:
+    return StepTime(f"{number}", _operators(work), seconds, "", work.place, is_inserted=False)
+
+
+def _operators(work: _PlacedNodes) -> str:
+    """The operators of nodes and how many there are of each, in words."""
+    operators = Counter(node.operator for node in work.nodes)
+    return ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
 
 
 def _drop_oldest(kept: OrderedDict[_Key, Any]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
+from ....model.result_dims import Misfit
 from ..operator_call import ONNX, Operand, OperatorCall, Value
 
 
@@ -26,7 +27,7 @@ def _einsum(call: OperatorCall, *xs: Operand, equation: str) -> Value:
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     texts = inputs.split(",")
     if len(texts) != len(xs):
-        raise ValueError(f"{equation!r} is of {len(texts)} tensors, and there are {len(xs)}")
+        raise Misfit(f"{equation!r} is of {len(texts)} tensors, and there are {len(xs)}")
     apart = call.with_outputs(0)
     terms = [_LabeledTensor(x, _labels(text, len(call.dims(x)))) for text, x in zip(texts, xs, strict=True)]
     dotted = max((_dots(term.labels) for term in terms), key=len)
@@ -38,7 +39,7 @@ def _einsum(call: OperatorCall, *xs: Operand, equation: str) -> Value:
         wanted = (*dotted, *sorted(letters))
     known = {label for term in terms for label in term.labels}
     if len(set(wanted)) < len(wanted) or not known.issuperset(wanted):
-        raise ValueError(f"{equation!r} has another result")
+        raise Misfit(f"{equation!r} has another result")
     terms = [_diagonal(apart, term) for term in terms]
     while len(terms) > 1:
         left, right, *terms = terms
@@ -53,7 +54,7 @@ def _labels(text: str, rank: int) -> tuple[str, ...]:
     before, dots, behind = text.partition("...")
     count, letters = rank - len(before) - len(behind), before + behind
     if count < 0 or (count and not dots) or not (letters.isalpha() or not letters):
-        raise ValueError(f"{text!r} is not of {rank} dims")
+        raise Misfit(f"{text!r} is not of {rank} dims")
     return (*before, *(f".{count - i}" for i in range(count)), *behind)
 
 
@@ -72,7 +73,7 @@ def _diagonal(call: OperatorCall, term: _LabeledTensor) -> _LabeledTensor:
             dims = call.dims(value)
             n = dims[first]
             if dims[second] != n:
-                raise ValueError(f"{label!r} is of {n} and {dims[second]} elements")
+                raise Misfit(f"{label!r} is of {n} and {dims[second]} elements")
             turned = call.transposed(value, [*rest, first, second])
             flat = call.reshaped(turned, (*(dims[axis] for axis in rest), n * n))
             value = call.onnx("Slice", flat, (0,), (n * n,), (len(rest),), (n + 1,))
@@ -103,7 +104,7 @@ def _joined(
     first, second = (dict(zip(term.labels, call.dims(term.value), strict=True)) for term in (left, right))
     for label in both:
         if first[label] != second[label] and ("." not in label or 1 not in (first[label], second[label])):
-            raise ValueError(f"{label!r} is of {first[label]} and {second[label]} elements")
+            raise Misfit(f"{label!r} is of {first[label]} and {second[label]} elements")
     is_repeated = any(first[label] != second[label] for label in inner)
     if not inner or is_repeated:
         # Of elements: each has dims of 1 where the other one has its own.

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....dtypes import DataType
 from ....ir.conversion import INTEGER_LIMITS
+from ....model.result_dims import Misfit
 from ...nodes.moves import ReorderOperation
 from ...nodes.operations import AS_F32, BinaryOperation, PReluOperation, SumOperation
 from ..operator_call import ONNX, Operand, OperatorCall, Tensor, Value
@@ -146,6 +147,10 @@ def _mean(call: OperatorCall, *xs: Operand) -> Value:
 
 @ONNX("Where")
 def _where(call: OperatorCall, condition: Value, x: Value, y: Value) -> Value:
+    if call.type_of(condition) is not DataType.boolean:
+        raise Misfit(
+            f"its condition is {call.type_of(condition)}", "compare it with a number, or cast it to bool"
+        )
     values = [x, y, condition]
     arrays = [value for value in values if not isinstance(value, str)]
     if len(arrays) == 3:

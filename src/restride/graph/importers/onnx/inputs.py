@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from ...dims import Dims, by
 from ...fields import parse_field
 from ...graph import Graph
 from ...network.inputs import NetworkInput
+from ..operator_call import ONNX, Made, OperatorCall
 from .model import OnnxInput, OnnxModel
-from .reader import data_type_of, translated
+from .reader import Translator, data_type_of, follows_batch, translated
 from .tensors import ELEMENTS
 
 
@@ -42,9 +43,7 @@ def _constant_input(tensor: OnnxInput, value: object) -> Array:
         constant = array.astype(ELEMENTS[tensor.element])
         is_same = bool(np.all((constant == array) | (array != array)))
     except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise refuse(
-            "RS-G03:value-input-not", name=tensor.name, type=type(error).__name__, reason=str(error)[:200]
-        ) from None
+        raise refuse("RS-G03:value-input-not", name=tensor.name, reason=str(error)[:200]) from None
     if not is_same:
         raise refuse("RS-G03:no", name=tensor.name, value=short_repr(value), dtype=constant.dtype)
     dims = tensor.dims
@@ -96,20 +95,43 @@ def _input(model_input: OnnxInput, extents: Sequence[int] | None, kind: DataType
     return NetworkInput(model_input.name, open_dims, kind)
 
 
-def translated_for(
-    model: OnnxModel, inputs: Sequence[NetworkInput], values: Mapping[str, object], dims: Mapping[str, Dims]
-) -> Graph:
-    """The graph for what a caller brings: `dims` of the inputs that are open, and `values` that are known.
+def translate_node(call: OperatorCall) -> Made:
+    """What a node becomes, by ONNX's operators: a function that has a name, for pickles."""
+    return ONNX.translate(call)
 
-    Raises as `translated` does. Where a node does not fit and the caller had a choice, the error tells of
-    inputs and values, and of the node as its reason.
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """What makes graphs of a model, for dims of its inputs: a value, so that its networks can be pickled.
+
+    `inputs`: those of the network, `values`: those that are known.
     """
-    try:
-        return translated(model, dims)
-    except InvalidArguments as error:
-        is_open = any(network_input.dims is None or None in network_input.dims for network_input in inputs)
-        if not (is_open or values):
-            raise
-        shapes = [f"{name} {by(extents)}" for name, extents in dims.items()]
-        constants = [f"{name} = {short_repr(value)}" for name, value in values.items()]
-        raise refuse("RS-G03:model-not-take", where=", ".join([*shapes, *constants]), reason=error) from None
+
+    model: OnnxModel
+    inputs: tuple[NetworkInput, ...]
+    values: Mapping[str, object] = field(default_factory=dict)
+    translate: Translator = translate_node
+
+    def __call__(self, dims: Mapping[str, Dims]) -> Graph:
+        """The graph for what a caller brings.
+
+        Raises as `translated` does, and RuntimeFailure where a file of the model was written since. Where a
+        node does not fit and the caller had a choice, the error tells of inputs and values, and of the node
+        as its reason.
+        """
+        self.model.check_files()
+        try:
+            return translated(self.model, dims, self.translate)
+        except InvalidArguments as error:
+            is_open = any(each.dims is None or None in each.dims for each in self.inputs)
+            if not (is_open or self.values):
+                raise
+            shapes = [f"{name} {by(extents)}" for name, extents in dims.items()]
+            constants = [f"{name} = {short_repr(value)}" for name, value in self.values.items()]
+            raise refuse(
+                "RS-G03:model-not-take", where=", ".join([*shapes, *constants]), reason=error
+            ) from None
+
+    def is_linear(self, batches: Sequence[Mapping[str, Dims]]) -> bool:
+        """True where the model decides the same for all these dims, which differ in the batch alone."""
+        return follows_batch(self.model, batches, self.translate)

@@ -35,10 +35,10 @@ class IslandInput:
 
     dims: tuple[int | None, ...] | None
     dtype: np.dtype[Any] | None
-    kind: str | memoryview
+    kind: str | bytes | memoryview
 
     @classmethod
-    def of(cls, x: Any, kind: str | memoryview, is_fixed: bool) -> IslandInput:
+    def of(cls, x: Any, kind: str | bytes | memoryview, is_fixed: bool) -> IslandInput:
         """The input that `x` is an example of; `is_fixed`: none of other dims comes."""
         if not isinstance(x, np.ndarray):
             return cls(None, None, kind)
@@ -77,7 +77,7 @@ class Island:
         reason = " ".join(str(error).split())[:300]
         names = [str(node) for node in self._nodes]
         nodes = ", ".join(names[:_MOST_SHOWN]) + ", ..." * (len(names) > _MOST_SHOWN)
-        return refuse("RS-G06:onnxruntime", nodes=nodes, type=type(error).__name__, reason=reason)
+        return refuse("RS-G06:onnxruntime", nodes=nodes, reason=reason)
 
 
 def _model_of(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ....dtypes import DataType
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ....runtime.free_memory import check_room
+from ...dims import by
 from ..operator_call import ONNX, Ints, OperatorCall, Value
 from .tensors import ELEMENTS
 
@@ -21,11 +24,17 @@ _CONSTANTS = {
 }
 
 
+def check_countable(dims: Sequence[int], kind: DataType) -> None:
+    """Raise Misfit for dims of a tensor whose bytes 64 bits do not count."""
+    if kind.nbytes(prod(dims)) >= 1 << 63:
+        raise Misfit(f"it makes {kind} {by(tuple(dims))}: more bytes than 64 bits count")
+
+
 def axis_of(number: object, rank: int, what: str = "axis") -> int:
-    """An axis from 0 on; negative numbers count from the end. Raises ValueError for one that is not there."""
+    """An axis from 0 on; negative numbers count from the end. Raises Misfit for one that is not there."""
     axis = int(str(number))
     if not -rank <= axis < rank:
-        raise ValueError(f"there is no {what} {axis} of {rank}")
+        raise Misfit(f"there is no {what} {axis} of {rank}")
     return axis % rank
 
 
@@ -33,7 +42,7 @@ def new_dims(dims: Sequence[int], pattern: Sequence[int], keeps_zeros: bool = Fa
     """The dims of a Reshape: 0 is the dim of the source, where it does not stay 0; -1 is what is left."""
     sizes = [dims[i] if n == 0 and not keeps_zeros else n for i, n in enumerate(pattern)]
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
-        raise ValueError(f"the new dims are {tuple(pattern)}")
+        raise Misfit(f"the new dims are {tuple(pattern)}")
     rest = prod(n for n in sizes if n != -1)
     return tuple(prod(dims) // max(rest, 1) if n == -1 else n for n in sizes)
 
@@ -44,7 +53,7 @@ def squeezed(dims: Sequence[int], axes: Sequence[int] | None) -> tuple[int, ...]
         return tuple(n for n in dims if n != 1)
     gone = {axis_of(axis, len(dims)) for axis in axes}
     if any(dims[axis] != 1 for axis in gone):
-        raise ValueError(f"dims {sorted(gone)} of {tuple(dims)} are not all 1")
+        raise Misfit(f"dims {sorted(gone)} of {tuple(dims)} are not all 1")
     return tuple(n for i, n in enumerate(dims) if i not in gone)
 
 
@@ -53,7 +62,7 @@ def unsqueezed(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     rank = len(dims) + len(axes)
     new = {axis_of(axis, rank) for axis in axes}
     if len(new) < len(axes):
-        raise ValueError(f"an axis is there twice in {tuple(axes)}")
+        raise Misfit(f"an axis is there twice in {tuple(axes)}")
     rest = iter(dims)
     return tuple(1 if i in new else next(rest) for i in range(rank))
 
@@ -72,7 +81,7 @@ def span(n: int, start: int, end: int, step: int) -> range:
 def _constant(call: OperatorCall, **attributes: Any) -> Value:
     ((name, value),) = attributes.items()
     if value is None or name.startswith(("sparse", "value_string")):
-        raise ValueError(f"a constant of {name} is not read")
+        raise Misfit(f"a constant of {name} is not read")
     return np.asarray(value, _CONSTANTS.get(name))
 
 

@@ -179,5 +179,5 @@ def _with_none(dims: Sequence[int], axis: int) -> tuple[int, ...]:
 
 
 def _error(node: OnnxNode, reason: str) -> Error:
-    inputs = listed(node.inputs)
-    return refuse("RS-G01:node-cannot-translated", node=node, inputs=inputs, type="ValueError", reason=reason)
+    inputs, hint = listed(node.inputs), "inputs and attributes must be those of the operator"
+    return refuse("RS-G01:node-cannot-translated", node=node, inputs=inputs, why=reason, hint=hint)

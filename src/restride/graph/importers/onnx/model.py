@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ....desc.parse import short_repr
 from ....errors import Error, InvalidArguments, refuse
@@ -21,8 +21,18 @@ from .tensors import tensor_values
 from .wire import Message, read_message
 
 
+class _PartOfFile:
+    """A value that has bytes of the file: in a pickle these are bytes of its own."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (getattr(self, each.name) for each in fields(cast(Any, self)))
+        return type(self), tuple(bytes(x) if isinstance(x, memoryview) else x for x in values)
+
+
 @dataclass(frozen=True, slots=True)
-class OnnxNode:
+class OnnxNode(_PartOfFile):
     """A node as the file has it: `""` stands for an input that is left out. `content`: its bytes, where the
     file has it.
     """
@@ -32,7 +42,7 @@ class OnnxNode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
+    content: bytes | memoryview = field(default=b"", compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.operator} {self.name!r}"
@@ -57,7 +67,7 @@ class OnnxNode:
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxBranch:
+class OnnxBranch(_PartOfFile):
     """A graph that is an attribute of a node: a branch of an `If`. It sees the tensors around the node.
 
     `inputs`: tensors that it gets beside these, as the body of a loop does; `content`: its bytes.
@@ -67,7 +77,7 @@ class OnnxBranch:
     tensors: Mapping[str, Array]
     outputs: tuple[str, ...]
     inputs: tuple[str, ...] = ()
-    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
+    content: bytes | memoryview = field(default=b"", compare=False, repr=False)
 
     def in_place_of(self, node: OnnxNode) -> OnnxBranch:
         """The branch that a node takes as nodes beside those around it, which make the outputs of the node.
@@ -95,7 +105,7 @@ class OnnxReference:
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxFunction:
+class OnnxFunction(_PartOfFile):
     """An operator that is a graph of others: names of its inputs and outputs, its nodes, and the version of
     ONNX's operators among them. `defaults`: attributes that a node may leave out.
     """
@@ -105,7 +115,7 @@ class OnnxFunction:
     nodes: tuple[OnnxNode, ...]
     opset: int
     defaults: Mapping[str, Any]
-    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
+    content: bytes | memoryview = field(default=b"", compare=False, repr=False)
 
     def graph_for(self, node: OnnxNode) -> OnnxBranch:
         """What is in place of a node that is this function: the same with its attributes and tensors.
@@ -163,7 +173,7 @@ class _Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxInput:
+class OnnxInput(_PartOfFile):
     """An input of a run: extents are numbers, or names of those that only a run knows, or None.
 
     `element`: the number of the type of its elements, 0 for what is no tensor. `content`: its type's bytes.
@@ -172,7 +182,7 @@ class OnnxInput:
     name: str
     dims: tuple[int | str | None, ...] | None
     element: int
-    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
+    content: bytes | memoryview = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +203,11 @@ class OnnxModel:
     files: tuple[MappedFile, ...] = ()
     functions: Mapping[str, OnnxFunction] | None = None
     versions: Mapping[str, int] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A pickle has the values of tensors, and needs no file.
+        values = {each.name: getattr(self, each.name) for each in fields(self)} | {"files": ()}
+        return OnnxModel, tuple(values.values())
 
     def check_files(self) -> None:
         """Raise RuntimeFailure where a file was written since the model was read."""
@@ -265,7 +280,12 @@ class _ModelReader:
             raise no_model("sparse tensors are not read")
         nodes = tuple(map(self._node, graph.node))
         inputs = tuple(_input(info) for info in graph.input if info.name not in tensors)
-        functions = {_operator(each, each.name): self.function(each) for each in model.functions}
+        functions = dict[str, OnnxFunction]()
+        for each in model.functions:
+            name = _operator(each, each.name)
+            if name in functions:
+                raise no_model(f"function {short_repr(name)} is defined a second time")
+            functions[name] = self.function(each)
         outputs, files = (tuple(info.name for info in graph.output), tuple(self._files.values()))
         for file in files:
             file.release_pages()
@@ -274,6 +294,10 @@ class _ModelReader:
 
     def function(self, function: Message) -> OnnxFunction:
         what = f"function {function.name!r}"
+        for word, names in (("an input", function.input), ("an output", function.output)):
+            twice = [name for at, name in enumerate(names) if name in names[:at]]
+            if twice:
+                raise no_model(f"{what} has {word} {twice[0]!r} a second time")
         return OnnxFunction(
             tuple(function.input),
             tuple(function.output),

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
+from ....runtime.free_memory import check_room
 from ...dims import Dims
 from ...nodes.moves import ConcatOperation, PadOperation, SliceOperation
 from ..operator_call import ONNX, TRAINS, Ints, Made, Moved, OperatorCall, Value
-from .known import axis_of, new_dims, span, squeezed, unsqueezed
+from .known import axis_of, check_countable, new_dims, span, squeezed, unsqueezed
 
 _Axes = Annotated[Ints, "the list of axes"]
 _Taken = Annotated[Ints, "what it takes"]
@@ -95,7 +97,7 @@ def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str =
     count, block = len(sizes), (blocksize,) * len(sizes)
     left = channels // max(blocksize, 1) ** count
     if mode not in _BLOCKS_FIRST or blocksize < 1 or left * blocksize**count != channels:
-        raise ValueError(f"blocks of {blocksize} of {channels} channels, mode {mode!r}")
+        raise Misfit(f"blocks of {blocksize} of {channels} channels, mode {mode!r}")
     digits = (batch, *block, left, *sizes) if _BLOCKS_FIRST[mode] else (batch, left, *block, *sizes)
     first, own = (1, count + 1) if _BLOCKS_FIRST[mode] else (2, 1)
     order = [0, own, *(axis for i in range(count) for axis in (count + 2 + i, first + i))]
@@ -107,7 +109,7 @@ def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str =
 def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     batch, channels, *sizes = call.dims(x)
     if mode not in _BLOCKS_FIRST or blocksize < 1 or any(n % blocksize for n in sizes):
-        raise ValueError(f"blocks of {blocksize} of {sizes}, mode {mode!r}")
+        raise Misfit(f"blocks of {blocksize} of {sizes}, mode {mode!r}")
     digits = (batch, channels, *(part for n in sizes for part in (n // blocksize, blocksize)))
     places, blocks = range(2, len(digits), 2), range(3, len(digits), 2)
     order = (0, *blocks, 1, *places) if _BLOCKS_FIRST[mode] else (0, 1, *blocks, *places)
@@ -146,7 +148,7 @@ def _split(
     part_size = -(-dims[axis] // parts)
     sizes = (*(part_size,) * (parts - 1), dims[axis] - part_size * (parts - 1)) if split is None else split
     if sum(sizes) != dims[axis] or len(sizes) != parts or min(sizes) < 0:
-        raise ValueError(f"parts of {list(sizes)} of {dims[axis]} elements, and {parts} outputs")
+        raise Misfit(f"parts of {list(sizes)} of {dims[axis]} elements, and {parts} outputs")
     if not isinstance(x, str):
         return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
     return tuple(_part(call, x, axis, sum(sizes[:at]), size) for at, size in enumerate(sizes))
@@ -171,7 +173,7 @@ def _slice(
     dims = call.dims(x)
     axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
     if len({axis_of(axis, len(dims)) for axis in axes}) < len(axes):
-        raise ValueError(f"an axis is there twice in {axes}")
+        raise Misfit(f"an axis is there twice in {axes}")
     spans = [range(n) for n in dims]
     for axis, *ends_and_step in zip(axes, starts, ends, steps, strict=True):
         spans[axis] = span(dims[axis], *ends_and_step)
@@ -222,12 +224,15 @@ def _pad(
         ends = dict(zip(own, zip(pads[: len(own)], pads[len(own) :], strict=True), strict=True))
         pads = tuple(ends.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(rank))
     if len(pads) != 2 * rank:
-        raise ValueError(f"{len(pads)} pads for {rank} dims")
+        raise Misfit(f"{len(pads)} pads for {rank} dims")
     x, low, high = _cropped(call, x, pads[:rank], pads[rank:])
+    sizes = zip(low, call.dims(x), high, strict=True)
+    check_countable([sum(parts) for parts in sizes], call.type_of(x))
     if mode == "constant" and not isinstance(value, str):
         return call.add(PadOperation(low, high, 0.0 if value is None else float(value.reshape(()))), x)
     if mode not in ("constant", *_PAD_MODES):
-        raise ValueError(f"its mode is {mode!r}")
+        raise Misfit(f"its mode is {mode!r}")
+    check_room(call.type_of(x).nbytes(prod(map(sum, zip(low, call.dims(x), high, strict=True)))))
     how = str(value) if mode == "constant" else mode
     for axis, sides in enumerate(zip(low, high, strict=True)):
         x = _padded(apart, x, axis, sides, how) if any(sides) else x
@@ -240,7 +245,7 @@ def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: 
     n, rank = dims[axis], len(dims)
     if how in _PAD_MODES:
         if not n or (how == "reflect" and max(sides) >= n):
-            raise ValueError(f"{sides[0]} and {sides[1]} elements are made of {n} along axis {axis}")
+            raise Misfit(f"{sides[0]} and {sides[1]} elements are made of {n} along axis {axis}")
         return str(call.onnx("Gather", x, _padded_places(n, sides, how), axis=axis))
     low, high = (tuple(size if i == axis else 0 for i in range(rank)) for size in sides)
     is_inside = np.pad(np.ones(n, np.bool_), sides).reshape(-1, *(1,) * (rank - axis - 1))
@@ -250,6 +255,7 @@ def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: 
 
 def _padded_places(n: int, sides: tuple[int, int], mode: str) -> Array:
     """The places of n elements, and those that a mode has around them."""
+    check_room(4 * (n + sum(sides)))
     options: Any = mode
     return np.pad(np.arange(n, dtype=np.int32), sides, options)
 
@@ -260,7 +266,7 @@ def _cropped(call: OperatorCall, x: str, low: Sequence[int], high: Sequence[int]
     for n, front, back in zip(dims, low, high, strict=True):
         total = n + front + back
         if total < 0:
-            raise ValueError(f"pads of {front} and {back} cut more than {n} elements")
+            raise Misfit(f"pads of {front} and {back} cut more than {n} elements")
         starts.append(min(max(-front, 0), n))
         sizes.append(max(min(n, n + back) - starts[-1], 0))
         before.append(min(max(front, 0), total))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ...dims import Dims
 from ...nodes.layers import BatchNormalizationOperation, LayerNormalizationOperation, LrnOperation
 from ...nodes.operations import Operation, PrimitiveOperation
@@ -161,18 +162,30 @@ def _group_normalization_of_groups(
     epsilon: float = 1e-5,
 ) -> Value:
     """Scale and shift are of groups."""
-    channels = call.dims(x)[1]
-    size = channels // max(num_groups, 1)
+    size = _group_size(call, x, num_groups)
     spread = [
         _row(call, call.reshaped(value, (num_groups, 1)), (num_groups, size)) for value in (scale, shift)
     ]
     return _by_groups(call, x, spread, num_groups, epsilon)
 
 
+def _group_size(call: OperatorCall, x: str, groups: int) -> int:
+    """The channels of a group. Raises Misfit where there are no such groups."""
+    dims = call.dims(x)
+    if len(dims) < 2:
+        raise Misfit(f"{len(dims)} dims have no channels")
+    if groups < 1 or dims[1] % groups:
+        raise Misfit(
+            f"its num_groups is {groups}, of {dims[1]} channels", "groups have equal parts of the channels"
+        )
+    return dims[1] // groups
+
+
 def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: int, epsilon: float) -> Value:
+    _group_size(call, x, groups)
     dims = call.dims(x)
     if len(dims) < 3:
-        raise ValueError(f"{len(dims)} dims have no spatial one")
+        raise Misfit(f"{len(dims)} dims have no spatial one")
     flat = call.reshaped(x, dims if len(dims) < 6 else (*dims[:2], prod(dims[2:])))
     parameters = ("groups", groups), ("epsilon", epsilon)
     operation = PrimitiveOperation("GroupNormalizationForward", parameters)
@@ -183,7 +196,7 @@ def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: in
 def _lp_normalization(call: OperatorCall, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
     """Elements by the norm of their row, where that is not 0."""
     if p not in (1, 2):
-        raise ValueError(f"p is {p}: 1 and 2 are there")
+        raise Misfit(f"p is {p}: 1 and 2 are there")
     apart = call.with_outputs(0)
     norm = apart.onnx(f"ReduceL{p}", x, (axis,))
     return call.onnx("Div", x, apart.onnx("Add", norm, apart.binary("eq", norm, np.zeros((), np.float32))))

@@ -16,6 +16,7 @@ from math import prod
 import numpy as np
 
 from ....dtypes import DataType
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ...dims import Dims
 from ...nodes.moves import ReorderOperation
@@ -62,7 +63,7 @@ def _quantize(
         quotient = apart.onnx("Div", x, _spread(call, x, scale, form))
         if is_float:
             if isinstance(zero, np.ndarray) and zero.astype(_F32).any():
-                raise ValueError("floats have a zero point that is not 0")
+                raise Misfit("floats have a zero point that is not 0")
             return call.onnx("Cast", quotient, to=_NUMBERS[twin], saturate=form.saturate)
         rounded = apart.onnx("Round", quotient)
         if zero is not None:
@@ -107,7 +108,7 @@ def _dequantize(
 def _check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
     wanted = (*dims[:axis], -(-dims[axis] // max(size, 1)), *dims[axis + 1 :])
     if size < 1 or own != wanted:
-        raise ValueError(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
+        raise Misfit(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
 
 
 def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationForm) -> Value:
@@ -125,7 +126,7 @@ def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationFor
         whole = (*own[:axis], own[axis] * form.block_size, *own[axis + 1 :])
         return apart.onnx("Slice", apart.reshaped(repeated, whole), (0,), (dims[axis],), (axis,))
     if own != dims[axis : axis + 1]:
-        raise ValueError(f"{own} scales for {dims[axis]} places of axis {axis}")
+        raise Misfit(f"{own} scales for {dims[axis]} places of axis {axis}")
     return call.reshaped(numbers, (*own, *(1,) * (len(dims) - axis - 1)))
 
 
@@ -137,9 +138,9 @@ def _numbers(
         raise call.unimplemented(f"its scale is {scale.dtype}", "make it f32")
     zero = np.zeros(scale.shape, np.uint8) if zero is None else zero
     if scale.shape != zero.shape and scale.size != zero.size:
-        raise ValueError(f"{scale.size} scales and {zero.size} zero points")
+        raise Misfit(f"{scale.size} scales and {zero.size} zero points")
     if not np.all(scale > 0):
-        raise ValueError("a scale is not above 0")
+        raise Misfit("a scale is not above 0")
     dims = call.dims(x)
     if scale.size == 1 and not form.block_size:
         return scale.reshape(()), zero.astype(_F32).reshape(())
@@ -150,6 +151,6 @@ def _numbers(
         first, second = (n[(*(slice(None),) * axis, slice(dims[axis]))] for n in each)
         return first, second
     if scale.size != dims[axis]:
-        raise ValueError(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
+        raise Misfit(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
     shape = (-1, *(1,) * (len(dims) - axis - 1))
     return scale.reshape(shape), zero.astype(_F32).reshape(shape)

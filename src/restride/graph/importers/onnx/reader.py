@@ -14,6 +14,7 @@ import numpy as np
 
 from ....dtypes import DataType
 from ....errors import Error, InvalidArguments, Unimplemented, refuse
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ...build import GraphBuilder
 from ...dims import Dims
@@ -332,17 +333,31 @@ def _guarded(call: OperatorCall, run: Callable[[OperatorCall], T]) -> T:
         # What NumPy warns of is as the operator says: infinities, and numbers that are none.
         with np.errstate(all="ignore"):
             return run(call)
+    except Error as error:
+        is_named = isinstance(error, Unimplemented) and str(node) in error.what
+        raise error if is_named else error.with_context(f"node {node}: {error.what}") from None
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
-    except InvalidArguments as error:
-        raise error.with_context(f"node {node}: {error.what}") from None
-    except Error:
-        raise
     except Exception as error:
-        raise refuse(
-            "RS-G01:node-cannot-translated",
-            node=node,
-            inputs=listed(node.inputs),
-            type=type(error).__name__,
-            reason=str(error)[:200],
-        ) from None
+        raise node_error(node, error) from None
+
+
+def node_error(node: OnnxNode, error: Exception) -> Error:
+    """The error that names the node in which another one was raised, and says of that in words."""
+    return refuse(
+        "RS-G01:node-cannot-translated",
+        node=node,
+        inputs=listed(node.inputs),
+        why=_why(error),
+        hint=getattr(error, "hint", "") or "inputs and attributes must be those of the operator",
+    )
+
+
+def _why(error: Exception) -> str:
+    """Why a node cannot be translated, in words: an error of Python or NumPy says what it met there."""
+    text = str(error)[:200]
+    if isinstance(error, Misfit):
+        return text
+    if isinstance(error, KeyError):
+        return f"there is no {text} in what it needs"
+    return f"its inputs and attributes do not fit together: {text}" if text else "its inputs do not fit"

@@ -22,6 +22,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ...nodes.operations import AS_F32
 from ...nodes.recurrent import RecurrentOperation
@@ -96,16 +97,16 @@ class _Recurrent:
     ) -> _Recurrent:
         """A node, after its checks: ValueError for what does not fit, Unimplemented for what there is not."""
         if form.direction not in _DIRECTIONS:
-            raise ValueError(f"there is no direction {form.direction!r}, there are {', '.join(_DIRECTIONS)}")
+            raise Misfit(f"there is no direction {form.direction!r}, there are {', '.join(_DIRECTIONS)}")
         operation = RecurrentOperation(cell, _DIRECTIONS[form.direction], _ACTIVATIONS.get(function, ""))
         values = {name: value for name, value in zip(_NAMES, inputs, strict=False) if value is not None}
         recurrent = _Recurrent(call, values, form, operation)
         for at, name in enumerate(_NAMES[:3]):
             if name not in values:
-                raise ValueError(f"input {at} is missing")
+                raise Misfit(f"input {at} is missing")
         recurrent._check_functions(_FUNCTIONS.get(cell, (function,)) * operation.directions)
         if form.layout not in (0, 1):
-            raise ValueError(f"its layout is {form.layout}, there are 0 and 1")
+            raise Misfit(f"its layout is {form.layout}, there are 0 and 1")
         recurrent._check_dims()
         recurrent._check_types()
         recurrent._check_forms()
@@ -114,7 +115,7 @@ class _Recurrent:
     def _check_functions(self, functions: tuple[str, ...]) -> None:
         names = self.form.activations
         if names and len(names) != len(functions):
-            raise ValueError(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(functions)}")
+            raise Misfit(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(functions)}")
         if not names or [name.lower() for name in names] == [function.lower() for function in functions]:
             return
         choices = [functions]
@@ -126,16 +127,16 @@ class _Recurrent:
     def _check_dims(self) -> None:
         dims, size = self._dims("X"), self.form.hidden_size
         if len(dims) != 3:
-            raise ValueError(f"X is {dims}, it should have 3 dims: steps, sequences and inputs")
+            raise Misfit(f"X is {dims}, it should have 3 dims: steps, sequences and inputs")
         if not size:
-            raise ValueError("its hidden_size is missing, how many channels states have")
+            raise Misfit("its hidden_size is missing, how many channels states have")
         recurrent, runs, gates = self._dims("R"), self.operation.directions, self.operation.rnn_cell.gates
         if (
             len(recurrent) == 3
             and recurrent[1:] == (gates * recurrent[2], recurrent[2])
             and recurrent[2] != size
         ):
-            raise ValueError(f"its hidden_size is {size}, R is for {recurrent[2]}: {recurrent}")
+            raise Misfit(f"its hidden_size is {size}, R is for {recurrent[2]}: {recurrent}")
         state = (dims[0], runs, size) if self.form.layout else (runs, dims[1], size)
         expected = {
             "W": (runs, gates * size, dims[2]),
@@ -147,7 +148,7 @@ class _Recurrent:
         }
         for name, expected_dims in expected.items():
             if name in self.inputs and self._dims(name) != expected_dims:
-                raise ValueError(
+                raise Misfit(
                     f"{name} is {self._dims(name)}, it should be {expected_dims}: X is {dims}, "
                     f"directions: {runs}, gates: {gates}, hidden_size: {size}"
                 )
@@ -158,7 +159,7 @@ class _Recurrent:
         }
         for name, kind in kinds.items():
             if kind is not kinds["X"]:
-                raise ValueError(f"{name} is {kind}, X is {kinds['X']}: they are of one type")
+                raise Misfit(f"{name} is {kind}, X is {kinds['X']}: they are of one type")
         if kinds["X"] not in AS_F32:
             raise self.call.unimplemented(
                 f"it computes with {kinds['X']}", "save the model with f32, bf16 or f16"
@@ -173,10 +174,10 @@ class _Recurrent:
         lengths = self._constant("sequence_lens")
         steps, sequences = self._dims("X")[:2][:: -1 if self.form.layout else 1]
         if lengths.shape != (sequences,) or lengths.dtype.kind not in "iu":
-            raise ValueError(f"sequence_lens is {lengths.dtype} {lengths.shape}, of {sequences} sequences")
+            raise Misfit(f"sequence_lens is {lengths.dtype} {lengths.shape}, of {sequences} sequences")
         wrong = lengths[(lengths < 0) | (lengths > steps)]
         if wrong.size:
-            raise ValueError(f"sequence_lens has {wrong[0]}, of {steps} steps")
+            raise Misfit(f"sequence_lens has {wrong[0]}, of {steps} steps")
         if not np.any(lengths != steps):
             return
         if np.all(lengths == lengths[0]):

@@ -7,18 +7,20 @@ Where oneDNN's resampling looks at the same places it runs, else `Interpolation`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil, floor, inf, prod
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
+from ....runtime.free_memory import check_room
 from ...dims import Dims
 from ...nodes.layers import ResamplingOperation
 from ..operator_call import ONNX, Ints, Moved, OperatorCall, Value
-from .known import axis_of
+from .known import axis_of, check_countable
 
 _Scales = Annotated[Array, "the scale"]
 _Sizes = Annotated[Ints, "the new size"]
@@ -76,9 +78,10 @@ def _resize(
     axes = tuple(axis_of(axis, len(dims)) for axis in extents.axes) or tuple(range(len(dims)))
     factors = () if scales is None else tuple(map(float, scales.reshape(-1)))
     if not sizes and not factors:
-        raise ValueError("its scales and sizes are missing")
+        raise Misfit("its scales and sizes are missing")
     if len(sizes or factors) != len(axes) or len(set(axes)) < len(axes):
-        raise ValueError(f"{len(sizes or factors)} numbers for {len(axes)} axes")
+        raise Misfit(f"{len(sizes or factors)} numbers for {len(axes)} axes")
+    _check_scales(factors)
     if sizes:
         sizes, factors = _with_aspect([dims[axis] for axis in axes], sizes, extents.keep_aspect_ratio_policy)
     else:
@@ -91,10 +94,17 @@ def _resize(
                 raise call.known_in_run("its region")
             region = np.zeros(0) if roi is None else roi.reshape(-1)
             if region.size != 2 * len(axes):
-                raise ValueError(f"its region has {region.size} numbers for {len(axes)} axes")
+                raise Misfit(f"its region has {region.size} numbers for {len(axes)} axes")
             ends = float(region[at]), float(region[at + len(axes)])
             lines[axis] = _ResizedAxis(dims[axis], sizes[at], factors[at], *ends)
     return _resampled(call, x, lines, sampling)
+
+
+def _check_scales(factors: Sequence[float]) -> None:
+    """Raise Misfit for scales that make no size."""
+    wrong = [factor for factor in factors if not 0 < factor < inf]
+    if wrong:
+        raise Misfit(f"its scale is {wrong[0]:g}, and scales are above 0")
 
 
 def _with_aspect(dims: Sequence[int], sizes: Dims, policy: str) -> tuple[Dims, tuple[float, ...]]:
@@ -103,7 +113,7 @@ def _with_aspect(dims: Sequence[int], sizes: Dims, policy: str) -> tuple[Dims, t
     if policy == "stretch":
         return sizes, factors
     if policy not in ("not_larger", "not_smaller"):
-        raise ValueError(f"its keep_aspect_ratio_policy is {policy!r}")
+        raise Misfit(f"its keep_aspect_ratio_policy is {policy!r}")
     factor = min(factors) if policy == "not_larger" else max(factors)
     return tuple(floor(n * factor + 0.5) for n in dims), (factor,) * len(dims)
 
@@ -113,6 +123,9 @@ def _upsample(call: OperatorCall, x: Moved, scales: _Scales, *, mode: str = "nea
     """Of the first versions, which look at `place / scale`."""
     mode = {"bilinear": "linear"}.get(mode, mode)
     dims, factors = call.dims(x), [float(scale) for scale in scales.reshape(-1)]
+    if len(dims) != len(factors):
+        raise Misfit(f"{len(factors)} scales for {len(dims)} dims")
+    _check_scales(factors)
     pairs = zip(dims, factors, strict=True)
     return _resampled(
         call, x, [_ResizedAxis(n, floor(n * f), f) for n, f in pairs], _Sampling(mode, "asymmetric", "floor")
@@ -122,9 +135,10 @@ def _upsample(call: OperatorCall, x: Moved, scales: _Scales, *, mode: str = "nea
 def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampling: _Sampling) -> Value:
     mode = sampling.mode
     if mode not in ("nearest", *_KERNELS):
-        raise ValueError(f"its mode is {mode!r}")
+        raise Misfit(f"its mode is {mode!r}")
     if any(line.result < 0 or (line.result and not line.source) for line in lines):
-        raise ValueError(f"it makes {[line.result for line in lines]} of {list(call.dims(x))}")
+        raise Misfit(f"it makes {[line.result for line in lines]} of {list(call.dims(x))}")
+    check_countable(tuple(line.result for line in lines), call.type_of(x))
     moved = [axis for axis, line in enumerate(lines) if not line.is_idle]
     is_primitive = 3 <= len(lines) <= 5 and min(moved, default=0) > 1 and mode in ("nearest", "linear")
     if is_primitive and all(_is_resampling(sampling, lines[axis]) for axis in moved):
@@ -134,6 +148,8 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampli
     apart = call.with_outputs(0)
     if mode != "nearest":
         call.check_types(x)
+    # Tables of a result that no memory holds need not be found.
+    check_room(call.type_of(x).nbytes(prod(line.result for line in lines)))
     # The axes that become smallest first: less is left for the others.
     for axis in sorted(moved, key=lambda axis: lines[axis].result / max(lines[axis].source, 1)):
         indices, weights = _table(sampling, lines[axis])
@@ -149,8 +165,8 @@ def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sam
     if sampling.coordinate_transformation_mode != "tf_crop_and_resize":
         return x
     for axis, line in enumerate(lines):
-        at = _places(sampling, line)
-        is_inside = (at >= 0) & (at <= line.source - 1)
+        blocks = [_places(sampling, line, at) for at in _blocks(line)]
+        is_inside = np.concatenate([(at >= 0) & (at <= line.source - 1) for at in blocks])
         if not line.is_idle and not is_inside.all():
             mask = is_inside.reshape(-1, *(1,) * (len(lines) - axis - 1))
             outside = np.array(sampling.extrapolation_value, call.type_of(x).numpy)
@@ -210,42 +226,77 @@ _KERNELS: Mapping[str, tuple[Callable[[Array, float], Array], int]] = {
 }
 
 
-def _places(sampling: _Sampling, line: _ResizedAxis) -> Array:
-    """The places in the source that a result looks at."""
+# Tables are found for so many numbers at a time, since those of 64 bits take more than the result.
+_BLOCK = 1 << 16
+# Of so many elements each is looked at to see what makes them.
+_LONGEST_LOOK = 1 << 20
+
+
+def _blocks(line: _ResizedAxis, width: int = 1) -> Iterator[Array]:
+    """The elements of a result in parts, where each needs so many numbers; one part at least."""
+    rows = max(_BLOCK // width, 1)
+    for first in range(0, max(line.result, 1), rows):
+        yield np.arange(first, min(first + rows, line.result), dtype=np.float64)
+
+
+def _places(sampling: _Sampling, line: _ResizedAxis, at: Array) -> Array:
+    """The places in the source that some elements of a result look at."""
     word = sampling.coordinate_transformation_mode
     if word not in _POSITIONS:
-        raise ValueError(f"its coordinate_transformation_mode is {word!r}")
-    return _POSITIONS[word](np.arange(line.result, dtype=np.float64), line)
+        raise Misfit(f"its coordinate_transformation_mode is {word!r}")
+    return _POSITIONS[word](at, line)
 
 
 def _table(sampling: _Sampling, line: _ResizedAxis) -> tuple[Array, Array]:
     """For each element of a result the elements of the source that it is made of, and their weights."""
-    at, last = _places(sampling, line), line.source - 1
+    reach = 1
+    if sampling.mode != "nearest":
+        # A smaller result is smooth where each of its elements is made of as many as it stands for.
+        scale = min(line.scale, 1.0) if sampling.antialias and line.result else 1.0
+        reach = ceil(_KERNELS[sampling.mode][1] / scale)
+    check_room(8 * line.result * 2 * reach)
+    parts = [_rows(sampling, line, at, reach) for at in _blocks(line, 2 * reach)]
+    used = np.any([np.any(weights != 0, axis=0) for _, weights in parts], axis=0)
+    indices, weights = (np.concatenate([part[i][:, used] for part in parts]) for i in (0, 1))
+    return indices, weights
+
+
+def _rows(sampling: _Sampling, line: _ResizedAxis, at: Array, reach: int) -> tuple[Array, Array]:
+    """The rows of a table for some elements of a result."""
+    at, last = _places(sampling, line, at), line.source - 1
     if sampling.mode == "nearest":
+        if sampling.nearest_mode not in _ROUNDINGS:
+            raise Misfit(f"its nearest_mode is {sampling.nearest_mode!r}")
         rounded = _ROUNDINGS[sampling.nearest_mode](at)[:, None]
         return np.clip(rounded, 0, last).astype(np.int32), np.ones(rounded.shape, np.float32)
-    kernel, radius = _KERNELS[sampling.mode]
-    # A smaller result is smooth where each of its elements is made of as many as it stands for.
+    kernel, _ = _KERNELS[sampling.mode]
     scale = min(line.scale, 1.0) if sampling.antialias else 1.0
-    reach = ceil(radius / scale)
     indices = np.floor(at)[:, None] + np.arange(1 - reach, reach + 1)
     weights = kernel(np.abs(indices - at[:, None]) * scale, sampling.cubic_coeff_a)
     if sampling.exclude_outside:
         weights = np.where((indices >= 0) & (indices <= last), weights, 0.0)
     if sampling.exclude_outside or scale < 1:
         weights = weights / weights.sum(1, keepdims=True)
-    used = np.any(weights != 0, axis=0)
-    return np.clip(indices[:, used], 0, last).astype(np.int32), weights[:, used].astype(np.float32)
+    return np.clip(indices, 0, last).astype(np.int32), weights.astype(np.float32)
 
 
 def _is_resampling(sampling: _Sampling, line: _ResizedAxis) -> bool:
     """True where oneDNN's resampling makes the same of an axis."""
     if not line.source or not line.result or (sampling.antialias and line.scale < 1):
         return False
-    ours = (np.arange(line.result) + 0.5) * line.source / line.result - 0.5
-    theirs, last = _places(sampling, line), line.source - 1
+    if line.result > _LONGEST_LOOK:
+        # Places are a line, so that those at both ends tell of all; where a line is rounded they do not.
+        ends = np.array([0, line.result - 1], np.float64)
+        return sampling.mode == "linear" and _is_resampled(sampling, line, ends)
+    return all(_is_resampled(sampling, line, at) for at in _blocks(line))
+
+
+def _is_resampled(sampling: _Sampling, line: _ResizedAxis, at: Array) -> bool:
+    """The same of some elements of a result."""
+    ours = (at + 0.5) * line.source / line.result - 0.5
+    theirs, last = _places(sampling, line, at), line.source - 1
     if sampling.mode == "linear":
         is_inside = not sampling.exclude_outside or (theirs.min() >= 0 and theirs.max() <= last)
         return is_inside and np.allclose(np.clip(ours, 0, last), np.clip(theirs, 0, last), atol=1e-5)
-    nearest, _ = _table(sampling, line)
+    nearest, _ = _rows(sampling, line, at, 1)
     return bool(np.array_equal(nearest[:, 0], np.clip(np.floor(ours + 0.5), 0, last)))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ..operator_call import ONNX, OperatorCall, Tensor, Value
 
 _F32, _S64 = 1, 7
@@ -46,9 +47,9 @@ def _grid_sample(call: OperatorCall, x: Tensor, grid: Tensor, *, sampling: _Grid
     apart, dims, places = call.with_outputs(0), call.dims(x), call.dims(grid)
     rank, mode = len(dims) - 2, _MODES.get(sampling.mode, sampling.mode)
     if mode not in ("linear", "cubic", "nearest") or sampling.padding_mode not in _PADDINGS:
-        raise ValueError(f"mode {sampling.mode!r}, padding_mode {sampling.padding_mode!r}")
+        raise Misfit(f"mode {sampling.mode!r}, padding_mode {sampling.padding_mode!r}")
     if rank < 1 or places[0] != dims[0] or places[-1] != rank or len(places) != rank + 2:
-        raise ValueError(f"a grid of {places} for a tensor of {dims}")
+        raise Misfit(f"a grid of {places} for a tensor of {dims}")
     if not prod(dims):
         raise call.unimplemented("it samples no elements")
     wide, count = apart.onnx("Cast", grid, to=_F32), prod(places[1:-1])

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ..operator_call import ONNX, Ints, OperatorCall, Value, ValueList
 from .known import axis_of
 
@@ -23,7 +24,7 @@ LISTS = (
 def _items(tensors: object) -> tuple[Value, ...]:
     if isinstance(tensors, ValueList):
         return tensors.items
-    raise ValueError("it reads what is no list of tensors")
+    raise Misfit("it reads what is no list of tensors")
 
 
 def _place(items: tuple[Value, ...], place: int | None) -> int:
@@ -64,7 +65,7 @@ def _length(call: OperatorCall, tensors: Any) -> Value:
 def _concat(call: OperatorCall, tensors: Any, *, axis: int, new_axis: bool = False) -> Value:
     items = _items(tensors)
     if not items:
-        raise ValueError("it joins no tensors")
+        raise Misfit("it joins no tensors")
     axis = axis_of(axis, len(call.dims(items[0])) + new_axis)
     parts = [call.onnx("Unsqueeze", x, (axis,)) for x in items] if new_axis else items
     return call.onnx("Concat", *parts, axis=axis)
@@ -88,9 +89,9 @@ def _split(
     elif size > 0:
         sizes = (*(size,) * (extent // size), *((extent % size,) if extent % size else ()))
     else:
-        raise ValueError(f"parts of {size} elements")
+        raise Misfit(f"parts of {size} elements")
     if sum(sizes) != extent or min(sizes, default=0) < 0:
-        raise ValueError(f"parts of {list(sizes)} of {extent} elements")
+        raise Misfit(f"parts of {list(sizes)} of {extent} elements")
     starts = np.cumsum((0, *sizes)).tolist()
     parts = [
         call.onnx("Slice", x, (start,), (start + n,), (axis,))
@@ -114,5 +115,5 @@ def _has_element(call: OperatorCall, x: Any = None) -> Value:
 @ONNX("OptionalGetElement")
 def _element(call: OperatorCall, x: Any = None) -> Any:
     if x is None:
-        raise ValueError("there is no element")
+        raise Misfit("there is no element")
     return x

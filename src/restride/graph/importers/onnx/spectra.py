@@ -12,6 +12,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ..operator_call import ONNX, OperatorCall, Tensor, Value
 from .known import axis_of
@@ -81,14 +82,14 @@ def _dft(
     dims, apart = call.dims(x), call.with_outputs(0)
     axis, parts = axis_of((1 if call.opset < 20 else -2) if axis is None else axis, len(dims)), dims[-1]
     if parts not in (1, 2) or axis == len(dims) - 1:
-        raise ValueError(f"dims {dims} have no parts of complex numbers behind axis {axis}")
+        raise Misfit(f"dims {dims} have no parts of complex numbers behind axis {axis}")
     length = dft_length
     if length is None:
         length = 2 * (dims[axis] - 1) if inverse and onesided else dims[axis]
     form = _FourierTransform(length, parts == 2, inverse, onesided)
     points = min(dims[axis], length // 2 + 1 if form.parts == 1 else length)
     if points < 1:
-        raise ValueError(f"it transforms {dims[axis]} points to {length}")
+        raise Misfit(f"it transforms {dims[axis]} points to {length}")
     order = [*(at for at in range(len(dims)) if at not in (axis, len(dims) - 1)), axis, len(dims) - 1]
     front = apart.transposed(apart.onnx("Slice", x, (0,), (points,), (axis,)), order)
     return apart.transposed(form.of(apart, front, points), np.argsort(order).tolist())
@@ -110,9 +111,9 @@ def _stft(
     dims = call.dims(signal)
     length = frame_length or (call.dims(window)[0] if window is not None else 0)
     if len(dims) != 3 or dims[2] not in (1, 2) or not 0 < length <= dims[1] or frame_step < 1:
-        raise ValueError(f"frames of {length} each {frame_step} of a signal of dims {dims}")
+        raise Misfit(f"frames of {length} each {frame_step} of a signal of dims {dims}")
     if window is not None and call.dims(window) != (length,):
-        raise ValueError(f"a window of {call.dims(window)} for frames of {length}")
+        raise Misfit(f"a window of {call.dims(window)} for frames of {length}")
     starts = np.arange(0, dims[1] - length + 1, frame_step)
     frames = apart.onnx("Gather", signal, starts[:, np.newaxis] + np.arange(length), axis=1)
     if window is not None:

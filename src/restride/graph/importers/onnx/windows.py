@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from ....model.result_dims import Misfit
 from ...dims import Dims
 from ...nodes.layers import PoolingOperation, ReductionOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
@@ -39,7 +41,7 @@ class OnnxWindow:
         rank = len(dims) - 2
         kernel = weights[2:] if weights and not self.kernel_shape else self._spatial("kernel_shape", rank, 0)
         if weights and weights[2:] != kernel:
-            raise ValueError(f"kernel_shape is {kernel}, the weights have {weights[2:]}")
+            raise Misfit(f"kernel_shape is {kernel}, the weights have {weights[2:]}")
         strides, dilations = self._spatial("strides", rank, 1), self._spatial("dilations", rank, 1)
         total = (0,) * rank
         if self.auto_pad.startswith("SAME"):
@@ -48,19 +50,19 @@ class OnnxWindow:
         small, large = tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
         pads = self.pads if self.auto_pad == "NOTSET" and self.pads else (0,) * (2 * rank)
         if len(pads) != 2 * rank:
-            raise ValueError(f"pads has {len(pads)} numbers for {rank} spatial dims")
+            raise Misfit(f"pads has {len(pads)} numbers for {rank} spatial dims")
         if min(pads, default=0) < 0:
-            raise ValueError(f"pads are {pads}, and none is below 0")
+            raise Misfit(f"pads are {pads}, and none is below 0")
         own = pads[:rank], pads[rank:]
         ends = {"NOTSET": own, "VALID": own, "SAME_UPPER": (small, large), "SAME_LOWER": (large, small)}
         if self.auto_pad not in ends:
-            raise ValueError(f"auto_pad is {self.auto_pad!r}")
+            raise Misfit(f"auto_pad is {self.auto_pad!r}")
         return _Places(kernel, strides, tuple(n - 1 for n in dilations), *ends[self.auto_pad])
 
     def _spatial(self, name: str, rank: int, default: int) -> Dims:
         values: Dims = getattr(self, name) or (default,) * rank
         if len(values) != rank:
-            raise ValueError(f"{name} has {len(values)} numbers for {rank} spatial dims")
+            raise Misfit(f"{name} has {len(values)} numbers for {rank} spatial dims")
         return values
 
 
@@ -71,7 +73,7 @@ def _grouped(call: OperatorCall, weights: Value, group: int, what: str) -> Value
     """Weights with their groups as a dim."""
     dims = call.dims(weights)
     if group < 1 or dims[0] % group:
-        raise ValueError(f"{group} groups do not divide {dims[0]} {what}")
+        raise Misfit(f"{group} groups do not divide {dims[0]} {what}")
     return call.reshaped(weights, (group, dims[0] // group, *dims[1:])) if group > 1 else weights
 
 
@@ -126,7 +128,7 @@ def _deconvolution(
         tuple(n * s for n, s in zip(sizes, strides, strict=True)) if is_same else ()
     )
     if len(more) != len(high) or (shape and len(shape) != len(high)):
-        raise ValueError(f"{len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
+        raise Misfit(f"{len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
     if shape:
         # What is cut off of the whole result; the odd one in front, but where more is wanted behind.
         full = zip(sizes, strides, kernel, dilates, more, shape, strict=True)
@@ -158,9 +160,20 @@ def _max_pooling(
     strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
     if storage_order:  # of an image the first spatial dim is the nearest
         strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
+    return _with_indices(call, x, places, strides)
+
+
+def _with_indices(call: OperatorCall, x: Value, places: _Places, strides: Sequence[int]) -> Made:
     names = "kernel", "strides", "dilates", "padding_l", "padding_r"
     numbers = dict(zip(names, _checked(places), strict=True))
     return call.primitive("MaxPooling", x, index_strides=tuple(strides), **numbers)
+
+
+def maxima_in_images(call: OperatorCall, x: Value, window: OnnxWindow, ceil_mode: bool) -> Made:
+    """The maxima of windows, and where they are in the row-major image of their channel."""
+    dims, places = call.dims(x), window.places(call.dims(x))
+    strides = (0, 0, *(prod(dims[dim + 1 :]) for dim in range(2, len(dims))))
+    return _with_indices(call, x, _ceiled_places(places, dims) if ceil_mode else places, strides)
 
 
 @ONNX("MaxUnpool")
@@ -229,10 +242,10 @@ def _pooling(call: OperatorCall, x: Value, algorithm: str, places: _Places) -> s
 
 
 def _checked(places: _Places) -> _Places:
-    """The same. Raises ValueError where a window could lie in the padding alone."""
+    """The same. Raises Misfit where a window could lie in the padding alone."""
     kernel, _, _, low, high = places
     if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
-        raise ValueError(f"pads of {low} and {high} are as long as windows of {kernel}")
+        raise Misfit(f"pads of {low} and {high} are as long as windows of {kernel}")
     return places
 
 

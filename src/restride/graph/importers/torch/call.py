@@ -33,6 +33,7 @@ __all__ = [
     "common_type",
     "of_one_type",
     "promoted",
+    "reads_more",
     "result_of",
     "translate_aten",
 ]
@@ -56,13 +57,15 @@ class AtenCall:
     """The schema and results of a call by torch: the names of its arguments by position; those of all
     arguments that are not their defaults, so that they must be read; dims and data type of each result.
 
-    `computed`: what torch makes of known arguments, by name.
+    `computed`: what torch makes of known arguments, by name. `reads_more`: others read more than its first
+    result.
     """
 
     positional: tuple[str, ...]
     marked: frozenset[str]
     results: tuple[tuple[tuple[int, ...], str], ...]
     computed: Callable[[Mapping[str, Any]], tuple[Array, ...]] | None = None
+    reads_more: bool = False
 
 
 def translate_aten(call: OperatorCall) -> Made:
@@ -105,6 +108,11 @@ def result_of(call: OperatorCall) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """The dims and the type of the first result, as torch says."""
     dims, word = call.node.attributes[CALL].results[0]
     return dims, np.dtype(ml_dtypes.bfloat16 if word == "bfloat16" else word)
+
+
+def reads_more(call: OperatorCall) -> bool:
+    """True where not the first result alone is read."""
+    return bool(call.node.attributes[CALL].reads_more)
 
 
 # --- types --------------------------------------------------------------------------------------------------

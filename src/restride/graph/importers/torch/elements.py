@@ -10,6 +10,7 @@ import numpy as np
 
 from ....dtypes import DataType
 from ....ops.reduction import ReductionProblem
+from ....ops.scan import ScanProblem
 from ..onnx.rows import enter_rows
 from ..operator_call import ATEN, Function, Made, OperatorCall, Value
 from .call import cast_to, common_type, promoted, result_of
@@ -55,6 +56,16 @@ def _is_integral(call: OperatorCall, *xs: Any) -> bool:
     """True where no operand has floats."""
     kinds = [call.type_of(x) if isinstance(x, str | np.ndarray) else type(x) for x in xs]
     return not any(kind is float if isinstance(kind, type) else kind.kind == "float" for kind in kinds)
+
+
+def _extreme(call: OperatorCall, operator: str, x: Any, y: Any) -> Made:
+    """Of a number and NaN the number."""
+    x, y = promoted(call, x, y)
+    made = call.onnx(operator, x, y)
+    if _is_integral(call, x):
+        return made
+    made = call.onnx("Where", call.onnx("IsNaN", x), y, made)
+    return call.onnx("Where", call.onnx("IsNaN", y), x, made)
 
 
 @ATEN(*(f"{kind}_{word}" for kind in ("bitwise", "logical") for word in _LOGICAL))
@@ -158,20 +169,68 @@ def _prelu(call: OperatorCall, x: Any, slopes: Any) -> Made:
     )
 
 
+@ATEN("round")
+def _round(call: OperatorCall, x: Any, *, decimals: int = 0) -> Made:
+    """Integers are whole as they are."""
+    if _is_integral(call, x):
+        if decimals < 0:
+            raise call.unimplemented(f"it rounds integers to {decimals} decimals")
+        return cast_to(call, x, call.numpy_type(x))
+    if not decimals:
+        return call.onnx("Round", x)
+    factor = 10.0 ** abs(decimals)
+    before, behind = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return call.onnx(behind, call.onnx("Round", call.onnx(before, x, factor)), factor)
+
+
+@ATEN("softplus")
+def _softplus(call: OperatorCall, x: Any, beta: float = 1, threshold: float = 20) -> Made:
+    """Above a threshold it is the number itself."""
+    scaled = x if beta == 1 else call.onnx("Mul", x, float(beta))
+    result = call.onnx("Softplus", scaled)
+    result = result if beta == 1 else call.onnx("Div", result, float(beta))
+    if threshold >= 20:
+        return result
+    return call.onnx("Where", call.elements("gt", *promoted(call, scaled, float(threshold))), x, result)
+
+
+@ATEN("rrelu_with_noise_functional")
+def _random_relu(
+    call: OperatorCall,
+    x: Any,
+    noise: Any,
+    *,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+) -> Made:
+    """In evaluation mode without noise, with the slope in the middle."""
+    if training:
+        raise call.unimplemented("it trains", "call eval() of the module")
+    return call.onnx("LeakyRelu", x, alpha=(lower + upper) / 2)
+
+
+def _real(call: OperatorCall, x: Any) -> Value:
+    """An operand of a function of floats, which integers become."""
+    return cast_to(call, x, result_of(call)[1])
+
+
 _ROWS: Mapping[str, Function | str] = {
-    "exp2": lambda call, x: call.onnx("Exp", call.onnx("Mul", x, log(2.0))),
+    "exp2": lambda call, x: call.onnx("Exp", call.onnx("Mul", _real(call, x), log(2.0))),
+    "fmax": lambda call, x, y: _extreme(call, "Max", x, y),
+    "fmin": lambda call, x, y: _extreme(call, "Min", x, y),
     "hardtanh": lambda call, x, low=-1.0, high=1.0: _clamp(call, x, float(low), float(high)),
-    "log10": lambda call, x: call.onnx("Mul", call.onnx("Log", x), 1 / log(10.0)),
-    "log2": lambda call, x: call.onnx("Mul", call.onnx("Log", x), 1 / log(2.0)),
+    "log10": lambda call, x: call.onnx("Mul", call.onnx("Log", _real(call, x)), 1 / log(10.0)),
+    "log2": lambda call, x: call.onnx("Mul", call.onnx("Log", _real(call, x)), 1 / log(2.0)),
     "relu6": lambda call, x: _clamp(call, x, 0.0, 6.0),
-    "rsqrt": lambda call, x: call.onnx("Reciprocal", call.onnx("Sqrt", x)),
+    "rsqrt": lambda call, x: call.onnx("Reciprocal", call.onnx("Sqrt", _real(call, x))),
     "silu": lambda call, x: call.onnx("Mul", x, call.onnx("Sigmoid", x)),
-    "softplus": lambda call, x: call.onnx("Softplus", x),
 }
 enter_rows(ATEN, _ROWS)
 
 # --- reductions ---------------------------------------------------------------------------------------------
 
+_SCANS: Mapping[str, Any] = {word: ScanProblem.aten[word] for word in ("cumprod", "cumsum")}
 _TRUTHS = {"all": "ReduceMin", "any": "ReduceMax"}
 
 
@@ -181,9 +240,9 @@ def _axes(dim: Any) -> Any:
 
 @ATEN(*ReductionProblem.aten, "prod")
 def _reduction(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = False) -> Made:
-    """Sums and products of integers are of the type of the result."""
-    word, kind = _word(call), call.type_of(x)
-    if word in ("prod", "sum") and kind.kind != "float":
+    """Sums and products are of the type of the result."""
+    word = _word(call)
+    if word in ("mean", "prod", "sum"):
         x = cast_to(call, x, result_of(call)[1])
     operator = {"prod": "ReduceProd", **ReductionProblem.aten}[word]
     return call.onnx(str(operator), x, _axes(dim), keepdims=keepdim)
@@ -191,17 +250,53 @@ def _reduction(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = F
 
 @ATEN(*_TRUTHS)
 def _all_or_any(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = False) -> Made:
-    return call.onnx(_TRUTHS[_word(call)], _truth(call, x), _axes(dim), keepdims=keepdim)
+    own, axes = call.dims(x), _axes(dim)
+    if 0 in (own if axes is None else [own[axis] for axis in axes if own]):
+        return np.full(result_of(call)[0], _word(call) == "all")
+    return call.onnx(_TRUTHS[_word(call)], _truth(call, x), axes, keepdims=keepdim)
 
 
 @ATEN("linalg_vector_norm")
 def _norm(call: OperatorCall, x: Any, ord: float = 2, dim: Any = None, *, keepdim: bool = False) -> Made:
+    """The root of the sum of powers; of order 0 how many are not 0, of infinite ones the extremes."""
+    x = cast_to(call, x, result_of(call)[1])
+    options: dict[str, Any] = {"keepdims": keepdim}
     if ord in (1, 2):
-        return call.onnx(f"ReduceL{int(ord)}", x, _axes(dim), keepdims=keepdim)
-    if abs(ord) != inf:
-        raise call.unimplemented(f"its order is {ord}", "1, 2 and infinity are there")
-    word = "ReduceMax" if ord > 0 else "ReduceMin"
-    return call.onnx(word, call.onnx("Abs", x), _axes(dim), keepdims=keepdim)
+        return call.onnx(f"ReduceL{int(ord)}", x, _axes(dim), **options)
+    if not ord:
+        return call.onnx(
+            "ReduceSum", cast_to(call, _truth(call, x), call.numpy_type(x)), _axes(dim), **options
+        )
+    sizes = call.onnx("Abs", x)
+    if abs(ord) == inf:
+        return call.onnx("ReduceMax" if ord > 0 else "ReduceMin", sizes, _axes(dim), **options)
+    powers = call.onnx("Pow", sizes, float(ord))
+    return call.onnx("Pow", call.onnx("ReduceSum", powers, _axes(dim), **options), 1 / ord)
+
+
+@ATEN("_cdist_forward")
+def _distances(call: OperatorCall, x: Any, y: Any, p: float, mode: Any = None) -> Made:
+    """The distance of each row of a tensor from each of another: of all differences a norm."""
+    rows, others = call.onnx("Unsqueeze", x, (-2,)), call.onnx("Unsqueeze", y, (-3,))
+    return _norm(call, call.onnx("Sub", rows, others), p, -1)
+
+
+@ATEN("_pdist_forward")
+def _distances_of_pairs(call: OperatorCall, x: Any, p: float = 2.0) -> Made:
+    pairs = np.triu_indices(call.dims(x)[0], 1)
+    return _norm(call, call.onnx("Sub", *(call.onnx("Gather", x, at, axis=0) for at in pairs)), p, -1)
+
+
+@ATEN("dist")
+def _distance(call: OperatorCall, x: Any, y: Any, p: float = 2) -> Made:
+    return _norm(call, call.onnx("Sub", *promoted(call, x, y)), p)
+
+
+@ATEN(*_SCANS)
+def _scan(call: OperatorCall, x: Any, dim: int) -> Made:
+    dtype = result_of(call)[1]
+    made: Made = _SCANS[_word(call)](call, x if dtype.kind == "i" else cast_to(call, x, dtype), dim)
+    return made
 
 
 @ATEN("var", "var_mean")

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import torch
 
@@ -26,10 +27,12 @@ from .operators import TORCH_OPERATORS
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 
-# Operators that torch would take apart, and restride has whole.
+# Operators that torch would take apart, and restride has whole; but for multilabel_margin_loss_forward, of
+# which torch's parts give another value.
 _WHOLE = (
-    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "pixel_shuffle", "pixel_unshuffle",
-    "prelu", "relu6", "roll", "scaled_dot_product_attention", "silu", "softplus",
+    "channel_shuffle", "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish",
+    "multilabel_margin_loss_forward", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu6", "rnn_relu",
+    "rnn_tanh", "roll", "scaled_dot_product_attention", "silu", "softplus",
     *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
@@ -142,6 +145,7 @@ class _ProgramReader:
         self._names: dict[str, str] = {}
         self._missing: dict[str, list[str]] = {}
         self._of_inputs: set[str] = set(program.graph_signature.user_inputs)
+        self._of_values: set[str] = set()
 
     def read(self) -> ExportedModule:
         outputs: tuple[Any, ...] = ()
@@ -201,6 +205,14 @@ class _ProgramReader:
         word = node.target.__name__.split(".")[0] if is_aten else ""
         if word in _CHECKS:
             return
+        if not all(map(_has_dims, results)):
+            if not self._of_values & {each.name for each in node.all_input_nodes}:
+                word = f"aten.{word}" if is_aten else str(node.target)
+                if word in TORCH_OPERATORS:
+                    word += ", whose result has dims that depend on values"
+                self._missing.setdefault(word, []).append(name)
+            self._of_values.add(node.name)
+            return
         are_tensors = all(isinstance(x, torch.Tensor) for x in results)
         is_known = (
             is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
@@ -226,6 +238,7 @@ class _ProgramReader:
             frozenset(marked),
             tuple((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results),
             partial(_computed, node.target) if is_known else None,
+            any(outputs[1:]),
         )
         self._nodes.append(OnnxNode(word, name, tuple(inputs), tuple(outputs), attributes))
 
@@ -236,6 +249,12 @@ class _ProgramReader:
         if isinstance(value, list | tuple):
             return tuple(self._argument(item, inputs) for item in value)
         return value
+
+
+def _has_dims(result: Any) -> bool:
+    """False for numbers and tensors whose extents a run decides."""
+    numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
+    return not any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in numbers)
 
 
 def _is_of_arguments(target: Any) -> bool:
@@ -260,6 +279,8 @@ def _as_torch(value: Any) -> Any:
         return [_as_torch(item) for item in value]
     if not isinstance(value, np.ndarray):
         return value
+    if value.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
     return torch.from_numpy(value if value.flags.writeable else value.copy())
 
 
@@ -274,7 +295,7 @@ def _line_of(node: Any) -> str:
 
 
 def _array_of(x: torch.Tensor) -> Array:
-    x = x.detach()
-    if x.dtype in (torch.bfloat16, torch.float16):
-        x = x.float()
-    return np.asarray(x.cpu().contiguous().numpy())
+    x = x.detach().cpu().contiguous()
+    if x.dtype is torch.bfloat16:
+        return np.asarray(x.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
+    return np.asarray(x.numpy())

@@ -11,9 +11,11 @@ import ml_dtypes
 import numpy as np
 
 from ....dtypes import DataType
+from ....runtime.alloc import Array
 from ..onnx.rows import enter_rows
-from ..operator_call import ATEN, Function, Made, OperatorCall, Value
-from .call import axes_of
+from ..onnx.windows import OnnxWindow, maxima_in_images
+from ..operator_call import ATEN, Function, Ints, Made, OperatorCall, Value
+from .call import axes_of, cast_to, promoted, reads_more, result_of
 
 _F32 = np.float32
 
@@ -84,6 +86,45 @@ def _batch_statistics(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbe
 
 
 # --- products -----------------------------------------------------------------------------------------------
+
+_MOST_TERMS = 1 << 24
+
+
+def _product(call: OperatorCall, x: Any, y: Any) -> Made:
+    """Products of integers wrap: those of 8 bits by sums of 32, others as all terms, then their sums."""
+    if not all(call.type_of(each).is_integral for each in (x, y)):
+        return call.onnx("MatMul", x, y)
+    if all(call.type_of(each) in (DataType.s8, DataType.u8) for each in (x, y)):
+        return cast_to(call, call.onnx("MatMulInteger", x, y), result_of(call)[1])
+    if prod(call.dims(x)) * call.dims(y)[-1] > _MOST_TERMS:
+        raise call.unimplemented(
+            f"it is a product of {call.type_of(x)} of so many terms", "use integers of 8 bits"
+        )
+    terms = call.elements("mul", call.onnx("Unsqueeze", x, (-1,)), call.onnx("Unsqueeze", y, (-3,)))
+    return call.onnx("ReduceSum", terms, (-2,), keepdims=False)
+
+
+@ATEN("addbmm", "addmv")
+def _added_product(
+    call: OperatorCall, added: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1
+) -> Made:
+    made = _product(call, x, y)
+    if call.node.operator == "aten.addbmm":
+        made = call.onnx("ReduceSum", made, (0,), keepdims=False)
+    made = made if alpha == 1 else call.onnx("Mul", *promoted(call, made, alpha))
+    added = added if beta == 1 else call.onnx("Mul", *promoted(call, added, beta))
+    return call.onnx("Add", added, made) if beta else made
+
+
+@ATEN("_trilinear")
+def _trilinear(call: OperatorCall, *arguments: Any) -> Made:
+    """A sum of products of three: dims that one has not are 1."""
+    xs, expanded, summed = arguments[:3], arguments[3:6], arguments[6]
+    rank = len(call.dims(xs[0])) + len(expanded[0])
+    letters = "abcdefghijklmnopqrstuvwxyz"[:rank]
+    words = ["".join(letters[i] for i in range(rank) if i not in own) for own in expanded]
+    result = "".join(letters[i] for i in range(rank) if i not in summed)
+    return call.onnx("Einsum", *xs, equation=f"{','.join(words)}->{result}")
 
 
 @ATEN("linear")
@@ -179,10 +220,21 @@ class _PoolArguments:
 
 @ATEN("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def _average_pooling(
-    call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, count_include_pad: bool = True
+    call: OperatorCall,
+    x: Any,
+    kernel_size: Any,
+    *,
+    pool: _PoolArguments,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Made:
     attributes = pool.onnx(kernel_size, int(call.node.operator[-2]))
-    return _of_images(call, x, "AveragePool", count_include_pad=count_include_pad, **attributes)
+    if divisor_override is None:
+        return _of_images(call, x, "AveragePool", count_include_pad=count_include_pad, **attributes)
+    if pool.ceil_mode:
+        raise call.unimplemented("it has a divisor and windows beyond the end")
+    averages = _of_images(call, x, "AveragePool", count_include_pad=True, **attributes)
+    return call.onnx("Mul", averages, prod(attributes["kernel_shape"]) / divisor_override)
 
 
 @ATEN("max_pool2d_with_indices", "max_pool3d_with_indices")
@@ -190,7 +242,17 @@ def _max_pooling(
     call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, dilation: Any = 1
 ) -> Made:
     rank = int(call.node.operator[len("aten.max_pool")])
-    return _of_images(call, x, "MaxPool", dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank))
+    return _maxima(call, x, dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank))
+
+
+def _maxima(call: OperatorCall, x: Any, ceil_mode: bool = False, **window: Any) -> Made:
+    """Maxima of windows, and where they are, if that is read."""
+    if not reads_more(call):
+        return _of_images(call, x, "MaxPool", ceil_mode=ceil_mode, **window)
+    dims, rank, apart = call.dims(x), len(window["kernel_shape"]), call.with_outputs(0)
+    batch = apart.placed(apart.reshaped(x, (*(1,) * (rank + 2 - len(dims)), *dims)))
+    found = maxima_in_images(apart, batch, OnnxWindow(**window), ceil_mode)
+    return tuple(call.reshaped(each, (*dims[:-rank], *call.dims(each)[2:])) for each in found)
 
 
 def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> Value:
@@ -222,11 +284,33 @@ def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
 
 @ATEN("adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_maximum(call: OperatorCall, x: Any, sizes: Any) -> Made:
-    spatial = call.dims(x)[-len(sizes) :]
-    if any(not size or n % size for n, size in zip(spatial, sizes, strict=True)):
-        raise call.unimplemented("its windows are of several sizes", "use sizes that divide the input's")
-    kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
-    return _of_images(call, x, "MaxPool", kernel_shape=kernel, strides=kernel)
+    """Windows of one size are a pooling; of several, each is the elements of one, the last of them again."""
+    dims, rank, apart = call.dims(x), len(sizes), call.with_outputs(0)
+    spatial = dims[-rank:]
+    if not any(not size or n % size for n, size in zip(spatial, sizes, strict=True)):
+        kernel = tuple(n // size for n, size in zip(spatial, sizes, strict=True))
+        return _maxima(call, x, kernel_shape=kernel, strides=kernel)
+    parts = []
+    for n, size in zip(spatial, sizes, strict=True):
+        starts = np.arange(size)[:, None] * n // max(size, 1)
+        ends = -(-(np.arange(size)[:, None] + 1) * n // max(size, 1))
+        parts.append(np.minimum(starts + np.arange(max((ends - starts).max(initial=0), 1)), ends - 1))
+    places: Array = np.zeros((1,) * (2 * rank), np.int64)
+    for axis, (n, part) in enumerate(zip(spatial, parts, strict=True)):
+        own = np.ones(2 * rank, np.int64)
+        own[axis], own[rank + axis] = part.shape
+        places = places * n + part.reshape(own)
+    places = places.reshape(prod(sizes), -1)
+    image = apart.reshaped(x, (*dims[:-rank], prod(spatial)))
+    windows = apart.onnx("Gather", image, places, axis=-1)
+    result = (*dims[:-rank], *sizes)
+    if not reads_more(call):
+        return call.reshaped(apart.onnx("ReduceMax", windows, (-1,), keepdims=False), result)
+    at = apart.onnx("ArgMax", windows, axis=-1, keepdims=1)
+    first = np.arange(0, places.size, max(places.shape[-1], 1))[:, None]
+    found = apart.onnx("Gather", places.reshape(-1), apart.elements("add", at, first), axis=0)
+    values = apart.onnx("GatherElements", windows, at, axis=-1)
+    return tuple(call.reshaped(each, result) for each in (values, found))
 
 
 # --- resizing -----------------------------------------------------------------------------------------------
@@ -257,13 +341,12 @@ def _resize(
     own = [scale for scale in (scales, scales_d, scales_h, scales_w) if scale is not None]
     factors = tuple(scale_factors or (own if len(own) == len(dims) - 2 else ()))
     sizes = output_size or [int(n * factor) for n, factor in zip(dims[2:], factors, strict=True)]
+    if "nearest" in word:
+        return _nearest(call, x, tuple(sizes), factors, 0.5 if "exact" in word else 0.0)
     attributes: dict[str, Any] = {
-        "mode": "nearest" if "nearest" in word else "cubic" if "cubic" in word else "linear",
+        "mode": "cubic" if "cubic" in word else "linear",
         "coordinate_transformation_mode": "half_pixel",
-        "nearest_mode": "round_prefer_ceil" if "exact" in word else "floor",
     }
-    if word.startswith("upsample_nearest"):
-        attributes["coordinate_transformation_mode"] = "asymmetric"
     if align_corners:
         attributes["coordinate_transformation_mode"] = "align_corners"
     if word.endswith("_aa"):
@@ -273,6 +356,30 @@ def _resize(
     if not factors or align_corners:
         return call.onnx("Resize", x, None, None, (*dims[:2], *sizes), **attributes)
     return call.onnx("Resize", x, None, np.array((1, 1, *factors), _F32), **attributes)
+
+
+def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...], center: float) -> Made:
+    """The nearest elements, by a Resize where that finds the same: torch looks in f32, and a product there
+    may be a whole number where the exact one is below it.
+    """
+    dims, is_same = call.dims(x)[2:], True
+    places: list[Any] = []
+    for axis, (n, size) in enumerate(zip(dims, sizes, strict=True)):
+        step = np.float32(1 / factors[axis]) if factors else np.float32(n) / np.float32(size)
+        at: Any = np.arange(size, dtype=np.float32) + np.float32(center)
+        exact = ((2 * np.arange(size, dtype=np.int64) + int(2 * center)) * n) // (2 * size)
+        # Of images of the same size, and of twice the size, torch takes no factor into account.
+        is_plain = len(dims) == 2 and not center and size in (n, 2 * n)
+        places.append(exact if is_plain else np.minimum(np.floor(at * step), n - 1).astype(np.int64))
+        is_same = is_same and np.array_equal(places[-1], exact)
+    if is_same:
+        mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")
+        options = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
+        return call.onnx("Resize", x, None, None, (*call.dims(x)[:2], *sizes), mode="nearest", **options)
+    apart, made = call.with_outputs(0), call.placed(x)
+    for axis, at in enumerate(places, 2):
+        made = str(apart.onnx("Gather", made, at, axis=axis))
+    return made
 
 
 @ATEN("grid_sampler_2d", "grid_sampler_3d")
@@ -287,7 +394,8 @@ def _grid_sample(call: OperatorCall, x: Any, grid: Any, mode: int, padding: int,
 
 
 _ROWS: Mapping[str, Function | str] = {
-    **dict.fromkeys(("bmm", "matmul", "mm"), "MatMul"),
+    **dict.fromkeys(("bmm", "matmul", "mm"), _product),
+    "_int_mm": "MatMulInteger",
     "_log_softmax": lambda call, x, dim: call.onnx("LogSoftmax", x, axis=dim),
     "_softmax": lambda call, x, dim: call.onnx("Softmax", x, axis=dim),
     "addmm": lambda call, added, left, right, *, beta=1.0, alpha=1.0: call.onnx(

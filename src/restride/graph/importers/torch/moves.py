@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ....runtime.alloc import Array
 from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows
 from ..operator_call import ATEN, Function, Made, OperatorCall, Value
@@ -42,13 +43,55 @@ def _as_strided(call: OperatorCall, x: Any, sizes: Any, strides: Any, offset: An
     dense = [prod(extents[at + 1 :]) for at in range(len(extents))]
     start = offset or 0
     if steps != dense:
-        places = np.full(sizes, start, np.int64)
-        for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
-            places += (np.arange(size) * stride).reshape(-1, *(1,) * (len(sizes) - axis - 1))
-        return call.onnx("Gather", flat, places, axis=0)
+        return call.onnx("Gather", flat, _places(sizes, strides, start), axis=0)
     part = call.onnx("Slice", flat, (start,), (start + prod(sizes),), (0,), (1,))
     mixed = call.onnx("Reshape", part, [sizes[axis] for axis in order])
     return call.onnx("Transpose", mixed, perm=[order.index(axis) for axis in range(len(sizes))])
+
+
+@ATEN("diagonal")
+def _diagonal(call: OperatorCall, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Made:
+    """Elements so far apart in a row of both axes: a dim behind all others."""
+    rank = len(call.dims(x))
+    pair = axis_of(dim1, rank), axis_of(dim2, rank)
+    first = call.onnx("Transpose", x, perm=[*(axis for axis in range(rank) if axis not in pair), *pair])
+    *rest, rows, columns = call.dims(first)
+    flat = call.onnx("Reshape", first, (*rest, rows * columns), allowzero=1)
+    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    start = max(offset, 0) - min(offset, 0) * columns
+    end = start + max(count - 1, 0) * (columns + 1) + (count > 0)
+    return call.onnx("Slice", flat, (start,), (end,), (len(rest),), (columns + 1,))
+
+
+@ATEN("diagonal_scatter")
+def _of_diagonal(
+    call: OperatorCall, x: Any, part: Any, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Made:
+    dims = call.dims(x)
+    return _written(call, x, part, np.arange(prod(dims)).reshape(dims).diagonal(offset, dim1, dim2))
+
+
+@ATEN("as_strided_scatter")
+def _of_strides(call: OperatorCall, x: Any, part: Any, sizes: Any, strides: Any, offset: Any = 0) -> Made:
+    return _written(call, x, part, _places(sizes, strides, offset or 0))
+
+
+def _written(call: OperatorCall, x: Any, part: Any, places: Array) -> Made:
+    """A tensor with others in the place of elements, by their numbers in row-major order."""
+    dims, count = call.dims(x), places.size
+    if not count:
+        return call.placed(x)
+    flat, values = (call.placed(call.reshaped(each, (prod(call.dims(each)),))) for each in (x, part))
+    found = call.onnx("ScatterElements", flat, places.reshape(count), values)
+    return call.reshaped(found, dims)
+
+
+def _places(sizes: Sequence[int], strides: Sequence[int], start: int) -> Array:
+    """Where elements lie, by strides."""
+    places = np.full(sizes, start, np.int64)
+    for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        places += (np.arange(size) * stride).reshape(-1, *(1,) * (len(sizes) - axis - 1))
+    return places
 
 
 @ATEN("unfold")
