@@ -60,8 +60,9 @@ class AttentionProblem(OperationProblem):
         *("scale", "causal", "window", "soft_cap"),
     )
     defaults: ClassVar = {
-        **dict.fromkeys(("mask", "lengths", "sinks", "stats", "scale", "window")),
+        **dict.fromkeys(("mask", "lengths", "sinks", "stats", "scale")),
         "causal": "none",
+        "window": None,
         "soft_cap": 0.0,
     }
     prop_kinds = (PropKind.undef,)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from math import inf, prod
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,10 @@ _KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
 _ROWS = 96
 # So few queries of a head of keys read keys and values where they lie.
 _FEW = 8
+# Where lengths are kept, within what there is: the first temporary.
+LENGTHS = Place(-1)
 _NARROW = (DataType.boolean, DataType.u8, DataType.s8)
+Dims = tuple[int, ...]
 Index = tuple[Affine | TreeAxis | int, ...]
 
 
@@ -107,7 +110,7 @@ class AttentionProgram:
             return whole
         return _GridWriter(self, whole).program()
 
-    @cached_property
+    @property
     def names(self) -> dict[str, MemoryDesc]:
         """The tensors that there are, in the order of slots."""
         problem = self.problem
@@ -125,7 +128,7 @@ class AttentionProgram:
             for name, md in self.names.items()
         )
 
-    @cached_property
+    @property
     def places(self) -> dict[str, Place]:
         """Where they lie."""
         return {name: Place(slot) for slot, name in enumerate(self.names)}
@@ -171,7 +174,7 @@ class AttentionProgram:
             seen = apply("select", apply("lt", at, low), Const(-inf), seen)
         tensors = (table, lengths) if self.counts_from_lengths else (table,)
         tree = LoopTree(tensors, (Each((b, t), (table.store((b, t), seen),)),), number=self.number)
-        places = (to, self.places["lengths"]) if self.counts_from_lengths else (to,)
+        places = (to, LENGTHS) if self.counts_from_lengths else (to,)
         return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
 
     def ends_step(self, keys: int, to: Place) -> TreeStep:
@@ -181,12 +184,10 @@ class AttentionProgram:
         has_lengths = "lengths" in self.names
         last: Expr = lengths.load(b) if has_lengths else Const(float(self.keys))
         is_inside = apply("lt", Coordinate(j + 0), last)
-        if has_lengths:
-            is_inside = apply("min", is_inside, apply("lt", Coordinate(j + 0), float(self.keys)))
         value = apply("select", is_inside, Const(0.0), Const(-inf))
         tensors = (table, lengths) if has_lengths else (table,)
         tree = LoopTree(tensors, (Each((b, j), (table.store((b, j), value),)),), number=self.number)
-        places = (to, self.places["lengths"]) if has_lengths else (to,)
+        places = (to, LENGTHS) if has_lengths else (to,)
         return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
 
     @property
@@ -194,8 +195,17 @@ class AttentionProgram:
         """The rows of that table."""
         return self.batch if "lengths" in self.names else 1
 
+    def lengths_step(self) -> TreeStep:
+        """The step that brings lengths within 0 and the number of keys, into the first temporary."""
+        b, given, brought = TreeAxis("b", self.batch), "given", self._lengths()
+        own = TreeTensor.of_desc(given, self.problem.lengths)
+        number = Number.i64
+        value = apply("max", apply("min", own.load(b), float(self.keys)), 0.0)
+        tree = LoopTree((own, brought), (Each((b,), (brought.store((b,), value),)),), number=number).verify()
+        return TreeStep(tree, (self.places["lengths"], LENGTHS), 16 * self.batch, is_named=False)
+
     def _lengths(self) -> TreeTensor:
-        return TreeTensor.of_desc("lengths", self.problem.lengths) if "lengths" in self.names else _NOTHING
+        return TreeTensor.row_major("lengths", (self.batch,), DataType.s64)
 
     # --- trees ----------------------------------------------------------------------------------------------
 
@@ -249,11 +259,16 @@ class AttentionProgram:
             view.store("scales", rows, _inverse(Ref("total"))),
         ]
         if "stats" in view:
-            items.append(view.store("stats", rows, Ref("m") + apply("log", Ref("total"))))
+            held = "logs" if "logs" in view else "stats"
+            items.append(view.store(held, rows, Ref("m") + apply("log", Ref("total"))))
         return Each((*axes.around, *rows), tuple(items))
 
+    def logs(self, view: _View, axes: _Axes) -> Each:
+        """The statistics, from where all rows of a block have them."""
+        return Each(axes.rows, (view.store("stats", axes.rows, view.load("logs", *axes.rows)),))
+
     def _changed(self, view: _View, axes: _Axes) -> tuple[Item, ...]:
-        """Scores with all that changes them, and the largest of a row. A scale alone is soon computed again."""
+        """Scores with all that changes them, and the largest of a row. A scale alone is computed twice."""
         value = self.score(view, axes)
         if value == self._kept(view, axes):
             return (fold_over("max", "found", value),)
@@ -348,11 +363,14 @@ class AttentionProgram:
         rows = (self.batch, self.key_heads, self.group, queries)
         tensors["scores"] = TreeTensor.row_major("scores", (*rows, keys), self._held)
         tensors["scales"] = TreeTensor.row_major("scales", rows, self._held)
-        steps, temporaries = (
-            list[Step](),
-            [self._held.nbytes(prod(rows) * keys), self._held.nbytes(prod(rows))],
-        )
-        places = {**self.places, "scores": Place(-1), "scales": Place(-2)}
+        steps, temporaries = list[Step](), list[int]()
+        if "lengths" in self.names:
+            steps.append(self.lengths_step())
+            temporaries.append(8 * self.batch)
+        places = {**self.places}
+        for name in ("scores", "scales"):
+            places[name] = Place(~len(temporaries))
+            temporaries.append(self._held.nbytes(prod(tensors[name].sizes)))
         if self.has_band:
             places["band"] = Place(~len(temporaries))
             steps.append(self.band_step(queries, keys, places["band"]))
@@ -404,9 +422,6 @@ class AttentionProgram:
         return replace(every, tensors=tuple(t for t in every.tensors if t.name in used)).verify()
 
 
-_NOTHING = TreeTensor.row_major("nothing", (1,))
-
-
 def _inverse(total: Expr) -> Expr:
     """One over a sum of powers; 0 for rows that see no key."""
     return apply("select", apply("gt", total, 0.0), 1.0 / total, Const(0.0))
@@ -430,8 +445,12 @@ class _GridWriter:
         # Few queries read keys where they lie: the last block has those that there are.
         self.all_keys = maker.keys if self.is_few else self.key_blocks * self.keys
         self.steps: list[Step] = []
+        self.after: list[Step] = []
         self.temporaries: list[int] = []
         self.own_bytes = 0
+        if "lengths" in maker.names:
+            self._temporary(8 * maker.batch)
+            self.steps.append(maker.lengths_step())
         self.tensors: dict[str, TreeTensor] = {}
         self.at: dict[str, tuple[Place, tuple[int, ...]]] = {}
         names = ("b", "h", "j") if self.is_few else ("b", "h", "g", "i", "j")
@@ -451,7 +470,8 @@ class _GridWriter:
             *(tuple(self.grid.values()), self.own_bytes, tuple(self._calls()), self.problem.work_bytes),
             *(self.whole, "attention", self._told()),
         )
-        return Program(maker.slots, (*self.steps, grid), tuple(self.temporaries)).verify()
+        steps = *self.steps, grid, *self.after
+        return Program(maker.slots, steps, tuple(self.temporaries)).verify()
 
     def _told(self) -> str:
         of = f"{self.rows} queries" if not self.is_few else f"the queries of {self.maker.group} heads"
@@ -490,12 +510,41 @@ class _GridWriter:
         return Place(-len(self.temporaries))
 
     def _copied(self, name: str, md: MemoryDesc, elements: int) -> Place:
-        """A temporary of so many elements of f32, and the move of a tensor into it."""
-        place = self._temporary(4 * elements)
-        own = getattr(self.problem, name)
+        """A temporary of so many elements, and the move of a tensor into it."""
+        place = self._temporary(md.data_type.nbytes(elements))
+        own = self.maker.names[name]
         source = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
         self.steps.append(replace(move_step(source, md, self.maker.places[name], place), is_named=False))
         return place
+
+    def _held(
+        self, name: str, moves: Mapping[str, tuple[int, int]], padded: Dims
+    ) -> tuple[MemoryDesc, Place]:
+        """A tensor where it lies, if its parts lie evenly, and `padded` indices are there; else a copy."""
+        own = self.maker.names[name]
+        md = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
+        if all(n == 1 or n >= m for n, m in zip(md.dims, padded, strict=True)) and _is_even(md, moves):
+            return md, self.maker.places[name]
+        sizes = tuple(n if n == 1 else max(n, m) for n, m in zip(md.dims, padded, strict=True))
+        strides = tuple(prod(sizes[dim + 1 :]) for dim in range(md.ndims))
+        md = MemoryDesc.from_strides(md.dims, md.data_type, strides)
+        return md, self._copied(name, md, prod(sizes))
+
+    def _read(self, name: str, along: Mapping[int, int], padded: Dims, **moves: tuple[int, int]) -> None:
+        if name in self.maker.names:
+            self._tile(name, *self._held(name, moves, padded), along, **moves)
+
+    def _written(self, name: str, along: Mapping[int, int], **moves: tuple[int, int]) -> None:
+        """A tensor that is written where it lies, or into a temporary, and moved at the end."""
+        if name not in self.maker.names:
+            return
+        md, place = self.maker.names[name], self.maker.places[name]
+        if md.padded_dims != md.dims or not _is_even(md, moves):
+            plain = MemoryDesc(md.dims, md.data_type)
+            held = self._temporary(plain.size)
+            self.after.append(replace(move_step(plain, md, held, place), is_named=False))
+            md, place = plain, held
+        self._tile(name, md, place, along, **moves)
 
     def _many(self) -> None:
         """Keys in columns side by side, values and queries of f32, all in whole blocks."""
@@ -516,63 +565,47 @@ class _GridWriter:
         strides = (hk * self.all_keys * v, self.all_keys * v, block, self.all_keys * block)
         md = MemoryDesc((b, hk, maker.keys, maker.values), DataType.f32, f"abDc{block}d")
         md = _with_strides(md, strides)
-        if problem.value == md and self.all_keys == maker.keys:
-            place = maker.places["value"]
+        is_short = maker.keys <= _KEYS and self._is_plain(problem.value) and _is_even(problem.value, of_head)
+        if self.all_keys == maker.keys and (is_short or problem.value == md):
+            md, place = problem.value, maker.places["value"]
         else:
             place = self._copied("value", md, b * hk * self.all_keys * v)
             self._clear_rows(place, b * hk * v // block, (maker.keys, self.all_keys), block)
         self._tile("value", md, place, {2: self.keys, 3: maker.values}, **of_head, j=(2, self.keys))
-        if self._is_plain(problem.query, self.rows) and self.all_rows == maker.queries:
+        of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1), "i": (2, self.rows)}
+        if (
+            self._is_plain(problem.query)
+            and self.all_rows == maker.queries
+            and _is_even(problem.query, of_row)
+        ):
             md, place = problem.query, maker.places["query"]
         else:
             strides = (maker.heads * self.all_rows * d, self.all_rows * d, d, 1)
             md = MemoryDesc.from_strides(problem.query.dims, DataType.f32, strides)
             place = self._copied("query", md, b * maker.heads * self.all_rows * d)
-            # What is multiplied for nothing is at least no denormal number, which takes a hundred times as long.
+            # What is multiplied for nothing has no denormal numbers, which take a hundred times as long.
             self._clear_rows(place, b * maker.heads, (maker.queries, self.all_rows), d)
-        of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1)}
-        self._tile("query", md, place, {2: self.rows, 3: d}, **of_row, i=(2, self.rows))
-        self._tile(
-            "dst",
-            problem.dst,
-            maker.places["dst"],
-            {2: self.rows, 3: maker.values},
-            **of_row,
-            i=(2, self.rows),
-        )
-        for name, dims in (("mask", {2: self.rows, 3: self.keys}), ("stats", {2: self.rows})):
-            if name in maker.names:
-                moves = {**of_row, "i": (2, self.rows)} | ({"j": (3, self.keys)} if name == "mask" else {})
-                self._tile(name, maker.names[name], maker.places[name], dims, **moves)
-        if "sinks" in maker.names:
-            self._tile("sinks", problem.sinks, maker.places["sinks"], {}, h=(0, group), g=(0, 1))
+        self._tile("query", md, place, {2: self.rows, 3: d}, **of_row)
+        self._written("dst", {2: self.rows, 3: maker.values}, **of_row)
+        self._written("stats", {2: self.rows}, **of_row)
+        padded = (0, 0, self.all_rows, self.all_keys)
+        self._read("mask", {2: self.rows, 3: self.keys}, padded, **of_row, j=(3, self.keys))
+        self._read("sinks", {}, (0,), h=(0, group), g=(0, 1))
 
     def _few(self) -> None:
         """Keys and values as they lie."""
-        maker, problem = self.maker, self.problem
-        of_head, group = {"b": (0, 1), "h": (1, 1)}, maker.group
-        key = problem.key.permute_axes((0, 1, 3, 2))
-        self._tile(
-            "key", key, maker.places["key"], {2: maker.width, 3: self.keys}, **of_head, j=(3, self.keys)
-        )
-        along = {2: self.keys, 3: maker.values}
-        self._tile("value", problem.value, maker.places["value"], along, **of_head, j=(2, self.keys))
-        of_row = {"b": (0, 1), "h": (1, group)}
-        for name, last in (
-            ("query", {3: maker.width}),
-            ("dst", {3: maker.values}),
-            ("mask", {3: self.keys}),
-            ("stats", {}),
-        ):
-            if name in maker.names:
-                moves = {**of_row, "j": (3, self.keys)} if name == "mask" else of_row
-                self._tile(
-                    name, maker.names[name], maker.places[name], {1: group, 2: self.rows, **last}, **moves
-                )
-        if "sinks" in maker.names:
-            self._tile("sinks", problem.sinks, maker.places["sinks"], {0: group}, h=(0, group))
+        maker, group, rows = self.maker, self.maker.group, {1: self.maker.group, 2: self.rows}
+        of_head, of_row, four = {"b": (0, 1), "h": (1, 1)}, {"b": (0, 1), "h": (1, group)}, (0,) * 4
+        self._read("key", {2: maker.width, 3: self.keys}, four, **of_head, j=(3, self.keys))
+        self._read("value", {2: self.keys, 3: maker.values}, four, **of_head, j=(2, self.keys))
+        self._read("query", {**rows, 3: maker.width}, four, **of_row)
+        self._written("dst", {**rows, 3: maker.values}, **of_row)
+        self._written("stats", rows, **of_row)
+        self._read("mask", {**rows, 3: self.keys}, four, **of_row, j=(3, self.keys))
+        self._read("sinks", {0: group}, (0,), h=(0, group))
 
-    def _is_plain(self, md: MemoryDesc, count: int) -> bool:
+    @staticmethod
+    def _is_plain(md: MemoryDesc) -> bool:
         """True for rows of f32 whose elements are neighbors."""
         return md.data_type is DataType.f32 and not md.inner_blks and md.strides[-1] == 1
 
@@ -615,6 +648,8 @@ class _GridWriter:
         self._own("scores", *rows, self.keys)
         if self.key_blocks == 1:
             self._own("scales", *rows)
+            if "stats" in self.maker.names:
+                self._own("logs", *rows)
             return
         for name in ("top", "sum", "old"):
             self._own(name, *rows)
@@ -632,7 +667,8 @@ class _GridWriter:
     def _calls(self) -> Iterator[GridCall]:
         maker, axes, last = self.maker, self._axes, self.key_blocks - 1
         view, skips = _View(self.tensors), self.is_few or "lengths" in self.maker.names
-        seen, rest = self._seen(), maker.keys - last * self.keys
+        # One block of keys gives the result at once, of no keys too.
+        seen, rest = self._seen() if last else [], maker.keys - last * self.keys
         if last:
             for each in maker.begin(view, axes):
                 yield self._call(view, each, [self._where(0, j=-1)])
@@ -663,6 +699,8 @@ class _GridWriter:
             yield self._call(view, maker.found(view, axes, skips=skips), seen)
         else:
             yield from self._ends(view, partial(maker.found, skips=skips), axes, [])
+            if "stats" in maker.names:
+                yield from self._ends(view, maker.logs, axes, [])
 
     def _ends(
         self,
@@ -692,16 +730,11 @@ class _GridWriter:
     def _seen(self) -> list[GridCondition]:
         """Where a block has keys that a query of it may see."""
         maker, (low, high), found = self.maker, self.maker.band, list[GridCondition]()
-        lengths = maker.names.get("lengths")
-        place = maker.places["lengths"] if lengths is not None and lengths.data_type is DataType.s64 else None
-        is_plain = (
-            lengths is not None and (lengths.strides == (1,) or maker.batch == 1) and not lengths.offset0
-        )
-        added = place if is_plain else None
+        added = LENGTHS if "lengths" in maker.names else None
         if added is not None:
             found.append(self._where(-1, added, j=-self.keys))
         is_known = not maker.counts_from_lengths
-        if high < inf and (is_known or added is not None):
+        if high < inf:
             shift = maker.shift if is_known else -maker.queries
             constant = int(high) + shift + self.rows - 1
             found.append(self._where(constant, None if is_known else added, i=self.rows, j=-self.keys))
@@ -727,6 +760,12 @@ class _GridWriter:
         return found
 
 
+def _is_even(md: MemoryDesc, moves: Mapping[str, tuple[int, int]]) -> bool:
+    """True where parts that begin so many indices apart lie as far from each other."""
+    tops = ((index_digits(md, dim)[-1].step, n, md.dims[dim]) for dim, n in moves.values())
+    return all(step == 1 or n % step == 0 or size == 1 for step, n, size in tops)
+
+
 def _not(condition: GridCondition) -> GridCondition:
     """True where a condition is not."""
     factors = tuple(-factor for factor in condition.factors)
@@ -745,7 +784,7 @@ def _rows_of_block(queries: int) -> int:
 
 
 def _keys_of_block(keys: int, block: int, *, has_band: bool) -> int:
-    """How many keys a block has: all, or a number that divides all, or one of which the last block has fewer."""
+    """How many keys a block has: all, a number that divides all, or one that leaves a shorter block."""
     if has_band:
         return min(keys, _KEYS_OF_BAND)
     if keys <= _KEYS:
