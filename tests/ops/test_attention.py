@@ -99,7 +99,7 @@ def check(engine, problem):
         np.testing.assert_allclose(found[STATS][has_keys], stats[has_keys], atol=1e-4, rtol=1e-5)
 
 
-# (batch, heads, queries, keys, width, width of values): blocks of one size and of two, with and without tails.
+# (batch, heads, queries, keys, width, width of values): blocks of one size and of two, and tails.
 SHORT, LONG, ONE, FEW = (
     (2, 4, 17, 33, 16, 24),
     (1, 2, 130, 700, 8, 8),

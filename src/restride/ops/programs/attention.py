@@ -532,7 +532,8 @@ class _GridWriter:
 
     def _read(self, name: str, along: Mapping[int, int], padded: Dims, **moves: tuple[int, int]) -> None:
         if name in self.maker.names:
-            self._tile(name, *self._held(name, moves, padded), along, **moves)
+            md, place = self._held(name, moves, padded)
+            self._tile(name, md, place, along, **moves)
 
     def _written(self, name: str, along: Mapping[int, int], **moves: tuple[int, int]) -> None:
         """A tensor that is written where it lies, or into a temporary, and moved at the end."""

@@ -336,7 +336,6 @@ class ContractionDraft:
             pack=self.pack,
             is_dot=self.is_dot,
         )
-        cost = self.cost
         plan = replace(plan, unroll=self.unroll_of(plan))
         return replace(plan, prefetch=self.prefetch_of(plan))
 
