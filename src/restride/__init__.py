@@ -1,6 +1,6 @@
 """restride moves tensors between memory formats and data types, and computes on them, at the speed of memory.
 
-Arrays: `reorder`, `softmax`, `pool`, `convolution`, `matmul`, `quantize`, `shuffle`, `concat` and their like.
+Arrays: `reorder`, `attention`, `softmax`, `pool`, `convolution`, `matmul`, `quantize`, `concat`, and so on.
 Operators of ONNX on arrays: `ops`. Files: `save`, `load`, `convert`, `rechunk`. Networks: `onnx`, `openvino`,
 `graph`, `Network`. Tensors: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`. The programming model of oneDNN,
 with its primitives, is `restride.onednn`. Every name here is public; all else is not.
@@ -38,6 +38,7 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "": "dask formats graph onednn onnx openvino ops sycl_interop",
         "about": "show_versions",
         "arrays.activations": "softmax",
+        "arrays.attention": "attention",
         "arrays.concat_and_sum": "add_n concat",
         "arrays.norms": "batch_norm group_norm layer_norm",
         "arrays.pixels": "normalize",

@@ -1,9 +1,9 @@
 """restride for PyTorch: operators that autograd and torch.compile know, and a module.
 
 `import restride.torch` imports torch and registers `torch.ops.restride.reorder`, `.shuffle`,
-`.shuffle_channels`, `.softmax`, `.layer_norm` and `.pool`. The functions here call the kernels directly where
-nothing but the result is wanted, which spares torch's dispatch; where gradients are recorded, and under
-torch.compile, they are the operators.
+`.shuffle_channels`, `.softmax`, `.layer_norm`, `.pool` and `.attention`. The functions here call the kernels
+directly where nothing but the result is wanted, which spares torch's dispatch; where gradients are recorded,
+and under torch.compile, they are the operators.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from .arrays.norms import layer_norm as layer_norm_arrays
 from .arrays.norms import parse_epsilon
 from .arrays.pools import parse_alg
 from .arrays.pools import pool as pool_arrays
+from .arrays.torch.attention import attended
 from .arrays.torch.kernels import dtype_of, reorder_new
 from .arrays.torch.layers import pool_recorded
 from .arrays.torch.modes import is_plain, refuse_derivative
 from .arrays.torch.modules import Conv2d, Linear, conv2d, linear
 from .arrays.torch.operators import apply_linear, parse_scale, shuffled, tag_text_of, tensor_of
 from .arrays.torch.rnn import RNNWeights, rnn_weights, set_rnn_weights
-from .desc.parse import parse_bool, parse_int
-from .errors import Error
+from .desc.parse import parse_bool, parse_int, short_repr
+from .errors import Error, refuse
 from .graph.importers.torch.module import CompiledModule, compile_module
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "pool",
     "reorder",
     "rnn_weights",
+    "scaled_dot_product_attention",
     "set_rnn_weights",
     "shuffle",
     "shuffle_channels",
@@ -138,6 +140,27 @@ def pool(
         how = {"alg": alg, "stride": stride, "padding": padding, "dilation": dilation}
         return pool_arrays(x.detach(), kernel, **how)
     return pool_recorded(x, parse_alg(alg), kernel, stride, padding, dilation)
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """`torch.nn.functional.scaled_dot_product_attention`, in the layout of `query`: heads that lie side by
+    side are read so. `is_causal` counts from the first query and the first key; `rs.attention` has more.
+    Queries that see no key get zeros.
+
+    Raises Unimplemented for a `dropout_p` that is not 0, InvalidArguments for dims that do not fit.
+    """
+    if dropout_p != 0:
+        raise refuse("RS-A17:dropout", dropout_p=short_repr(dropout_p))
+    return attended((query, key, value), attn_mask, scale, is_causal=is_causal, in_groups=enable_gqa)
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]

@@ -7,7 +7,7 @@ arrays -> memories -> problem -> run   the first of its kind: all is checked, an
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -66,7 +66,8 @@ class ArrayFunction:
     `may_be_in_place`: what is read may be written, where both lie alike. `is_real`: what it makes of integers
     and truth values are fractions, so that a new result of them is f32. `is_several`: its arrays are equals,
     and numbered in messages. `narrows_lists`: integers of a list are s32, not as NumPy reads them. `others`:
-    the names of the operands. `overlap`: gives what is run where bytes are shared, or raises.
+    the names of the operands. `arguments`: their names in messages, the first array's among them, where that
+    is not `x`. `overlap`: gives what is run where bytes are shared, or raises.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ArrayFunction:
     is_several: bool = False
     narrows_lists: bool = True
     others: tuple[str, ...] = ()
+    arguments: Mapping[int, str] = field(default_factory=dict)
     overlap: Callable[[str, Implementation, Memories], Implementation] | None = None
 
     def call(
@@ -153,7 +155,15 @@ class ArrayFunction:
         """The name of an array in messages."""
         if self.is_several:
             return f"{self.name}: array {index}"
-        return f"{self.name}: {('x', *(self.others or ('a tensor beside x',) * index))[index]}"
+        names = tuple(self.arguments.values()) or ("x", *(self.others or ("a tensor beside x",) * index))
+        return f"{self.name}: {names[index]}"
+
+    def _name_of(self, arg: int) -> str:
+        """The name of an argument in messages."""
+        if arg in SEVERAL_SOURCES:
+            return f"array {arg - ARG_MULTIPLE_SRC}"
+        names = {ARG_SRC: "x", ARG_DST: "out", **self.arguments}
+        return names.get(arg) or NAMES[arg].removeprefix("ARG_").lower()
 
     # --- arrays as memories ---------------------------------------------------------------------------------
 
@@ -206,9 +216,9 @@ class ArrayFunction:
         slots = zip(impl.args, impl.executable.program.slots, strict=True)
         outputs = {arg for arg, slot in slots if arg is not None and slot.is_written}
         for arg, memory in memories.items():
-            check_memory(self.name, _name_of(arg), memory, memory.desc, impl.engine)
+            check_memory(self.name, self._name_of(arg), memory, memory.desc, impl.engine)
             if arg in outputs:
-                check_destination(self.name, memory, _name_of(arg))
+                check_destination(self.name, memory, self._name_of(arg))
         running = impl
         for arg in outputs:
             shared = {
@@ -237,8 +247,8 @@ class ArrayFunction:
                 raise refuse(
                     "RS-N09:overlap",
                     name=self.name,
-                    name_of=_name_of(other),
-                    name_of2=_name_of(arg),
+                    name_of=self._name_of(other),
+                    name_of2=self._name_of(arg),
                     desc=memory.desc,
                     target_desc=memories[arg].desc,
                 )
@@ -287,13 +297,6 @@ def _has_bytes_of(operand: ArrayOperand, memory: Memory) -> bool:
     if isinstance(kind, MemoryDesc):
         return memory._buffer is owner
     return memory._lo <= address < memory._hi or memory._lo == memory._hi
-
-
-def _name_of(arg: int) -> str:
-    """The name of an argument in messages."""
-    if arg in SEVERAL_SOURCES:
-        return f"array {arg - ARG_MULTIPLE_SRC}"
-    return {ARG_SRC: "x", ARG_DST: "out"}.get(arg) or NAMES[arg].removeprefix("ARG_").lower()
 
 
 def with_axis_last(x: Any, axis: int) -> Any:

@@ -40,8 +40,11 @@ _WORDS_OF_TORCH = (
     ("a NumPy array", "a tensor"),
 )
 _WORDS_OF_JAX = (("x.astype(np.", "x.astype(jnp."), ("np.stack(", "jnp.stack("))
-# The functions on arrays that `restride.torch` has with gradients.
-_GRADED = ("channel_shuffle", "layer_norm", "pool", "reorder", "shuffle", "shuffle_channels", "softmax")
+# The functions on arrays that `restride.torch` has with gradients, by their names there.
+_GRADED = {
+    name: name
+    for name in ("channel_shuffle", "layer_norm", "pool", "reorder", "shuffle", "shuffle_channels", "softmax")
+} | {"attention": "scaled_dot_product_attention"}
 _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
 
 
@@ -179,7 +182,7 @@ def _of_torch(x: Any, name: str) -> Array:
         raise refuse(
             "RS-A04:gradients",
             name=name,
-            call=f", or use restride.torch.{function}, which they flow through"
+            call=f", or use restride.torch.{_GRADED[function]}, which they flow through"
             if function in _GRADED
             else "",
         )
