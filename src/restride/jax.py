@@ -1,9 +1,9 @@
 """restride for JAX: functions for programs, with every derivative, and for arrays at hand.
 
 `import restride.jax` imports jax. Inside `jit` XLA calls the kernels itself, from its own threads, through
-handlers of its foreign function interface; `grad`, `jvp`, `vmap` and their like work, as all of these
-functions are linear, products in each factor. `restride.reorder` and the others take arrays of JAX too,
-outside of programs.
+handlers of its foreign function interface; `grad`, `jvp`, `vmap` and their like work: the functions are
+linear, products in each factor, and attention has its formula in JAX beside it. `restride.reorder` and the
+others take arrays of JAX too, outside of programs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .arrays.calls.formats import plain_order, tag_text
 from .arrays.calls.product_arguments import numbers_of_dims
 from .arrays.calls.product_calls import SlidingWindow
 from .arrays.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
+from .arrays.jax.attention import attended
 from .arrays.jax.kernels import (
     ReorderKind,
     array_of,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .typing import FormatLike, TypeLike
 
 __all__ = [
+    "attention",
     "channel_shuffle",
     "convolution",
     "linear",
@@ -166,6 +168,31 @@ def convolution(
     dims = (source.shape[0], outputs, *window.points(source.shape[2:], kernel))
     kind = ConvolutionKind(dims, product_type(source, dtype), window)
     return product(kind, source, table, shifts)
+
+
+def attention(
+    q: jax.Array | np.ndarray[Any, Any],
+    k: jax.Array | np.ndarray[Any, Any],
+    v: jax.Array | np.ndarray[Any, Any],
+    *,
+    mask: jax.Array | np.ndarray[Any, Any] | None = None,
+    lengths: jax.Array | np.ndarray[Any, Any] | int | None = None,
+    sinks: jax.Array | np.ndarray[Any, Any] | None = None,
+    scale: float | None = None,
+    causal: bool | str = False,
+    window: Sequence[int] | None = None,
+    soft_cap: float = 0.0,
+) -> jax.Array:
+    """Scaled dot-product attention; as `rs.attention`, of arrays of JAX, row-major.
+
+    `q`: (batch, heads, queries, width), where JAX's own has positions before heads. `lengths` may be known in
+    the run alone; `scale`, `causal`, `window` and `soft_cap` are known when the program is traced.
+    Derivatives of every order are by JAX's functions, of all scores once more.
+
+    Raises InvalidArguments for dims that do not fit, Unimplemented for integers.
+    """
+    operands = q, k, v, mask, lengths, sinks
+    return attended(operands, (scale, causal, window, soft_cap))
 
 
 def __dir__() -> list[str]:

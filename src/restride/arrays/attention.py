@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_DST_1, ARG_SHIFT, ARG_SRC, ARG_SRC_1, ARG_SRC_2, ARG_SRC_3
+from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool
 from ..errors import refuse
 from ..model.parse import check_written
@@ -93,11 +94,16 @@ def attention(
            [0., 4., 0.],
            [0., 0., 4.]], dtype=float32)
     """
-    causal = causal if isinstance(causal, str) else _CAUSAL[parse_bool("attention: causal", causal)]
+    causal = parse_causal(causal)
     window = tuple(window) if type(window) is list else window
     parameters = scale, causal, window, soft_cap
     operands = k, v, mask, lengths, sinks
     return _ATTENTION.call(_attention, parameters, plain_key(parameters), q, out, operands)
+
+
+def parse_causal(causal: Any) -> str:
+    """The corner that causality counts from, for True the last one."""
+    return causal if isinstance(causal, str) else _CAUSAL[parse_bool("attention: causal", causal)]
 
 
 def _attention(
@@ -141,9 +147,15 @@ def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallK
     Raises, before anything is written, for what does not fit.
     """
     wide = {arg: _of_four_dims(memory) if arg in _WIDE else memory for arg, memory in memories.items()}
-    mds = (wide[arg].desc if arg in wide else None for arg in _ORDER)
-    call = ArgumentReader("attention", _Arguments(*mds, *parameters, None), PropKind.undef, ("", ()))
-    _ATTENTION.run(AttentionProblem.read(call), wide[ARG_SRC].engine, wide, signed)
+    problem = attention_problem({arg: memory.desc for arg, memory in wide.items()}, parameters)
+    _ATTENTION.run(problem, wide[ARG_SRC].engine, wide, signed)
+
+
+def attention_problem(mds: Mapping[int, MemoryDesc], parameters: Parameters) -> AttentionProblem:
+    """The problem of descriptors of four dims, by argument. Raises for what does not fit."""
+    descs = (mds.get(arg) for arg in _ORDER)
+    call = ArgumentReader("attention", _Arguments(*descs, *parameters, None), PropKind.undef, ("", ()))
+    return AttentionProblem.read(call)
 
 
 def _of_four_dims(memory: Memory) -> Memory:
