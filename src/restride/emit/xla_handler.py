@@ -12,7 +12,7 @@ from __future__ import annotations
 from restride.emit.pool_system import mode_ir
 
 HANDLER, FACTS = "restride_xla", "restride_facts"
-MOST_SOURCES = 3
+MOST_SOURCES = 6
 """The number of arrays a handler may be given."""
 _SOURCES = (f"src{i}_{word}" for i in range(MOST_SOURCES) for word in ("type", "elements"))
 FACT_NAMES = ("whole", "callback", "params", "sources", "dst_type", "dst_elements", *_SOURCES)
