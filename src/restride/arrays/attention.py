@@ -8,14 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_DST_1, ARG_SHIFT, ARG_SRC, ARG_SRC_1, ARG_SRC_2, ARG_SRC_3
+from ..desc.arguments import (
+    ARG_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_SRC_1,
+    ARG_DIFF_SRC_ITER_C,
+    ARG_DST,
+    ARG_DST_1,
+    ARG_SHIFT,
+    ARG_SRC,
+    ARG_SRC_1,
+    ARG_SRC_2,
+    ARG_SRC_3,
+)
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool
 from ..errors import refuse
 from ..model.parse import check_written
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..ops.attention import AttentionProblem
+from ..ops.attention import AttentionBackwardProblem, AttentionProblem
 from ..runtime.memory import Memory
 from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, plain_key
@@ -34,12 +47,16 @@ _NAMES = {
     ARG_BIAS: "sinks",
 }
 _ATTENTION = ArrayFunction("attention", may_be_in_place=False, narrows_lists=False, arguments=_NAMES)
-# What a call of the primitive's descriptor has, but for the engine.
+_BACK = ArrayFunction("attention", "backward", may_be_in_place=False, arguments=_NAMES)
+# What calls of the primitives' descriptors have, but for the engine.
 _Arguments = namedtuple("_Arguments", (*AttentionProblem.call, "attr"))  # type: ignore[misc]
+_BackArguments = namedtuple("_BackArguments", (*AttentionBackwardProblem.call, "attr"))  # type: ignore[misc]
 _ALWAYS = ARG_SRC, ARG_SRC_1, ARG_SRC_2
 _WIDE = *_ALWAYS, ARG_DST, ARG_SHIFT
 # Arguments in the order in which a problem takes their descriptors.
 _ORDER = *_WIDE, ARG_SRC_3, ARG_BIAS, ARG_DST_1
+_GRADIENTS = ARG_DIFF_SRC, ARG_DIFF_SRC_1, ARG_DIFF_SRC_ITER_C, ARG_DIFF_DST
+_BACK_ORDER = *_ALWAYS, ARG_DST, ARG_DST_1, *_GRADIENTS, ARG_SHIFT, ARG_SRC_3, ARG_BIAS
 _CAUSAL = "none", "bottom_right"
 # Batch, heads, positions, width.
 _NDIMS = 4
@@ -156,6 +173,16 @@ def attention_problem(mds: Mapping[int, MemoryDesc], parameters: Parameters) -> 
     descs = (mds.get(arg) for arg in _ORDER)
     call = ArgumentReader("attention", _Arguments(*descs, *parameters, None), PropKind.undef, ("", ()))
     return AttentionProblem.read(call)
+
+
+def attend_backward(memories: Mapping[int, Memory], parameters: Parameters) -> None:
+    """Run the gradients of attention of memories of four dims, by argument."""
+    descs = (memories[arg].desc if arg in memories else None for arg in _BACK_ORDER)
+    arguments = _BackArguments(*descs, *parameters, None)
+    problem = AttentionBackwardProblem.read(
+        ArgumentReader("attention", arguments, PropKind.backward, ("", ()))
+    )
+    _BACK.run(problem, memories[ARG_SRC].engine, memories)
 
 
 def _of_four_dims(memory: Memory) -> Memory:

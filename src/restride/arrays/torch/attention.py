@@ -5,15 +5,27 @@ This module imports torch; nothing does so but `restride.torch`. Results lie as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from ...desc.arguments import ARG_DST, ARG_DST_1, ARG_SHIFT, ARG_SRC, ARG_SRC_1, ARG_SRC_2
+from ...desc.arguments import (
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_SRC_1,
+    ARG_DIFF_SRC_ITER_C,
+    ARG_DST,
+    ARG_DST_1,
+    ARG_SHIFT,
+    ARG_SRC,
+    ARG_SRC_1,
+    ARG_SRC_2,
+)
 from ...errors import Error, refuse
 from ...runtime.engine import Engine
-from ..attention import attend
+from ...runtime.memory import Memory
+from ..attention import attend, attend_backward
 from ..attention import attention as attention_of_arrays
 from ..calls.product_arguments import operand_of
 from .kernels import array_of, new_like
@@ -41,11 +53,13 @@ def _attention(
     results = _new_attention(query, key, value)
     tensors = {ARG_SRC: query, ARG_SRC_1: key, ARG_SRC_2: value, ARG_SHIFT: mask}
     tensors |= {ARG_DST: results[0], ARG_DST_1: results[1]}
-    memories = {
-        arg: operand_of(_NAME, "a tensor", array_of(x), _CPU) for arg, x in tensors.items() if x is not None
-    }
-    attend(memories, (scale, _causal(is_causal), None, 0.0))
+    attend(_memories(tensors), (scale, _causal(is_causal), None, 0.0))
     return results
+
+
+def _memories(tensors: Mapping[int, Any]) -> dict[int, Memory]:
+    pairs = ((arg, x) for arg, x in tensors.items() if x is not None)
+    return {arg: operand_of(_NAME, "a tensor", array_of(x), _CPU) for arg, x in pairs}
 
 
 def _causal(is_causal: bool) -> str:
@@ -87,7 +101,7 @@ def _many_attentions(
     return tuple(x.unflatten(0, (size, batch)) for x in results), (0, 0)
 
 
-# --- gradients: by torch's functions, of the scores once more -----------------------------------------------
+# --- gradients ----------------------------------------------------------------------------------------------
 
 
 def _new_gradients(
@@ -110,32 +124,44 @@ def _attention_back(
     is_causal: bool,
     to_mask: bool,
 ) -> tuple[Any, Any, Any, Any]:
+    """By the kernel; by torch's functions where a mask has a gradient, and in f64, as statistics are f32."""
     gradients = _new_gradients(grad, query, key, value, mask, to_mask)
-    factor = query.shape[-1] ** -0.5 if scale is None and query.shape[-1] else scale or 0.0
+    if to_mask or torch.float64 in (query.dtype, key.dtype, value.dtype):
+        made = _by_formula((grad, query, key, value, mask, out, stats), scale, is_causal)
+        for into, x in zip(gradients[: 3 + to_mask], made, strict=False):
+            into.copy_(x.sum_to_size(into.shape))
+        return gradients
+    tensors = {ARG_SRC: query, ARG_SRC_1: key, ARG_SRC_2: value, ARG_SHIFT: mask, ARG_DIFF_DST: grad}
+    tensors |= {ARG_DST: out, ARG_DST_1: stats, ARG_DIFF_SRC: gradients[0]}
+    tensors |= {ARG_DIFF_SRC_1: gradients[1], ARG_DIFF_SRC_ITER_C: gradients[2]}
+    attend_backward(_memories(tensors), (scale, _causal(is_causal), None, 0.0))
+    return gradients
+
+
+def _by_formula(tensors: Sequence[Any], scale: float | None, is_causal: bool) -> Iterator[Any]:
+    """The gradients of query, key, value and scores, with all scores in memory once more."""
+    grad, query, key, value, mask, out, stats = (None if x is None else x.detach() for x in tensors)
+    factor = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     real = torch.float64 if torch.float64 in (query.dtype, key.dtype, value.dtype) else torch.float32
     # Heads of queries as groups of those that a head of keys serves.
     groups = key.shape[1], query.shape[1] // max(key.shape[1], 1)
-    q, y, dy = (x.detach().to(real).unflatten(1, groups) for x in (query, out, grad))
-    k, v = (x.detach().to(real).unsqueeze(2) for x in (key, value))
+    q, y, dy = (x.to(real).unflatten(1, groups) for x in (query, out, grad))
+    k, v = (x.to(real).unsqueeze(2) for x in (key, value))
     scores = _masked(q @ k.mT * factor, mask, is_causal)
-    # Statistics are of f32.
     sums = scores.logsumexp(-1) if real is torch.float64 else stats.unflatten(1, groups)
-    hidden = scores == -_INFINITY
-    powers = (scores - sums.unsqueeze(-1)).exp().masked_fill(hidden, 0.0)
+    powers = (scores - sums.unsqueeze(-1)).exp().masked_fill(scores == -_INFINITY, 0.0)
     of_scores = powers * (dy @ v.mT - (dy * y).sum(-1, keepdim=True))
-    gradients[0].copy_((of_scores @ k * factor).flatten(1, 2))
-    gradients[1].copy_((of_scores.mT @ q * factor).sum(2))
-    gradients[2].copy_((powers.mT @ dy).sum(2))
-    if to_mask:
-        gradients[3].copy_(of_scores.flatten(1, 2).sum_to_size(mask.shape))
-    return gradients
+    yield (of_scores @ k * factor).flatten(1, 2)
+    yield (of_scores.mT @ q * factor).sum(2)
+    yield (powers.mT @ dy).sum(2)
+    yield of_scores.flatten(1, 2)
 
 
 def _masked(scores: Any, mask: Any, is_causal: bool) -> Any:
     """Scores of (batch, key heads, heads of each, queries, keys) with what is added, and hidden."""
     batch, key_heads, group, *places = scores.shape
     if mask is not None:
-        wide = mask.detach().expand(batch, key_heads * group, *places).unflatten(1, (key_heads, group))
+        wide = mask.expand(batch, key_heads * group, *places).unflatten(1, (key_heads, group))
         scores = scores + wide if mask.is_floating_point() else scores.masked_fill(wide == 0, -_INFINITY)
     if is_causal:
         seen = torch.ones(places, dtype=torch.bool).tril()
