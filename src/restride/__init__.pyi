@@ -17,6 +17,7 @@ from .arrays.scaling.quantized_tensor import QuantizedTensor as QuantizedTensor
 from .errors import RuntimeFailure as RuntimeFailure
 from .errors import Unimplemented as Unimplemented
 from .arrays.functions import add_n as add_n
+from .arrays.functions import attention as attention
 from .arrays.functions import batch_norm as batch_norm
 from .runtime.cache import cache_info as cache_info
 from .arrays.functions import channel_shuffle as channel_shuffle

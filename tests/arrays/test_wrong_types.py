@@ -77,6 +77,7 @@ def arrays() -> Iterator[Call]:
     yield call(rs.quantize, matrix, "s8")
     yield call(rs.dequantize, matrix.astype(np.int8), np.float32(0.5))
     yield call(rs.softmax, X, 1, log=True)
+    yield call(rs.attention, X, X, X, lengths=3, sinks=V, causal=True, window=(2, -1), soft_cap=2.0)
     yield call(rs.layer_norm, X, np.ones(6, np.float32), np.ones(6, np.float32), axis=-1)
     yield call(rs.batch_norm, X, V, V, V, V)
     yield call(rs.group_norm, X, 2, V, V)

@@ -58,6 +58,11 @@ _TYPES = {
     "dtype": "TypeLike",
     "out": "OtherArray",
     "engine": "Host",
+    **dict.fromkeys((f"attention.{name}" for name in ("q", "k", "v", "mask", "sinks")), _ANY_ARRAY),
+    "attention.lengths": f"{_ANY_ARRAY} | int",
+    **dict.fromkeys(("attention.scale", "attention.soft_cap"), "float"),
+    "attention.causal": "bool | str",
+    "attention.window": "Sequence[int]",
     "pool.padding": "Extents | Sequence[Sequence[int]]",
     "convolution.padding": "Extents",
     "add_n.scales": "Iterable[float]",
@@ -105,6 +110,11 @@ _IN_GROUPS = dict.fromkeys(("group", "scale", "scale_type", "format"))
 _HERE = {**_PLAIN, "engine": "None"}
 _CASES: dict[str, tuple[_Case, ...]] = {
     "add_n": (_INTO_OUT, ({**_PLAIN, "arrays": "Iterable[Owned]"}, "Owned"), _ALL),
+    "attention": (
+        _INTO_OUT,
+        ({"q": "Owned", "out": None}, "Owned"),
+        ({"q": "ArrayLike", "out": None}, "NDArray[Any]"),
+    ),
     "channel_shuffle": (_OF_OWNED, _OF_LISTS),
     "concat": (
         _INTO_OUT,

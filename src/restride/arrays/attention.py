@@ -126,7 +126,9 @@ def parse_causal(causal: Any) -> str:
 def _attention(
     q: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Memory:
-    engine, arrays = engine_of(q, out, None), dict(zip(_NAMES, (q, *operands), strict=True))
+    arrays = dict(zip(_NAMES, (q, *operands), strict=True))
+    # Keys and values may lie on a device, and the query come from outside.
+    engine = engine_of(next((x for x in arrays.values() if isinstance(x, Memory) and x), q), out, None)
     memories = {
         arg: operand_of("attention", _NAMES[arg], _array(arg, x, arrays), engine)
         for arg, x in arrays.items()

@@ -81,6 +81,85 @@ def add_n(
     out: OtherArray | None = None,
 ) -> Any: ...
 @overload
+def attention(
+    q: OtherArray | ArrayLike,
+    k: OtherArray | ArrayLike,
+    v: OtherArray | ArrayLike,
+    *,
+    mask: OtherArray | ArrayLike | None = None,
+    lengths: OtherArray | ArrayLike | int | None = None,
+    sinks: OtherArray | ArrayLike | None = None,
+    scale: float | None = None,
+    causal: bool | str = False,
+    window: Sequence[int] | None = None,
+    soft_cap: float = 0.0,
+    out: Owned,
+) -> Owned:
+    """Scaled dot-product attention: for each query the values, weighted by how well it fits their keys.
+
+    q         (batch, heads, queries, width); leading dims that are not there are 1: a NumPy array, lists, a
+              tensor of torch, what has `__dlpack__`, or a `Memory`, in any layout or format
+    k         (batch, key heads, keys, width): each of its heads serves as many neighbors of `q`
+    v         (batch, key heads, keys, width of values)
+    mask      of the dims of the scores, (batch, heads, queries, keys), or 1 in their place: floats are added
+              to the scores, of truth values and bytes 0 hides a key
+    lengths   how many keys there are, for each element of the batch or one number for all; what lies behind
+              has no share, whatever it is
+    sinks     (heads): a score that takes a share and has no value
+    scale     of the products; 1 / sqrt(width) where it is None
+    causal    True, or "bottom_right": the last query sees every key, one before it one key fewer. "top_left":
+              query i sees keys 0 to i, as torch's `is_causal` has it; with as many queries as keys it is the
+              same
+    window    a pair: how many keys before and behind its place a query sees, -1 for all
+    soft_cap  c makes c * tanh(x / c) of scores
+    out       where to write, in any layout: an array or `Memory` of (batch, heads, queries, width of values);
+              it is returned
+
+    All is read where it lies: heads side by side, as `x.reshape(batch, n, heads, width).swapaxes(1, 2)` has
+    them, are not moved. The result has the type and the layout of `q`, dense: NumPy in, NumPy out; a tensor
+    in, a tensor out; a `Memory` in, a `Memory` of the same format out. All is computed as f32, as f64 where
+    an array is f64. Queries that see no key get zeros.
+
+    Raises InvalidArguments, before anything is written, for dims that do not fit, and an `out` that is
+    read-only, of other dims or overlaps what is read; Unimplemented for integers.
+
+    >>> import numpy as np, restride as rs
+    >>> x = 4 * np.eye(3, dtype=np.float32)
+    >>> rs.attention(x, x, x, causal=True).round(2)
+    array([[4., 0., 0.],
+           [0., 4., 0.],
+           [0., 0., 4.]], dtype=float32)
+    """
+
+@overload
+def attention(
+    q: Owned,
+    k: OtherArray | ArrayLike,
+    v: OtherArray | ArrayLike,
+    *,
+    mask: OtherArray | ArrayLike | None = None,
+    lengths: OtherArray | ArrayLike | int | None = None,
+    sinks: OtherArray | ArrayLike | None = None,
+    scale: float | None = None,
+    causal: bool | str = False,
+    window: Sequence[int] | None = None,
+    soft_cap: float = 0.0,
+) -> Owned: ...
+@overload
+def attention(
+    q: ArrayLike,
+    k: OtherArray | ArrayLike,
+    v: OtherArray | ArrayLike,
+    *,
+    mask: OtherArray | ArrayLike | None = None,
+    lengths: OtherArray | ArrayLike | int | None = None,
+    sinks: OtherArray | ArrayLike | None = None,
+    scale: float | None = None,
+    causal: bool | str = False,
+    window: Sequence[int] | None = None,
+    soft_cap: float = 0.0,
+) -> NDArray[Any]: ...
+@overload
 def channel_shuffle(x: Owned, groups: int) -> Owned:
     """torch's `channel_shuffle`: axis 1 in `groups` groups; `shuffle_channels(x, group=groups)`.
 
