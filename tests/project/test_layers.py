@@ -20,10 +20,10 @@ _ROOT = Path(restride.__file__).parent
 _BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
-_TORCH_PARTS = ("kernels", "layers", "modes", "modules", "operators", "products", "rnn")
+_TORCH_PARTS = ("attention", "kernels", "layers", "modes", "modules", "operators", "products", "rnn")
 _FOR_TORCH = {"torch", *(f"arrays.torch.{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.importers.torch.{name}" for name in ("export", "module")}
-_FOR_JAX = {"jax", "arrays.jax.kernels", "arrays.jax.products"}
+_FOR_JAX = {"jax", "arrays.jax.attention", "arrays.jax.kernels", "arrays.jax.products"}
 _FOR_ZARR = {"files.zarr_codecs", "files.zarr_pipeline"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {

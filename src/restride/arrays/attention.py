@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ..desc.arguments import (
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool
 from ..errors import refuse
+from ..model.forms import CallArguments
 from ..model.parse import check_written
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
@@ -49,8 +50,10 @@ _NAMES = {
 _ATTENTION = ArrayFunction("attention", may_be_in_place=False, narrows_lists=False, arguments=_NAMES)
 _BACK = ArrayFunction("attention", "backward", may_be_in_place=False, arguments=_NAMES)
 # What calls of the primitives' descriptors have, but for the engine.
-_Arguments = namedtuple("_Arguments", (*AttentionProblem.call, "attr"))  # type: ignore[misc]
-_BackArguments = namedtuple("_BackArguments", (*AttentionBackwardProblem.call, "attr"))  # type: ignore[misc]
+_arguments, _back_arguments = (
+    cast(Callable[..., CallArguments], namedtuple("_Arguments", (*problem.call, "attr")))
+    for problem in (AttentionProblem, AttentionBackwardProblem)
+)
 _ALWAYS = ARG_SRC, ARG_SRC_1, ARG_SRC_2
 _WIDE = *_ALWAYS, ARG_DST, ARG_SHIFT
 # Arguments in the order in which a problem takes their descriptors.
@@ -173,14 +176,14 @@ def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallK
 def attention_problem(mds: Mapping[int, MemoryDesc], parameters: Parameters) -> AttentionProblem:
     """The problem of descriptors of four dims, by argument. Raises for what does not fit."""
     descs = (mds.get(arg) for arg in _ORDER)
-    call = ArgumentReader("attention", _Arguments(*descs, *parameters, None), PropKind.undef, ("", ()))
+    call = ArgumentReader("attention", _arguments(*descs, *parameters, None), PropKind.undef, ("", ()))
     return AttentionProblem.read(call)
 
 
 def attend_backward(memories: Mapping[int, Memory], parameters: Parameters) -> None:
     """Run the gradients of attention of memories of four dims, by argument."""
     descs = (memories[arg].desc if arg in memories else None for arg in _BACK_ORDER)
-    arguments = _BackArguments(*descs, *parameters, None)
+    arguments = _back_arguments(*descs, *parameters, None)
     problem = AttentionBackwardProblem.read(
         ArgumentReader("attention", arguments, PropKind.backward, ("", ()))
     )

@@ -331,7 +331,7 @@ def _window(call: ArgumentReader) -> tuple[int, int]:
         return -1, -1
     try:
         before, behind = (int(n) for n in window)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # what is no pair of numbers may raise anything
         before = behind = -2
     if min(before, behind) < -1 or max(before, behind) >= 1 << 31:
         raise refuse("RS-V05:window", what=call.what, window=short_repr(window))

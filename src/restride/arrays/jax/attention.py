@@ -183,7 +183,7 @@ def attended(operands: Sequence[Any], parameters: Sequence[Any]) -> Any:
     scale, causal, window, soft_cap = parameters
     if any(isinstance(number, jax.core.Tracer) for number in (scale, soft_cap)):
         raise refuse("RS-A17:scale-traced", call="attention")
-    arrays = {}
+    arrays: dict[int, Any] = {}
     for arg, x in zip(_ARGS, operands, strict=True):
         if arg == ARG_SRC_3 and isinstance(x, int):
             x = jnp.full(arrays[ARG_SRC].shape[0], x, jnp.int32)

@@ -140,13 +140,13 @@ def _attention_back(
 
 def _by_formula(tensors: Sequence[Any], scale: float | None, is_causal: bool) -> Iterator[Any]:
     """The gradients of query, key, value and scores, with all scores in memory once more."""
-    grad, query, key, value, mask, out, stats = (None if x is None else x.detach() for x in tensors)
+    grad, query, key, value, mask, out, stats = tensors
     factor = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     real = torch.float64 if torch.float64 in (query.dtype, key.dtype, value.dtype) else torch.float32
     # Heads of queries as groups of those that a head of keys serves.
     groups = key.shape[1], query.shape[1] // max(key.shape[1], 1)
-    q, y, dy = (x.to(real).unflatten(1, groups) for x in (query, out, grad))
-    k, v = (x.to(real).unsqueeze(2) for x in (key, value))
+    q, y, dy = (x.detach().to(real).unflatten(1, groups) for x in (query, out, grad))
+    k, v = (x.detach().to(real).unsqueeze(2) for x in (key, value))
     scores = _masked(q @ k.mT * factor, mask, is_causal)
     sums = scores.logsumexp(-1) if real is torch.float64 else stats.unflatten(1, groups)
     powers = (scores - sums.unsqueeze(-1)).exp().masked_fill(scores == -_INFINITY, 0.0)
@@ -161,7 +161,7 @@ def _masked(scores: Any, mask: Any, is_causal: bool) -> Any:
     """Scores of (batch, key heads, heads of each, queries, keys) with what is added, and hidden."""
     batch, key_heads, group, *places = scores.shape
     if mask is not None:
-        wide = mask.expand(batch, key_heads * group, *places).unflatten(1, (key_heads, group))
+        wide = mask.detach().expand(batch, key_heads * group, *places).unflatten(1, (key_heads, group))
         scores = scores + wide if mask.is_floating_point() else scores.masked_fill(wide == 0, -_INFINITY)
     if is_causal:
         seen = torch.ones(places, dtype=torch.bool).tril()
