@@ -116,6 +116,7 @@ _LATE = {
     ("runtime.result_pool", "runtime.result_block"): "the first result of 256 KB or more",
     ("runtime.cpu.thread_pool", "runtime.cpu.workers"): "the first region is opened",
     ("runtime.reference", "ir.interpret_tree"): "a program of the reference engine has loop trees",
+    ("runtime.reference", "schedule.passes"): "a program of the reference engine is made",
     (
         "graph.network.network",
         "graph.network.planned_runs",

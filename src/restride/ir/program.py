@@ -5,11 +5,13 @@ A program says: *these arguments, this memory of its own, these steps one after 
     program   := slot* temporary* step*
     slot      := arg [written]             an argument of an execution, by its number
     temporary := bytes                     memory that lives as long as a run
-    step      := nest | tree | repeat
+    step      := nest | tree | repeat | grid
     nest      := loops src dst operand* scalar*
     tree      := loop-tree place* scalar*          a place for each of its tensors
     repeat    := turns tree* stride*               trees in turn, again and again; places move by strides
-    place     := slot | temporary, and how many bytes behind element offset 0
+    grid      := extents bytes call*               positions that threads share, each with memory of its own
+    call      := tree stride* condition*           a tree of each position where all conditions hold
+    place     := slot | temporary | own memory, and how many bytes behind element offset 0
 
 Slot 0 is what is read first and slot 1 what is written; then come operands and further sources, then further
 outputs. Scalars are no part of a program, only how many there are: an execution brings them as doubles.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..frozen import dataclass
@@ -35,8 +38,12 @@ SRC, DST = 0, 1
 """The slots of what is read first, and of what is written."""
 
 
+OWN = -(1 << 30)
+"""The buffer that is a grid position's own memory."""
+
+
 class Place(NamedTuple):
-    """Where a step reads or writes: slot `buffer`, or temporary `~buffer` where that is negative.
+    """Where a step reads or writes: slot `buffer`, or temporary `~buffer` where that is negative, or `OWN`.
 
     `offset`: how many bytes element offset 0 of the step lies behind the address of the buffer.
     """
@@ -46,6 +53,7 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         name = f"slot {self.buffer}" if self.buffer >= 0 else f"temporary {~self.buffer}"
+        name = "own memory" if self.buffer == OWN else name
         return f"{name} + {self.offset}" if self.offset else name
 
 
@@ -178,7 +186,79 @@ def moved_places(places: Sequence[Place], strides: Sequence[int], turns: int) ->
     return tuple(Place(place.buffer, place.offset + turns * stride) for place, stride in pairs)
 
 
-Step = NestStep | TreeStep | RepeatStep
+@dataclass(frozen=True, slots=True)
+class GridCondition:
+    """True at positions of a grid where `constant + sum of factor * position` is not negative.
+
+    `added`: a place of an s64 for each position of the first axis that is added, as a length that only a run
+    knows; None adds nothing.
+    """
+
+    constant: int
+    factors: tuple[int, ...]
+    added: Place | None = None
+
+    def __str__(self) -> str:
+        terms = "".join(f" + {factor} * {i}" for i, factor in enumerate(self.factors) if factor)
+        added = f" + {self.added}" if self.added else ""
+        return f"0 <= {self.constant}{terms}{added}"
+
+
+@dataclass(frozen=True, slots=True)
+class GridCall:
+    """A tree of a grid: where all conditions hold. `strides`: of each place, the bytes that it moves from one
+    position to the next, an axis after the other.
+    """
+
+    step: TreeStep
+    strides: tuple[tuple[int, ...], ...]
+    conditions: tuple[GridCondition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GridStep:
+    """Trees at the positions of a grid: at each one after the other, where their conditions hold.
+
+    Positions of all axes but the last run in any order, each with `own_bytes` of memory that is its own;
+    those of the last one in order, in the memory of one. `whole`: a program of the same slots that does all
+    that this program does by steps of the whole, for engines without grids; `kind` and `note` are to be told.
+    """
+
+    extents: tuple[int, ...]
+    own_bytes: int
+    calls: tuple[GridCall, ...]
+    work_bytes: int
+    whole: Program
+    kind: str
+    note: str = ""
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads, at the first position."""
+        added = [each.added for call in self.calls for each in call.conditions if each.added]
+        read = [place for call in self.calls for place in call.step.sources if place.buffer != OWN]
+        return tuple(dict.fromkeys([*read, *added]))
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes, at the first position."""
+        written = (place for call in self.calls for place in call.step.targets if place.buffer != OWN)
+        return tuple(dict.fromkeys(written))
+
+    @property
+    def positions(self) -> int:
+        """How many positions threads share."""
+        return prod(self.extents[:-1])
+
+    def __str__(self) -> str:
+        lines = [f"grid {'x'.join(map(str, self.extents))}, {self.own_bytes} bytes each:"]
+        for call in self.calls:
+            lines += [f"  where {condition}" for condition in call.conditions]
+            lines += [f"  moved by {call.strides} bytes", _indented(str(call.step))]
+        return "\n".join(lines)
+
+
+Step = NestStep | TreeStep | RepeatStep | GridStep
 
 
 @dataclass(frozen=True, slots=True)

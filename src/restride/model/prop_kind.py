@@ -36,6 +36,7 @@ class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     group_normalization = "group_normalization"
     rnn = "rnn"
     arg_reduction = "arg_reduction"
+    attention = "attention"
     gather = "gather"
     max_pooling = "max_pooling"
     one_hot = "one_hot"

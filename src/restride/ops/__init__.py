@@ -20,6 +20,7 @@ from typing import Any
 from ..loading import load_whole
 
 PRIMITIVES = {
+    "attention": "ScaledDotProductAttention",
     "batch_normalization": "BatchNormalizationBackward BatchNormalizationForward",
     "binary": "Binary",
     "concat": "Concat",

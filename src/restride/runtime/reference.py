@@ -23,8 +23,11 @@ class ReferenceDevice(HostDevice):
     """The memory of the CPU, and the interpreter."""
 
     def compile(self, program: Program) -> ReferenceExecutable:
-        """The program as it stands."""
-        return ReferenceExecutable(program)
+        """The program as it stands, but for grids."""
+        load_whole("restride.schedule.passes")
+        from ..schedule.passes import without_grids
+
+        return ReferenceExecutable(without_grids(program))
 
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[object] = ()
@@ -59,7 +62,7 @@ class ReferenceExecutable:
                     _run_tree(turn, memory, arguments.scalars)
             elif isinstance(step, TreeStep):
                 _run_tree(step, memory, arguments.scalars)
-            else:
+            elif isinstance(step, NestStep):
                 _run_nest(step, memory, arguments.scalars)
 
 

@@ -5,6 +5,7 @@
     split_integer_folds   folds of much into little -> pieces that threads share, and these together
     widen_trees       tensors of 4 bits that loop trees read or write -> floats, and back
     split_sums        a sum of many sources -> one step for some of them at a time
+    without_grids     trees at positions of a grid -> the same by steps of the whole
 
 An engine names the passes that it needs, and says of a step whether it needs it.
 """
@@ -20,7 +21,7 @@ from ..dtypes import DataType
 from ..ir.nest import SCALAR, Axis, Compute, LoopNest, as_int, multiplied
 from ..ir.nest import Step as ComputeStep
 from ..ir.nest_rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
-from ..ir.program import NestStep, Place, Program, Step, TreeStep
+from ..ir.program import GridStep, NestStep, Place, Program, Step, TreeStep
 from ..ir.tree import LoopTree
 from .trees.split_folds import split_folds
 
@@ -48,6 +49,11 @@ class _ProgramWriter:
     def program(self) -> Program:
         """What has been written."""
         return self._program.with_steps(self.steps, self.temporaries).verify()
+
+
+def without_grids(program: Program) -> Program:
+    """The program that makes the same by steps of the whole, where there are grids."""
+    return next((step.whole for step in program.steps if isinstance(step, GridStep)), program)
 
 
 # --- 4 bits -------------------------------------------------------------------------------------------------

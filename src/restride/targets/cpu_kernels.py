@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.contraction import emit_contraction
+from ..emit.grid import grid_ir
 from ..emit.kernel import Style
 from ..emit.tree import emit_tree
 from ..errors import refuse
@@ -222,6 +223,16 @@ class LoopCode:
 
 def _write_loop(code: LoopCode, isa: Isa) -> str:
     return emit_tree(code.schedule, style_of(isa))
+
+
+def lower_grid(plan: str, numbers: tuple[int, ...], steps: int, isa: Isa, told: tuple[str, str]) -> Lowered:
+    """What goes through a table of calls: the same code for all grids. `told`: the kind, and the reason."""
+    kind, why = told
+    return Lowered(plan, _write_grid, isa, kind, why, steps, code="grid", numbers=numbers)
+
+
+def _write_grid(_code: str, _isa: Isa) -> str:
+    return grid_ir()
 
 
 def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered | None:

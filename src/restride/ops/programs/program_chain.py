@@ -42,6 +42,7 @@ def _moved(step: Step, to: Moved, scalars: int) -> Step:
         return replace(step, steps=tuple(_moved_tree(each, to, scalars) for each in step.steps))
     if isinstance(step, TreeStep):
         return _moved_tree(step, to, scalars)
+    assert isinstance(step, NestStep)
     return _moved_nest(step, to, scalars)
 
 

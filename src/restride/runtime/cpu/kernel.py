@@ -6,7 +6,8 @@ import ctypes
 import functools
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ...emit.entry import ENTRY, WHOLE
@@ -50,6 +51,7 @@ class Kernel:
     """Code, and the work of one size that it does. Holds no state of a run: threads may share it.
 
     `numbers`: what the code of several sizes reads at its source; their address is 0 where there are none.
+    `inner`: kernels that it calls, by the places of their two addresses among the numbers.
     """
 
     __slots__ = (
@@ -58,13 +60,16 @@ class Kernel:
         "_words",
         "call",
         "code",
+        "inner",
         "numbers",
         "numbers_address",
         "steps",
         "work_bytes",
     )
 
-    def __init__(self, code: KernelCode, lowered: Lowered, work_bytes: int) -> None:
+    def __init__(
+        self, code: KernelCode, lowered: Lowered, work_bytes: int, inner: Mapping[int, KernelCode]
+    ) -> None:
         # Native calls are loaded with the first kernel.
         load_whole("restride.runtime.cpu.native")
         from .native import native_call
@@ -72,7 +77,11 @@ class Kernel:
         self.code, self.steps, self.work_bytes = code, lowered.steps, work_bytes
         self._nests = lowered.nests
         self._pages: Array | None = None
-        self.numbers = lowered.numbers
+        self.inner = inner
+        numbers = list(lowered.numbers)
+        for at, called in inner.items():
+            numbers[at : at + 2] = called.address, called.whole
+        self.numbers = tuple(numbers)
         self._words = (ctypes.c_int64 * len(self.numbers))(*self.numbers)
         self.numbers_address = ctypes.addressof(self._words) if self.numbers else 0
         call = native_call(3, keep_lock=work_bytes < NOMINAL.lock_bytes)
@@ -121,10 +130,12 @@ def is_small(steps: int, work_bytes: int) -> bool:
 _kernels: LruCache[KernelCode] = cache_level("kernels")
 
 
-def kernel_of(lowered: Lowered, work_bytes: int) -> Kernel:
+def kernel_of(
+    lowered: Lowered, work_bytes: int, inner: Mapping[int, KernelCode] = MappingProxyType({})
+) -> Kernel:
     """The kernel of what was lowered, its code from the cache or compiled now."""
     code, _ = _kernels.get_or_make(lowered.key, lambda: KernelCode(lowered))
-    return Kernel(code, lowered, work_bytes)
+    return Kernel(code, lowered, work_bytes, inner)
 
 
 # --- what kernels read --------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ class Launch:
     and then scalars, as doubles. These are `constants`, or so many of an execution's: `scalars` says from
     which on, and how many. `strides`: how many bytes each place moves from one turn of a repeat to the next.
     What is not `is_named` only serves another launch; `note` is what is to be told of it, and
-    `rewrites` the transforms that made several launches of one tree.
+    `rewrites` the transforms that made several launches of one tree. `inner`: the launches whose kernels it
+    calls, by the places of their addresses among the numbers of what was lowered.
     """
 
     lowered: Lowered
@@ -64,6 +65,7 @@ class Launch:
     is_named: bool = True
     note: str = ""
     rewrites: str = ""
+    inner: tuple[tuple[int, Launch], ...] = ()
     _kernels: dict[bool, Kernel] = field(default_factory=dict)
 
     @property
@@ -108,7 +110,8 @@ class Launch:
             plain = self.lowered.unaligned
             lowered = self.lowered if is_aligned or plain is None else plain()
             # The first one stays: another thread may already hold its address, and no more than that.
-            native_kernel = self._kernels.setdefault(is_aligned, kernel_of(lowered, self.work_bytes))
+            inner = {at: launch.kernel(0).code for at, launch in self.inner}
+            native_kernel = self._kernels.setdefault(is_aligned, kernel_of(lowered, self.work_bytes, inner))
         return native_kernel
 
     def run(self, memory: Addresses, turn: int = 0) -> None:

@@ -155,6 +155,7 @@ def launch_words(repeat: Repeat, memory: ProgramPlaces, first_scalar: int = 0) -
         strides = launch.strides or (0,) * len(launch.places)
         for place, stride in zip(launch.places, strides, strict=True):
             words += (*memory.at(place)[:2], stride)
+        kernels += [(len(words) + at, code) for at, code in kernel.inner.items()]
         words += kernel.numbers
         words += struct.unpack(f"={len(constants)}q", struct.pack(f"={len(constants)}d", *constants))
     return LaunchWords(words, kernels)

@@ -7,10 +7,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ...emit.grid import CALL_WORDS, HEAD_WORDS
 from ...errors import refuse
 from ...ir.program import (
     DST,
+    OWN,
+    GridStep,
     NestStep,
+    Place,
     Program,
     RepeatStep,
     Step,
@@ -91,6 +95,8 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
             pairs = zip(step.steps, step.strides, strict=True)
             launches = (_turn_launches(tree, strides, isa, caches) for tree, strides in pairs)
             yield Repeat(tuple(chain.from_iterable(launches)), step.turns)
+        elif isinstance(step, GridStep):
+            yield Repeat((_grid_launch(step, isa, caches),))
         else:
             launch = _nest_launch(step, following, isa, caches)
             sums = following if isinstance(following, TreeStep) else None
@@ -133,6 +139,39 @@ def _turn_launches(
             raise ValueError(f"padding would be cleared in every turn of\n{step}")
         plain = launch.lowered.unaligned
         yield replace(launch, lowered=plain() if plain else launch.lowered, strides=strides)
+
+
+def _grid_launch(step: GridStep, isa: Isa, caches: CacheSizes) -> Launch:
+    """One launch, whose kernel goes through a table of the kernels of all trees."""
+    load_whole("restride.targets.cpu_kernels")
+    from ...targets.cpu_kernels import lower_grid
+
+    buffers = [place.buffer for place in (*step.sources, *step.targets)]
+    buffers += [place.buffer for call in step.calls for place in call.step.places]
+    memories = [buffer for buffer in dict.fromkeys(buffers) if buffer != OWN]
+    numbers = {buffer: number for number, buffer in enumerate(memories)} | {OWN: -1}
+    axes, words, inner, most = len(step.extents), list[int](), list[tuple[int, Launch]](), 1
+    calls = [(call, launch) for call in step.calls for launch in _turn_launches(call.step, (), isa, caches)]
+    for call, launch in calls:
+        record = list[int]()
+        for condition in call.conditions:
+            added = condition.added
+            number = -1 if added is None else numbers[added.buffer]
+            record += (condition.constant, number, 8 if added else 0, *condition.factors)
+        for place, strides in zip(launch.places, call.strides, strict=True):
+            record += (numbers[place.buffer], place.offset, *strides)
+        inner.append((HEAD_WORDS + axes - 1 + len(words), launch))
+        record += launch.lowered.numbers
+        words += (0, 0, CALL_WORDS + len(record), len(call.conditions), len(launch.places), *record)
+        most = max(most, len(launch.places))
+    head = (step.positions, axes, step.extents[-1], step.own_bytes, len(calls), most, *step.extents[:-1])
+    return Launch(
+        lower_grid(str(step), (*head, *words), step.positions, isa, (step.kind, step.note)),
+        tuple(Place(buffer) for buffer in memories),
+        step.work_bytes,
+        targets=tuple(Place(place.buffer) for place in step.targets),
+        inner=tuple(inner),
+    )
 
 
 def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:

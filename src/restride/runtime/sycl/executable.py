@@ -15,7 +15,14 @@ from ...ir.nest import LoopNest
 from ...ir.program import NestStep, Program, RepeatStep, TreeStep
 from ...ir.tree import LoopTree
 from ...schedule.machine import NOMINAL, DeviceFacts
-from ...schedule.passes import split_integer_folds, split_sums, spread_bytes, unpack_operands, widen_trees
+from ...schedule.passes import (
+    split_integer_folds,
+    split_sums,
+    spread_bytes,
+    unpack_operands,
+    widen_trees,
+    without_grids,
+)
 from ...schedule.trees.padding import padding_nests
 from ...schedule.work_items import plan_items
 from ...schedule.work_trees import move_rows, plan_trees
@@ -82,6 +89,7 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
     def splits_bytes(step: NestStep) -> bool:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
 
+    program = without_grids(program)
     sums = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), NOMINAL.sources)
     folds = split_integer_folds(spread_bytes(sums, splits_bytes), lambda _step, _fold: False)
     return move_rows(folds, facts)
@@ -93,7 +101,7 @@ def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
             yield from _repeated(step, device)
         elif isinstance(step, TreeStep):
             yield from _tree_launches(step, _tree_kernels(step.tree, device))
-        elif not step.nest.is_empty:
+        elif isinstance(step, NestStep) and not step.nest.is_empty:
             yield nest_launch(step, device)
 
 

@@ -1,0 +1,229 @@
+"""Scaled dot-product attention: what each query finds among the keys, as sums of the values.
+
+    scores[i, j] = cap(scale * sum over d of query[i, d] * key[j, d]) + mask[i, j]
+    dst[i, v]    = sum over j of e**(scores[i, j] - m[i]) * value[j, v] / s[i]
+    m[i] = max over j of scores[i, j],  s[i] = sum over j of e**(scores[i, j] - m[i])
+
+for each element of the batch and each head; a head of keys and values may serve several heads of queries.
+Keys that a mask, causality, a window or a length hides have no share. Rows that see no key are zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, ClassVar
+
+from ..desc.arguments import (
+    ARG_BIAS,
+    ARG_DST_1,
+    ARG_SHIFT,
+    ARG_SRC,
+    ARG_SRC_1,
+    ARG_SRC_2,
+    ARG_SRC_3,
+)
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
+from ..dtypes import DataType
+from ..errors import refuse
+from ..ir.program import Program
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem, is_computed_wide
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
+from ..schedule.machine import NOMINAL
+from .programs.attention import AttentionProgram
+
+_NO_DESC = MemoryDesc()
+_FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
+_CAUSAL = "none", "top_left", "bottom_right"
+# What is added to scores, or says which keys are seen.
+_MASKS = (*_FLOATS, DataType.boolean, DataType.u8, DataType.s8)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionProblem(OperationProblem):
+    """The scaled dot-product attention of queries, keys and values of heads side by side.
+
+    Executed with `ARG_SRC`, the queries, `ARG_SRC_1`, the keys, `ARG_SRC_2`, the values, and `ARG_DST`; where
+    there are such with `ARG_SHIFT`, the mask, `ARG_SRC_3`, the lengths, `ARG_BIAS`, the sinks, and
+    `ARG_DST_1`, the statistics, which are written.
+    """
+
+    operation = "attention"
+    primitive = "ScaledDotProductAttention"
+    call = (
+        *("query", "key", "value", "dst", "mask", "lengths", "sinks", "stats"),
+        *("scale", "causal", "window", "soft_cap"),
+    )
+    defaults: ClassVar = {
+        **dict.fromkeys(("mask", "lengths", "sinks", "stats", "scale")),
+        "causal": "none",
+        "window": None,
+        "soft_cap": 0.0,
+    }
+    prop_kinds = (PropKind.undef,)
+    reads: ClassVar = {
+        ARG_SRC: "query",
+        ARG_SRC_1: "key",
+        ARG_SRC_2: "value",
+        ARG_SHIFT: "mask",
+        ARG_SRC_3: "lengths",
+        ARG_BIAS: "sinks",
+    }
+    also_writes: ClassVar = {ARG_DST_1: "stats"}
+    in_place = False
+    node_reads = "query", "key", "value", "mask?", "lengths?", "sinks?"
+    arguments = """
+    `query` (batch, heads, queries, width), `key` (batch, key heads, keys, width), `value` (batch, key heads,
+    keys, width of values), `dst` (batch, heads, queries, width of values): floats, in any format, so that
+    heads may lie side by side. Key heads divide heads: each serves as many neighbors. `mask`: of four dims,
+    each that of the scores or 1; floats are added to the scores, of booleans and bytes 0 hides a key.
+    `lengths` (batch): s32 or s64, how many keys there are; what lies behind them is not read. `sinks`
+    (heads): a score of f32 that has no value. `stats` (batch, heads, queries): f32, the logarithm of the sum
+    of the powers of scores. `scale`: 1 / sqrt(width) where it is None. `causal`: "top_left" hides keys behind
+    the query of the same number, "bottom_right" counts from the last ones; `window`: a pair of how many keys
+    before and behind that place are seen, -1 for all. `soft_cap`: c makes c * tanh(x / c) of scores; 0 none.
+    """
+
+    query: MemoryDesc
+    key: MemoryDesc
+    value: MemoryDesc
+    dst: MemoryDesc
+    mask: MemoryDesc
+    lengths: MemoryDesc
+    sinks: MemoryDesc
+    stats: MemoryDesc
+    scale: float
+    causal: str
+    window: tuple[int, int]
+    soft_cap: float
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> AttentionProblem:
+        query, key, value = (call.open(name) for name in ("query", "key", "value"))
+        query, key, value = (_row_major(md) for md in (query, key, value))
+        dst = call.written("dst", MemoryDesc(_dims(call, query, key, value), query.data_type))
+        call.check_dims(dst, lambda: _result_dims(query, key, value), query, key, value)
+        masks = [call.open(name) if getattr(call, name) is not None else _NO_DESC for name in cls.call[4:8]]
+        mask, lengths, sinks, stats = map(_row_major, masks)
+        batch, heads, queries, width = query.dims
+        keys = key.dims[2]
+        _check(call, "mask", mask, (batch, heads, queries, keys), _MASKS, may_repeat=True)
+        _check(call, "lengths", lengths, (batch,), (DataType.s64, DataType.s32))
+        _check(call, "sinks", sinks, (heads,), (DataType.f32,))
+        _check(call, "stats", stats, (batch, heads, queries), (DataType.f32,))
+        for name, md in (("query", query), ("key", key), ("value", value), ("dst", dst)):
+            if md.data_type not in _FLOATS:
+                raise refuse("RS-X02:attention-type", what=call.what, name=name, md=md)
+        scale = 1.0 / sqrt(max(width, 1)) if call.scale is None else call.number("scale")
+        causal = call.word("causal", *_CAUSAL)
+        window = _window(call)
+        soft_cap = call.number("soft_cap")
+        return cls(
+            *(query, key, value, dst, mask, lengths, sinks, stats),
+            *(scale, causal, window, soft_cap, call.attr()),
+        )
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        return _result_dims(*tensors[:3])
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {arg: md for arg, name in self.reads.items() if not (md := getattr(self, name)).is_zero()}
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        return {} if self.stats.is_zero() else {ARG_DST_1: self.stats}
+
+    @property
+    def verbose_aux(self) -> str:
+        words = [f"scale:{self.scale:g}"]
+        words += [f"causal:{self.causal}"] * (self.causal != "none")
+        words += [f"window:{self.window[0]}:{self.window[1]}"] * (self.window != (-1, -1))
+        words += [f"soft_cap:{self.soft_cap:g}"] * bool(self.soft_cap)
+        return " ".join(words)
+
+    @property
+    def is_wide(self) -> bool:
+        """True where all is computed as f64."""
+        return is_computed_wide(self.query, self.key, self.value, self.dst)
+
+    @property
+    def terms(self) -> int:
+        """The number of products that are added up, of all keys."""
+        batch, heads, queries, width = self.query.dims
+        return batch * heads * queries * self.key.dims[2] * (width + self.value.dims[3])
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + self.terms // NOMINAL.terms_per_byte
+
+    def program(self) -> Program:
+        return AttentionProgram(self).program()
+
+
+def _row_major(md: MemoryDesc) -> MemoryDesc:
+    return MemoryDesc(md.dims, md.data_type) if md.format_kind == "any" else md
+
+
+def _dims(call: ArgumentReader, *tensors: MemoryDesc) -> tuple[int, ...]:
+    try:
+        return _result_dims(*tensors)
+    except Misfit as misfit:
+        where = ", ".join(map(str, tensors))
+        hint = misfit.hint or "give (batch, heads, positions, width) of each"
+        raise refuse("RS-R10:misfit", what=call.what, where=where, why=misfit.why, hint=hint) from None
+
+
+def _result_dims(query: Shaped, key: Shaped, value: Shaped) -> tuple[int, ...]:
+    """The dims of the result. Raises Misfit."""
+    if not len(query.dims) == len(key.dims) == len(value.dims) == 4:
+        raise Misfit("queries, keys and values have four dims: batch, heads, positions, width")
+    (batch, heads, queries, width), keys, values = query.dims, key.dims, value.dims
+    if keys[:3] != values[:3] or keys[0] != batch:
+        raise Misfit("keys and values are as many, in as many heads, and of one batch with the queries")
+    if keys[3] != width:
+        raise Misfit(f"queries have a width of {width}, and keys of {keys[3]}")
+    if heads and (not keys[1] or heads % keys[1]):
+        raise Misfit(f"{keys[1]} heads of keys do not divide {heads} heads of queries")
+    return batch, heads, queries, values[3]
+
+
+def _check(
+    call: ArgumentReader,
+    name: str,
+    md: MemoryDesc,
+    dims: tuple[int, ...],
+    types: tuple[DataType, ...],
+    *,
+    may_repeat: bool = False,
+) -> None:
+    """Raise InvalidArguments for a further tensor that does not fit."""
+    if md.is_zero():
+        return
+    pairs = zip(md.dims, dims, strict=False)
+    fits = md.ndims == len(dims) and all(n == m or (may_repeat and n == 1) for n, m in pairs)
+    if not fits or md.data_type not in types:
+        kinds = ", ".join(map(str, types))
+        raise refuse("RS-R10:attention-operand", what=call.what, name=name, md=md, dims=dims, types=kinds)
+
+
+def _window(call: ArgumentReader) -> tuple[int, int]:
+    """How many keys before and behind its place a query sees; -1 for all."""
+    window: Any = call.window
+    if window is None:
+        return -1, -1
+    try:
+        before, behind = (int(n) for n in window)
+    except (TypeError, ValueError, OverflowError):
+        before = behind = -2
+    if min(before, behind) < -1 or max(before, behind) >= 1 << 31:
+        raise refuse("RS-V05:window", what=call.what, window=short_repr(window))
+    return before, behind
+
+
+ScaledDotProductAttention = make_primitive(AttentionProblem)

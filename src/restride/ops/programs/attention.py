@@ -1,0 +1,793 @@
+"""Programs of attention: products of queries and keys, a softmax, products with the values.
+
+The whole is three steps, with all scores in memory between them. On a grid each position has a block of
+queries of one head, and goes over the keys in blocks, in order: scores, powers and results so far stay in its
+caches. With more than one block of keys the results so far are scaled down where a larger score is found::
+
+    top' = max(top, scores of the block)        old = e**(top - top')
+    sum' = sum * old + sum of e**(scores - top')
+    found' = found * old + sum of e**(scores - top') * value
+
+| queries of a head | grid | scores and results |
+| --- | --- | --- |
+| many | batch, heads, blocks of queries | products of matrices: columns of keys, values in f32 |
+| few | batch, heads of keys | keys and values read once where they lie, in any type |
+
+What hides keys by their places is a table: of a causal mask or a window, and of lengths, 0 or -inf for each
+difference of places, and for each key. A tensor of it has a stride of -1 along queries, of 1 along keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...ir.attribute_chain import move_step
+from ...ir.digits import IndexDigit, index_digits, offset_at
+from ...ir.expression import Affine, Apply, Const, Coordinate, Expr, Ref, TreeAxis, apply
+from ...ir.numbers import Number
+from ...ir.program import (
+    OWN,
+    GridCall,
+    GridCondition,
+    GridStep,
+    Place,
+    Program,
+    Slot,
+    Step,
+    TreeStep,
+)
+from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
+from ..product import kernel_block
+
+if TYPE_CHECKING:
+    from ..attention import AttentionProblem
+
+# The least finite number of f32: no score is less, so that no difference of two of them is NaN.
+_LEAST = -3.4028234663852886e38
+# The most keys of a block, and how many it has where no number up to that divides all; where places hide keys
+# smaller blocks leave more of them out.
+_KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
+# The most queries of a block.
+_ROWS = 96
+# So few queries of a head of keys read keys and values where they lie.
+_FEW = 8
+# Where lengths are kept, within what there is: the first temporary.
+LENGTHS = Place(-1)
+_NARROW = (DataType.boolean, DataType.u8, DataType.s8)
+Dims = tuple[int, ...]
+Index = tuple[Affine | TreeAxis | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The tensors of trees by name, and the indices that come before those of rows, keys and width."""
+
+    tensors: Mapping[str, TreeTensor]
+    outer: Mapping[str, Index] = field(default_factory=dict)
+
+    def load(self, name: str, *index: Affine | TreeAxis | int) -> Expr:
+        return self.tensors[name].load(*self.outer.get(name, ()), *index)
+
+    def store(self, name: str, index: Index, value: Expr) -> Item:
+        return self.tensors[name].store((*self.outer.get(name, ()), *index), value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The axes of trees: those around, of the queries of a block, of keys, of both widths."""
+
+    around: tuple[TreeAxis, ...]
+    rows: tuple[TreeAxis, ...]
+    keys: TreeAxis
+    width: TreeAxis
+    values: TreeAxis
+
+
+class AttentionProgram:
+    """The program of a problem, in steps of the whole and on a grid."""
+
+    def __init__(self, problem: AttentionProblem) -> None:
+        self.problem = problem
+        self.batch, self.heads, self.queries, self.width = problem.query.dims
+        self.key_heads, self.keys, self.values = *problem.key.dims[1:3], problem.value.dims[3]
+        self.group = self.heads // self.key_heads if self.key_heads else 1
+        self.number = Number.real(is_wide=problem.is_wide)
+
+    def program(self) -> Program:
+        """On a grid where that is for this problem, else in steps of the whole."""
+        whole = self._whole()
+        is_empty = 0 in (*self.problem.dst.dims, self.keys, self.width)
+        if is_empty or self.problem.is_wide:
+            return whole
+        return _GridWriter(self, whole).program()
+
+    @property
+    def names(self) -> dict[str, MemoryDesc]:
+        """The tensors that there are, in the order of slots."""
+        problem = self.problem
+        names = ("query", "dst", "key", "value", "mask", "lengths", "sinks", "stats")
+        return {name: md for name in names if not (md := getattr(problem, name)).is_zero()}
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The arguments."""
+        problem = self.problem
+        numbers = {name: arg for arg, name in problem.reads.items()}
+        numbers |= {name: arg for arg, name in problem.also_writes.items()} | {"dst": problem.writes}
+        return tuple(
+            Slot(numbers[name], is_written=name in ("dst", "stats"), span=md.extent_range())
+            for name, md in self.names.items()
+        )
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where they lie."""
+        return {name: Place(slot) for slot, name in enumerate(self.names)}
+
+    # --- what hides keys ------------------------------------------------------------------------------------
+
+    @property
+    def has_band(self) -> bool:
+        """True where keys are hidden by their places beside those of queries."""
+        return self.problem.causal != "none" or self.problem.window != (-1, -1)
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """From where to where keys are seen, counted from the place of a query."""
+        before, behind = (inf if n < 0 else float(n) for n in self.problem.window)
+        return -before, min(behind, inf if self.problem.causal == "none" else 0.0)
+
+    @property
+    def shift(self) -> int:
+        """The place among the keys of the first query, without lengths."""
+        return self.keys - self.queries if self.problem.causal == "bottom_right" else 0
+
+    @property
+    def counts_from_lengths(self) -> bool:
+        """True where lengths say which place the first query has."""
+        return self.problem.causal == "bottom_right" and "lengths" in self.names
+
+    def band_step(self, queries: int, keys: int, to: Place) -> TreeStep:
+        """The step that makes the table of the differences of places, from -(queries - 1) to keys - 1."""
+        count = self.batch if self.counts_from_lengths else 1
+        b, t = TreeAxis("b", count), TreeAxis("t", queries + keys - 1)
+        table = TreeTensor.row_major("band", (count, t.extent))
+        lengths = self._lengths()
+        shift = self.shift + queries - 1
+        at: Expr = Coordinate(t - shift)
+        if self.counts_from_lengths:
+            at = Coordinate(t - (queries - 1 - self.queries)) - lengths.load(b)
+        low, high = self.band
+        seen: Expr = Const(0.0)
+        if high < inf:
+            seen = apply("select", apply("gt", at, high), Const(-inf), seen)
+        if low > -inf:
+            seen = apply("select", apply("lt", at, low), Const(-inf), seen)
+        tensors = (table, lengths) if self.counts_from_lengths else (table,)
+        tree = LoopTree(tensors, (Each((b, t), (table.store((b, t), seen),)),), number=self.number)
+        places = (to, LENGTHS) if self.counts_from_lengths else (to,)
+        return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
+
+    def ends_step(self, keys: int, to: Place) -> TreeStep:
+        """The step that makes the table of keys that are behind the end."""
+        b, j = TreeAxis("b", self.ends_count), TreeAxis("j", keys)
+        table, lengths = TreeTensor.row_major("ends", (b.extent, keys)), self._lengths()
+        has_lengths = "lengths" in self.names
+        last: Expr = lengths.load(b) if has_lengths else Const(float(self.keys))
+        is_inside = apply("lt", Coordinate(j + 0), last)
+        value = apply("select", is_inside, Const(0.0), Const(-inf))
+        tensors = (table, lengths) if has_lengths else (table,)
+        tree = LoopTree(tensors, (Each((b, j), (table.store((b, j), value),)),), number=self.number)
+        places = (to, LENGTHS) if has_lengths else (to,)
+        return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
+
+    @property
+    def ends_count(self) -> int:
+        """The rows of that table."""
+        return self.batch if "lengths" in self.names else 1
+
+    def lengths_step(self) -> TreeStep:
+        """The step that brings lengths within 0 and the number of keys, into the first temporary."""
+        b, given, brought = TreeAxis("b", self.batch), "given", self._lengths()
+        own = TreeTensor.of_desc(given, self.problem.lengths)
+        number = Number.i64
+        value = apply("max", apply("min", own.load(b), float(self.keys)), 0.0)
+        tree = LoopTree((own, brought), (Each((b,), (brought.store((b,), value),)),), number=number).verify()
+        return TreeStep(tree, (self.places["lengths"], LENGTHS), 16 * self.batch, is_named=False)
+
+    def _lengths(self) -> TreeTensor:
+        return TreeTensor.row_major("lengths", (self.batch,), DataType.s64)
+
+    # --- trees ----------------------------------------------------------------------------------------------
+
+    def scores(self, view: _View, axes: _Axes) -> Each:
+        """Products of queries and keys."""
+        product = view.load("query", *axes.rows, axes.width) * view.load("key", axes.width, axes.keys)
+        summed = Each((axes.width,), (fold_over("sum", "total", product),))
+        stored = view.store("scores", (*axes.rows, axes.keys), Ref("total"))
+        return Each((*axes.around, *axes.rows, axes.keys), (summed, stored))
+
+    def score(self, view: _View, axes: _Axes) -> Expr:
+        """A score with all that changes it."""
+        problem, at = self.problem, (*axes.rows, axes.keys)
+        value: Expr = view.load("scores", *at)
+        if problem.scale != 1.0:
+            value = value * problem.scale
+        if problem.soft_cap:
+            word = "tanh" if problem.is_wide else "tanh_single"
+            value = apply(word, value / problem.soft_cap) * problem.soft_cap
+        if "mask" in view and problem.mask.data_type not in _NARROW:
+            value = value + view.load("mask", *at)
+        elif "mask" in view:
+            value = apply("select", view.load("mask", *at), value, Const(-inf))
+        for table, index in (("band", (axes.rows[-1], axes.keys)), ("ends", (axes.keys,))):
+            if table in view:
+                value = apply("select", apply("eq", view.load(table, *index), 0.0), value, Const(-inf))
+        return value
+
+    def powers(self, view: _View, axes: _Axes) -> Each:
+        """Scores become their powers, and `scales` one over the sum of a row: of all keys at once."""
+        rows, j = axes.rows, axes.keys
+        top: Expr = apply("max", Ref("found"), _LEAST)
+        if "sinks" in view:
+            top = apply("max", view.load("sinks", *self._sink(axes)), top)
+        total: Expr = Ref("s")
+        if "sinks" in view:
+            total = total + self._power(view.load("sinks", *self._sink(axes)) - Ref("m"))
+        power = self._power(self._kept(view, axes) - Ref("m"))
+        items: list[Item] = [
+            Each((j,), self._changed(view, axes)),
+            Let("m", top),
+            Each(
+                (j,),
+                (
+                    Let("e", power),
+                    view.store("scores", (*rows, j), Ref("e")),
+                    fold_over("sum", "s", Ref("e")),
+                ),
+            ),
+            Let("total", total),
+            view.store("scales", rows, _inverse(Ref("total"))),
+        ]
+        if "stats" in view:
+            held = "logs" if "logs" in view else "stats"
+            items.append(view.store(held, rows, Ref("m") + apply("log", Ref("total"))))
+        return Each((*axes.around, *rows), tuple(items))
+
+    def logs(self, view: _View, axes: _Axes) -> Each:
+        """The statistics, from where all rows of a block have them."""
+        return Each(axes.rows, (view.store("stats", axes.rows, view.load("logs", *axes.rows)),))
+
+    def _changed(self, view: _View, axes: _Axes) -> tuple[Item, ...]:
+        """Scores with all that changes them, and the largest of a row. A scale alone is computed twice."""
+        value = self.score(view, axes)
+        if value == self._kept(view, axes):
+            return (fold_over("max", "found", value),)
+        stored = view.store("scores", (*axes.rows, axes.keys), Ref("y"))
+        return (Let("y", value), stored, fold_over("max", "found", Ref("y")))
+
+    def _kept(self, view: _View, axes: _Axes) -> Expr:
+        """A score whose power is next, as it is in memory."""
+        loaded: Expr = view.load("scores", *axes.rows, axes.keys)
+        if self.problem.soft_cap or not {"mask", "band", "ends"}.isdisjoint(view.tensors):
+            return loaded
+        return loaded * self.problem.scale if self.problem.scale != 1.0 else loaded
+
+    def begin(self, view: _View, axes: _Axes) -> tuple[Each, Each]:
+        """What is known before the first block of keys."""
+        rows, sinks = axes.rows, "sinks" in view
+        top: Expr = view.load("sinks", *self._sink(axes)) if sinks else Const(-inf)
+        states = (view.store("top", rows, top), view.store("sum", rows, Const(1.0 if sinks else 0.0)))
+        zeros = view.store("found", (*rows, axes.values), Const(0.0))
+        return Each(rows, states), Each((*rows, axes.values), (zeros,))
+
+    def block_powers(self, view: _View, axes: _Axes) -> Each:
+        """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
+        rows, j = axes.rows, axes.keys
+        power = self._power(self._kept(view, axes) - Ref("m"))
+        powers = (
+            Let("e", power),
+            view.store("scores", (*rows, j), Ref("e")),
+            fold_over("sum", "s", Ref("e")),
+        )
+        items: tuple[Item, ...] = (
+            Each((j,), self._changed(view, axes)),
+            Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), _LEAST)),
+            Let("less", self._power(view.load("top", *rows) - Ref("m"))),
+            Each((j,), powers),
+            view.store("old", rows, Ref("less")),
+            view.store("sum", rows, view.load("sum", *rows) * Ref("less") + Ref("s")),
+            view.store("top", rows, Ref("m")),
+        )
+        return Each(rows, items)
+
+    def found(self, view: _View, axes: _Axes, *, skips: bool = False) -> Each:
+        """Products of powers and values: added to what was found, or at once the result.
+
+        `skips`: a value whose power is 0 is not looked at, whatever it is.
+        """
+        rows, v, name = axes.rows, axes.values, "found" if "old" in view else "dst"
+        power, value = view.load("scores", *rows, axes.keys), view.load("value", axes.keys, v)
+        if skips:
+            value = apply("select", power, value, Const(0.0))
+        summed = Each((axes.keys,), (fold_over("sum", "total", power * value),))
+        if name == "found":
+            result: Expr = view.load("found", *rows, v) * view.load("old", *rows) + Ref("total")
+        else:
+            result = Ref("total") * view.load("scales", *rows)
+        return Each((*axes.around, *rows, v), (summed, view.store(name, (*rows, v), result)))
+
+    def finish(self, view: _View, axes: _Axes) -> Each:
+        """The result, of what was found in all blocks."""
+        rows, v = axes.rows, axes.values
+        result = view.store("dst", (*rows, v), view.load("found", *rows, v) * Ref("scale"))
+        items: list[Item] = [
+            Let("total", view.load("sum", *rows)),
+            Let("scale", _inverse(Ref("total"))),
+            Each((v,), (result,)),
+        ]
+        if "stats" in view:
+            items.append(view.store("stats", rows, view.load("top", *rows) + apply("log", Ref("total"))))
+        return Each(rows, tuple(items))
+
+    def _power(self, value: Expr) -> Apply:
+        return apply("exp" if self.problem.is_wide else "exp_down", value)
+
+    def _sink(self, axes: _Axes) -> Index:
+        """What stands for the head behind the indices that a view has."""
+        return axes.rows[:-1]
+
+    # --- the whole ------------------------------------------------------------------------------------------
+
+    def _whole(self) -> Program:
+        problem, queries, keys = self.problem, self.queries, self.keys
+        b, hk, g = TreeAxis("b", self.batch), TreeAxis("h", self.key_heads), TreeAxis("g", self.group)
+        axes = _Axes(
+            (b, hk, g),
+            (TreeAxis("i", queries),),
+            TreeAxis("j", keys),
+            TreeAxis("d", self.width),
+            TreeAxis("v", self.values),
+        )
+        mds = {**self.names, "key": problem.key.permute_axes((0, 1, 3, 2))}
+        tensors = {name: TreeTensor.of_desc(name, md) for name, md in mds.items()}
+        rows = (self.batch, self.key_heads, self.group, queries)
+        tensors["scores"] = TreeTensor.row_major("scores", (*rows, keys), self._held)
+        tensors["scales"] = TreeTensor.row_major("scales", rows, self._held)
+        steps, temporaries = list[Step](), list[int]()
+        if "lengths" in self.names:
+            steps.append(self.lengths_step())
+            temporaries.append(8 * self.batch)
+        places = {**self.places}
+        for name in ("scores", "scales"):
+            places[name] = Place(~len(temporaries))
+            temporaries.append(self._held.nbytes(prod(tensors[name].sizes)))
+        if self.has_band:
+            places["band"] = Place(~len(temporaries))
+            steps.append(self.band_step(queries, keys, places["band"]))
+            temporaries.append(4 * self.band_count * (queries + keys))
+            tensors["band"] = self.band_tensor(queries, keys)
+        if "lengths" in self.names:
+            places["ends"] = Place(~len(temporaries))
+            steps.append(self.ends_step(keys, places["ends"]))
+            temporaries.append(4 * self.batch * keys)
+            tensors["ends"] = TreeTensor.row_major("ends", (self.batch, keys))
+        head = hk * self.group + g
+        outer: dict[str, Index] = {
+            **dict.fromkeys(("query", "mask", "dst", "stats"), (b, head)),
+            **dict.fromkeys(("key", "value"), (b, hk)),
+            **dict.fromkeys(("scores", "scales"), (b, hk, g)),
+            **dict.fromkeys(("band", "ends"), (b,)),
+            "sinks": (head,),
+        }
+        view = _View({name: tensor for name, tensor in tensors.items() if name != "lengths"}, outer)
+        skips = "lengths" in self.names
+        for each in (self.scores(view, axes), self.powers(view, axes), self.found(view, axes, skips=skips)):
+            steps.append(self._step(view, (each,), places))
+        return Program(self.slots, tuple(steps), tuple(temporaries)).verify()
+
+    @property
+    def _held(self) -> DataType:
+        return DataType.f64 if self.problem.is_wide else DataType.f32
+
+    @property
+    def band_count(self) -> int:
+        """The rows of the table of differences."""
+        return self.batch if self.counts_from_lengths else 1
+
+    def band_tensor(self, queries: int, keys: int) -> TreeTensor:
+        """The table as a tensor of queries and keys."""
+        along = (IndexDigit(1, queries + keys - 1),), (IndexDigit(1, -1),), (IndexDigit(1, 1),)
+        sizes = self.band_count, queries, keys
+        return TreeTensor("band", DataType.f32, sizes, sizes, along, queries - 1)
+
+    def _step(self, view: _View, items: tuple[Each, ...], places: Mapping[str, Place]) -> TreeStep:
+        tree = self.tree(view, items)
+        at = tuple(places[tensor.name] for tensor in tree.tensors)
+        return TreeStep(tree, at, self.problem.work_bytes // 3)
+
+    def tree(self, view: _View, items: tuple[Each, ...]) -> LoopTree:
+        """The tree of loops, of the tensors that they name."""
+        every = LoopTree(tuple(view.tensors.values()), items, number=self.number)
+        used = {*(load.tensor for load in every.loads), *(store.tensor for store in every.stores)}
+        return replace(every, tensors=tuple(t for t in every.tensors if t.name in used)).verify()
+
+
+def _inverse(total: Expr) -> Expr:
+    """One over a sum of powers; 0 for rows that see no key."""
+    return apply("select", apply("gt", total, 0.0), 1.0 / total, Const(0.0))
+
+
+# --- on a grid ----------------------------------------------------------------------------------------------
+
+
+class _GridWriter:
+    """The steps before a grid, its own memory, and its calls."""
+
+    def __init__(self, maker: AttentionProgram, whole: Program) -> None:
+        self.maker, self.problem, self.whole = maker, maker.problem, whole
+        self.is_few = maker.group * maker.queries <= _FEW
+        self.block = kernel_block()
+        self.rows = maker.queries if self.is_few else _rows_of_block(maker.queries)
+        self.keys = _keys_of_block(maker.keys, self.block, has_band=maker.has_band and not self.is_few)
+        self.row_blocks = -(-maker.queries // self.rows)
+        self.key_blocks = -(-maker.keys // self.keys)
+        self.all_rows = self.row_blocks * self.rows
+        # Few queries read keys where they lie: the last block has those that there are.
+        self.all_keys = maker.keys if self.is_few else self.key_blocks * self.keys
+        self.steps: list[Step] = []
+        self.after: list[Step] = []
+        self.temporaries: list[int] = []
+        self.own_bytes = 0
+        if "lengths" in maker.names:
+            self._temporary(8 * maker.batch)
+            self.steps.append(maker.lengths_step())
+        self.tensors: dict[str, TreeTensor] = {}
+        self.at: dict[str, tuple[Place, tuple[int, ...]]] = {}
+        names = ("b", "h", "j") if self.is_few else ("b", "h", "g", "i", "j")
+        extents = {"b": maker.batch, "h": maker.key_heads, "g": maker.group, "i": self.row_blocks}
+        self.grid = {name: extents.get(name, self.key_blocks) for name in names}
+
+    def program(self) -> Program:
+        """The program with the grid as its last step."""
+        maker = self.maker
+        if self.is_few:
+            self._few()
+        else:
+            self._many()
+        self._hiding()
+        self._states()
+        grid = GridStep(
+            *(tuple(self.grid.values()), self.own_bytes, tuple(self._calls()), self.problem.work_bytes),
+            *(self.whole, "attention", self._told()),
+        )
+        steps = *self.steps, grid, *self.after
+        return Program(maker.slots, steps, tuple(self.temporaries)).verify()
+
+    def _told(self) -> str:
+        of = f"{self.rows} queries" if not self.is_few else f"the queries of {self.maker.group} heads"
+        return f"{of} at a time, and {self.keys} of {self.maker.keys} keys, in the caches"
+
+    # --- tensors --------------------------------------------------------------------------------------------
+
+    def _tile(
+        self, name: str, md: MemoryDesc, place: Place, along: Mapping[int, int], **moves: tuple[int, int]
+    ) -> None:
+        """A part of a tensor: so many indices of some dims. `moves`: by axis of the grid, the dim along which
+        it moves, and by how many indices.
+        """
+        digits = {dim: index_digits(md, dim) for dim in range(md.ndims)}
+        sizes = tuple(1 if md.dims[dim] == 1 else n for dim, n in along.items())
+        own = tuple(digits[dim] for dim in along)
+        nbytes = md.data_type.nbytes(1)
+        strides = {
+            axis: 0 if md.dims[dim] == 1 else offset_at(digits[dim], n) * nbytes
+            for axis, (dim, n) in moves.items()
+        }
+        self.tensors[name] = TreeTensor(name, md.data_type, sizes, sizes, own)
+        self._lie(name, place._replace(offset=place.offset + md.offset0 * nbytes), strides)
+
+    def _lie(self, name: str, place: Place, strides: Mapping[str, int]) -> None:
+        self.at[name] = place, tuple(strides.get(axis, 0) for axis in self.grid)
+
+    def _own(self, name: str, *sizes: int) -> None:
+        """Memory of a position."""
+        self.tensors[name] = TreeTensor.row_major(name, sizes)
+        self._lie(name, Place(OWN, self.own_bytes), {})
+        self.own_bytes += -(-4 * prod(sizes) // 64) * 64
+
+    def _temporary(self, nbytes: int) -> Place:
+        self.temporaries.append(max(nbytes, 1))
+        return Place(-len(self.temporaries))
+
+    def _copied(self, name: str, md: MemoryDesc, elements: int) -> Place:
+        """A temporary of so many elements, and the move of a tensor into it."""
+        place = self._temporary(md.data_type.nbytes(elements))
+        own = self.maker.names[name]
+        source = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
+        self.steps.append(replace(move_step(source, md, self.maker.places[name], place), is_named=False))
+        return place
+
+    def _held(
+        self, name: str, moves: Mapping[str, tuple[int, int]], padded: Dims
+    ) -> tuple[MemoryDesc, Place]:
+        """A tensor where it lies, if its parts lie evenly, and `padded` indices are there; else a copy."""
+        own = self.maker.names[name]
+        md = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
+        if all(n == 1 or n >= m for n, m in zip(md.dims, padded, strict=True)) and _is_even(md, moves):
+            return md, self.maker.places[name]
+        sizes = tuple(n if n == 1 else max(n, m) for n, m in zip(md.dims, padded, strict=True))
+        strides = tuple(prod(sizes[dim + 1 :]) for dim in range(md.ndims))
+        md = MemoryDesc.from_strides(md.dims, md.data_type, strides)
+        return md, self._copied(name, md, prod(sizes))
+
+    def _read(self, name: str, along: Mapping[int, int], padded: Dims, **moves: tuple[int, int]) -> None:
+        if name in self.maker.names:
+            md, place = self._held(name, moves, padded)
+            self._tile(name, md, place, along, **moves)
+
+    def _written(self, name: str, along: Mapping[int, int], **moves: tuple[int, int]) -> None:
+        """A tensor that is written where it lies, or into a temporary, and moved at the end."""
+        if name not in self.maker.names:
+            return
+        md, place = self.maker.names[name], self.maker.places[name]
+        if md.padded_dims != md.dims or not _is_even(md, moves):
+            plain = MemoryDesc(md.dims, md.data_type)
+            held = self._temporary(plain.size)
+            self.after.append(replace(move_step(plain, md, held, place), is_named=False))
+            md, place = plain, held
+        self._tile(name, md, place, along, **moves)
+
+    def _many(self) -> None:
+        """Keys in columns side by side, values and queries of f32, all in whole blocks."""
+        maker, problem = self.maker, self.problem
+        b, hk, d, block = maker.batch, maker.key_heads, maker.width, self.block
+        of_head, group = {"b": (0, 1), "h": (1, 1)}, maker.group
+        packed = MemoryDesc((b, hk, d, maker.keys), DataType.f32, f"abDc{block}d")
+        # Blocks of keys that are not there: as many columns as the last block has.
+        columns = -(-self.all_keys // block) * block
+        strides = (hk * d * columns, d * columns, block, block * d)
+        packed = _with_strides(packed, strides)
+        if problem.key.permute_axes((0, 1, 3, 2)) == packed and self.all_keys == maker.keys:
+            place = maker.places["key"]
+        else:
+            place = self._copied("key", packed, b * hk * d * columns)
+        self._tile("key", packed, place, {2: d, 3: self.keys}, **of_head, j=(3, self.keys))
+        v = -(-maker.values // block) * block
+        strides = (hk * self.all_keys * v, self.all_keys * v, block, self.all_keys * block)
+        md = MemoryDesc((b, hk, maker.keys, maker.values), DataType.f32, f"abDc{block}d")
+        md = _with_strides(md, strides)
+        is_short = maker.keys <= _KEYS and self._is_plain(problem.value) and _is_even(problem.value, of_head)
+        if self.all_keys == maker.keys and (is_short or problem.value == md):
+            md, place = problem.value, maker.places["value"]
+        else:
+            place = self._copied("value", md, b * hk * self.all_keys * v)
+            self._clear_rows(place, b * hk * v // block, (maker.keys, self.all_keys), block)
+        self._tile("value", md, place, {2: self.keys, 3: maker.values}, **of_head, j=(2, self.keys))
+        of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1), "i": (2, self.rows)}
+        if (
+            self._is_plain(problem.query)
+            and self.all_rows == maker.queries
+            and _is_even(problem.query, of_row)
+        ):
+            md, place = problem.query, maker.places["query"]
+        else:
+            strides = (maker.heads * self.all_rows * d, self.all_rows * d, d, 1)
+            md = MemoryDesc.from_strides(problem.query.dims, DataType.f32, strides)
+            place = self._copied("query", md, b * maker.heads * self.all_rows * d)
+            # What is multiplied for nothing has no denormal numbers, which take a hundred times as long.
+            self._clear_rows(place, b * maker.heads, (maker.queries, self.all_rows), d)
+        self._tile("query", md, place, {2: self.rows, 3: d}, **of_row)
+        self._written("dst", {2: self.rows, 3: maker.values}, **of_row)
+        self._written("stats", {2: self.rows}, **of_row)
+        padded = (0, 0, self.all_rows, self.all_keys)
+        self._read("mask", {2: self.rows, 3: self.keys}, padded, **of_row, j=(3, self.keys))
+        self._read("sinks", {}, (0,), h=(0, group), g=(0, 1))
+
+    def _few(self) -> None:
+        """Keys and values as they lie."""
+        maker, group, rows = self.maker, self.maker.group, {1: self.maker.group, 2: self.rows}
+        of_head, of_row, four = {"b": (0, 1), "h": (1, 1)}, {"b": (0, 1), "h": (1, group)}, (0,) * 4
+        self._read("key", {2: maker.width, 3: self.keys}, four, **of_head, j=(3, self.keys))
+        self._read("value", {2: self.keys, 3: maker.values}, four, **of_head, j=(2, self.keys))
+        self._read("query", {**rows, 3: maker.width}, four, **of_row)
+        self._written("dst", {**rows, 3: maker.values}, **of_row)
+        self._written("stats", rows, **of_row)
+        self._read("mask", {**rows, 3: self.keys}, four, **of_row, j=(3, self.keys))
+        self._read("sinks", {0: group}, (0,), h=(0, group))
+
+    @staticmethod
+    def _is_plain(md: MemoryDesc) -> bool:
+        """True for rows of f32 whose elements are neighbors."""
+        return md.data_type is DataType.f32 and not md.inner_blks and md.strides[-1] == 1
+
+    def _clear_rows(self, place: Place, heads: int, rows: tuple[int, int], width: int) -> None:
+        """Zeros in the rows that are not there, from one to another."""
+        first, end = rows
+        if first < end:
+            h, j, v = TreeAxis("h", heads), TreeAxis("j", end - first), TreeAxis("v", width)
+            sizes = h.extent, j.extent, width
+            digits = tuple((IndexDigit(1, n),) for n in (end * width, width, 1))
+            tensor = TreeTensor("rows", DataType.f32, sizes, sizes, digits, first * width)
+            tree = LoopTree((tensor,), (Each((h, j, v), (tensor.store((h, j, v), Const(0.0)),)),)).verify()
+            self.steps.append(TreeStep(tree, (place,), 4 * prod(sizes), is_named=False))
+
+    def _hiding(self) -> None:
+        """The tables of what hides keys."""
+        maker = self.maker
+        if maker.has_band:
+            queries = maker.queries if self.is_few else self.all_rows
+            place = self._temporary(4 * maker.band_count * (queries + self.all_keys))
+            self.steps.append(maker.band_step(queries, self.all_keys, place))
+            whole, sizes = maker.band_tensor(queries, self.all_keys), (self.rows, self.keys)
+            self.tensors["band"] = replace(
+                whole, sizes=sizes, padded=sizes, digits=whole.digits[1:], base=self.rows - 1
+            )
+            first = place._replace(offset=4 * (queries - self.rows))
+            count = queries + self.all_keys - 1
+            batch = 4 * count * (maker.band_count > 1)
+            self._lie("band", first, {"b": batch, "i": -4 * self.rows, "j": 4 * self.keys})
+        if "lengths" in maker.names or self.all_keys > maker.keys:
+            place = self._temporary(4 * maker.ends_count * self.all_keys)
+            self.steps.append(maker.ends_step(self.all_keys, place))
+            self.tensors["ends"] = TreeTensor.row_major("ends", (self.keys,))
+            batch = 4 * self.all_keys * (maker.ends_count > 1)
+            self._lie("ends", place, {"b": batch, "j": 4 * self.keys})
+
+    def _states(self) -> None:
+        """The memory of a position."""
+        rows = tuple(axis.extent for axis in self._axes.rows)
+        self._own("scores", *rows, self.keys)
+        if self.key_blocks == 1:
+            self._own("scales", *rows)
+            if "stats" in self.maker.names:
+                self._own("logs", *rows)
+            return
+        for name in ("top", "sum", "old"):
+            self._own(name, *rows)
+        self._own("found", *rows, self.maker.values)
+
+    @property
+    def _axes(self) -> _Axes:
+        i = TreeAxis("i", self.rows)
+        rows = (TreeAxis("g", self.maker.group), i) if self.is_few else (i,)
+        d, v = TreeAxis("d", self.maker.width), TreeAxis("v", self.maker.values)
+        return _Axes((), rows, TreeAxis("j", self.keys), d, v)
+
+    # --- calls ----------------------------------------------------------------------------------------------
+
+    def _calls(self) -> Iterator[GridCall]:
+        maker, axes, last = self.maker, self._axes, self.key_blocks - 1
+        view, skips = _View(self.tensors), self.is_few or "lengths" in self.maker.names
+        # One block of keys gives the result at once, of no keys too.
+        seen, rest = self._seen() if last else [], maker.keys - last * self.keys
+        if last:
+            for each in maker.begin(view, axes):
+                yield self._call(view, each, [self._where(0, j=-1)])
+        if self.is_few and rest < self.keys:
+            before = self._where(last - 1, j=-1)
+            yield from self._block(axes, [*seen, before], skips=skips)
+            part = replace(axes, keys=TreeAxis("j", rest))
+            yield from self._block(part, [*seen, _not(before)], skips=skips)
+        else:
+            yield from self._block(axes, seen, skips=skips)
+        if last:
+            yield from self._ends(view, maker.finish, axes, [self._where(-last, j=1)])
+
+    def _block(self, axes: _Axes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
+        """What is done with a block of keys."""
+        maker, is_only, view = self.maker, self.key_blocks == 1, _View(self.tensors)
+        powers, inside = maker.powers if is_only else maker.block_powers, self._inside()
+        yield self._call(view, maker.scores(view, axes), seen)
+        if inside is None:
+            yield self._call(view, powers(view, axes), seen)
+        else:
+            names = self.tensors.keys() - {"band", "ends"}
+            plain = _View({name: tensor for name, tensor in self.tensors.items() if name in names})
+            yield self._call(plain, powers(plain, axes), [*seen, *inside])
+            for number, condition in enumerate(inside):
+                yield self._call(view, powers(view, axes), [*seen, *inside[:number], _not(condition)])
+        if not is_only:
+            yield self._call(view, maker.found(view, axes, skips=skips), seen)
+        else:
+            yield from self._ends(view, partial(maker.found, skips=skips), axes, [])
+            if "stats" in maker.names:
+                yield from self._ends(view, maker.logs, axes, [])
+
+    def _ends(
+        self,
+        view: _View,
+        make: Callable[[_View, _Axes], Each],
+        axes: _Axes,
+        conditions: list[GridCondition],
+    ) -> Iterator[GridCall]:
+        """What writes the result: of the last block of queries the rows that there are."""
+        rest = self.maker.queries - (self.row_blocks - 1) * self.rows
+        if rest == self.rows:
+            yield self._call(view, make(view, axes), conditions)
+            return
+        before = self._where(self.row_blocks - 2, i=-1)
+        yield self._call(view, make(view, axes), [*conditions, before])
+        part = replace(axes, rows=(TreeAxis("i", rest),))
+        yield self._call(view, make(view, part), [*conditions, _not(before)])
+
+    def _call(self, view: _View, each: Each, conditions: Sequence[GridCondition]) -> GridCall:
+        tree = self.maker.tree(view, (each,))
+        places, strides = zip(*(self.at[tensor.name] for tensor in tree.tensors), strict=True)
+        return GridCall(TreeStep(tree, places, 0), strides, tuple(conditions))
+
+    def _where(self, constant: int, added: Place | None = None, **factors: int) -> GridCondition:
+        return GridCondition(constant, tuple(factors.get(axis, 0) for axis in self.grid), added)
+
+    def _seen(self) -> list[GridCondition]:
+        """Where a block has keys that a query of it may see."""
+        maker, (low, high), found = self.maker, self.maker.band, list[GridCondition]()
+        added = LENGTHS if "lengths" in maker.names else None
+        if added is not None:
+            found.append(self._where(-1, added, j=-self.keys))
+        is_known = not maker.counts_from_lengths
+        if high < inf:
+            shift = maker.shift if is_known else -maker.queries
+            constant = int(high) + shift + self.rows - 1
+            found.append(self._where(constant, None if is_known else added, i=self.rows, j=-self.keys))
+        if low > -inf and is_known:
+            constant = self.keys - 1 - maker.shift - int(low)
+            found.append(self._where(constant, i=-self.rows, j=self.keys))
+        return found
+
+    def _inside(self) -> list[GridCondition] | None:
+        """Where nothing is hidden in a block: each condition can be turned round. None where that is nowhere
+        known, or everywhere.
+        """
+        maker, (low, high) = self.maker, self.maker.band
+        if "lengths" in maker.names or not {"band", "ends"}.intersection(self.tensors):
+            return None
+        found = [self._where(self.key_blocks - 2, j=-1)] if self.all_keys > maker.keys else []
+        if high < inf:
+            constant = int(high) + maker.shift - (self.keys - 1)
+            found.append(self._where(constant, i=self.rows, j=-self.keys))
+        if low > -inf:
+            constant = -(self.rows - 1) - maker.shift - int(low)
+            found.append(self._where(constant, i=-self.rows, j=self.keys))
+        return found
+
+
+def _is_even(md: MemoryDesc, moves: Mapping[str, tuple[int, int]]) -> bool:
+    """True where parts that begin so many indices apart lie as far from each other."""
+    tops = ((index_digits(md, dim)[-1].step, n, md.dims[dim]) for dim, n in moves.values())
+    return all(step == 1 or n % step == 0 or size == 1 for step, n, size in tops)
+
+
+def _not(condition: GridCondition) -> GridCondition:
+    """True where a condition is not."""
+    factors = tuple(-factor for factor in condition.factors)
+    return GridCondition(-condition.constant - 1, factors)
+
+
+def _with_strides(md: MemoryDesc, strides: tuple[int, ...]) -> MemoryDesc:
+    """A blocked descriptor whose blocks lie further apart."""
+    return MemoryDesc.from_dict({**md.to_dict(), "strides": list(strides)})
+
+
+def _rows_of_block(queries: int) -> int:
+    """How many queries a block has: of those of which all blocks have the fewest too many, the most."""
+    blocks = range(-(-queries // _ROWS), -(-3 * queries // _ROWS) + 1)
+    return min((-(-queries // n) for n in blocks), key=lambda rows: -(-queries // rows) * rows - queries)
+
+
+def _keys_of_block(keys: int, block: int, *, has_band: bool) -> int:
+    """How many keys a block has: all, a number that divides all, or one that leaves a shorter block."""
+    if has_band:
+        return min(keys, _KEYS_OF_BAND)
+    if keys <= _KEYS:
+        return keys
+    return next((n for n in range(_KEYS, _KEYS_OF_UNEVEN // 2, -block) if keys % n == 0), _KEYS_OF_UNEVEN)
