@@ -226,3 +226,79 @@ def test_what_does_not_fit_is_refused(arguments, code, words):
         make(rs.Engine("cpu"), **arguments)
     assert found.value.code == code
     assert words in str(found.value)
+
+
+# --- gradients ----------------------------------------------------------------------------------------------
+
+
+def _gradients(problem, diff):
+    """Gradients of queries, keys and values by the formulas, in f64."""
+    group = problem.heads // problem.key_heads
+    query, key, value = (problem.inputs[arg].astype(np.float64) for arg in (QUERY, KEY, VALUE))
+    key, value = (np.repeat(x, group, 1) for x in (key, value))
+    found, stats = problem.wanted()
+    scale = problem.rest.get("scale") or problem.width**-0.5
+    scores = query @ key.swapaxes(2, 3) * scale
+    slope, cap = 1.0, problem.rest.get("soft_cap")
+    if cap:
+        slope = 1 - np.tanh(scores / cap) ** 2
+        scores = cap * np.tanh(scores / cap)
+    mask = problem.inputs.get(MASK)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    scores = np.where(problem.is_hidden()[:, None], -np.inf, scores)
+    has_keys = (stats > _LEAST)[..., None]
+    powers = np.where(has_keys, np.exp(scores - np.where(has_keys, stats[..., None], 0)), 0)
+    delta = (found * diff).sum(-1, keepdims=True)
+    of_scores = powers * (diff @ value.swapaxes(2, 3) - delta) * slope * scale
+    joined = (problem.batch, problem.key_heads, group, problem.keys)
+    return (
+        of_scores @ key,
+        (of_scores.swapaxes(2, 3) @ query).reshape(*joined, -1).sum(2),
+        (powers.swapaxes(2, 3) @ diff).reshape(*joined, -1).sum(2),
+    )
+
+
+@pytest.mark.parametrize("tag", ["abcd", "acbd", "abCD4c4d"])
+@pytest.mark.parametrize(
+    ("dims", "rest"),
+    [
+        (SHORT, {}),
+        (SHORT, {"causal": "bottom_right", "soft_cap": 2.0, "sinks": True}),
+        (LONG, {"causal": "top_left", "window": (60, -1)}),
+        (ONE, {"mask": ((1, 4, 1, 600), "f32"), "scale": 0.4}),
+        (SHORT, {"mask": ((2, 1, 17, 33), "boolean"), "lengths": (20, 0)}),
+        ((1, 1, 9, 4, 8, 8), {"causal": "bottom_right"}),
+        (SHORT, {"kind": "f64"}),
+        (SHORT, {"kind": "bf16"}),
+    ],
+    ids=str,
+)
+def test_gradients(engine, dims, rest, tag):
+    problem = Problem(dims, 2 if dims[1] > 1 else 1, tag=tag, **rest)
+    diff = np.random.default_rng(5).standard_normal((*dims[:3], dims[5])).astype(problem.inputs[QUERY].dtype)
+    forward = problem.result(engine)
+    mds = {
+        arg: rs.MemoryDesc(x.shape, x.dtype, tag if arg in (QUERY, KEY, VALUE) else None)
+        for arg, x in problem.inputs.items()
+    }
+    dst = rs.MemoryDesc(forward[rs.ARG_DST].shape, problem.kind, tag)
+    three = [mds[arg] for arg in (QUERY, KEY, VALUE)]
+    arguments = [*three, dst, rs.MemoryDesc(forward[STATS].shape, "f32"), *three, dst]
+    arguments += [mds.get(arg) for arg in (MASK, LENGTHS, SINKS)]
+    arguments += [problem.rest.get(name, default) for name, default in _WORDS.items()]
+    inputs = {**problem.inputs, rs.ARG_DST: forward[rs.ARG_DST], STATS: forward[STATS], rs.ARG_DIFF_DST: diff}
+    found = executed(engine, "ScaledDotProductAttentionBackward", inputs, *arguments)
+    step = {"bf16": 2.0**-6}.get(problem.kind, 2e-5)
+    wanted = _gradients(problem, diff.astype(np.float64))
+    for arg, array in zip((rs.ARG_DIFF_SRC, rs.ARG_DIFF_SRC_1, rs.ARG_DIFF_SRC_ITER_C), wanted, strict=True):
+        most = max(np.abs(array).max(), 1e-3)
+        np.testing.assert_allclose(found[arg].astype(np.float64), array, atol=step * most, rtol=step)
+
+
+def test_gradients_take_the_statistics_of_the_forward_step():
+    md, make = rs.MemoryDesc((1, 1, 4, 8), "f32"), rs.onednn.ScaledDotProductAttentionBackward.PrimitiveDesc
+    with pytest.raises(rs.Error) as found:
+        make(rs.Engine("cpu"), md, md, md, md, None, md, md, md, md)
+    assert found.value.code == "RS-R10"
+    assert "stats" in str(found.value)

@@ -159,16 +159,24 @@ def _attention(rng: random.Random) -> RandomProblem:
         )
     )
     mask = tuple(rng.choice((1, n)) for n in (batch, heads, queries, keys))
-    return _problem(
-        *("ScaledDotProductAttention", query, key, value, dst),
+    beside = (
         rng.choice((None, None, _desc(rng, mask, rng.choice(("f32", "boolean", "f16"))))),
         rng.choice((None, rs.MemoryDesc((batch,), rng.choice(("s32", "s64"))))),
         rng.choice((None, rs.MemoryDesc((heads,), "f32"))),
-        rng.choice((None, rs.MemoryDesc((batch, heads, queries), "f32"))),
+    )
+    words = (
         rng.choice((None, 0.5, 1.0)),
         rng.choice(("none", "top_left", "bottom_right")),
         rng.choice((None, (rng.choice((-1, 0, 9)), rng.choice((-1, 0, 40))))),
         rng.choice((0.0, 0.0, 3.0)),
+    )
+    stats = rs.MemoryDesc((batch, heads, queries), "f32")
+    if rng.random() < 0.3:
+        gradients = (_desc(rng, md.dims, kind) for md in (query, key, value, dst))
+        three = query, key, value, dst, stats, *gradients
+        return _problem("ScaledDotProductAttentionBackward", *three, *beside, *words)
+    return _problem(
+        *("ScaledDotProductAttention", query, key, value, dst, *beside, rng.choice((None, stats)), *words)
     )
 
 

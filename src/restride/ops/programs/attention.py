@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..attention import AttentionProblem
 
 # The least finite number of f32: no score is less, so that no difference of two of them is NaN.
-_LEAST = -3.4028234663852886e38
+LEAST = -3.4028234663852886e38
 # The most keys of a block, and how many it has where no number up to that divides all; where places hide keys
 # smaller blocks leave more of them out.
 _KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
@@ -65,7 +65,7 @@ Index = tuple[Affine | TreeAxis | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class AttentionView:
     """The tensors of trees by name, and the indices that come before those of rows, keys and width."""
 
     tensors: Mapping[str, TreeTensor]
@@ -82,7 +82,7 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axes:
+class AttentionAxes:
     """The axes of trees: those around, of the queries of a block, of keys, of both widths."""
 
     around: tuple[TreeAxis, ...]
@@ -195,36 +195,33 @@ class AttentionProgram:
         """The rows of that table."""
         return self.batch if "lengths" in self.names else 1
 
-    def lengths_step(self) -> TreeStep:
+    def lengths_step(self, at: Place) -> TreeStep:
         """The step that brings lengths within 0 and the number of keys, into the first temporary."""
         b, given, brought = TreeAxis("b", self.batch), "given", self._lengths()
         own = TreeTensor.of_desc(given, self.problem.lengths)
         number = Number.i64
         value = apply("max", apply("min", own.load(b), float(self.keys)), 0.0)
         tree = LoopTree((own, brought), (Each((b,), (brought.store((b,), value),)),), number=number).verify()
-        return TreeStep(tree, (self.places["lengths"], LENGTHS), 16 * self.batch, is_named=False)
+        return TreeStep(tree, (at, LENGTHS), 16 * self.batch, is_named=False)
 
     def _lengths(self) -> TreeTensor:
         return TreeTensor.row_major("lengths", (self.batch,), DataType.s64)
 
     # --- trees ----------------------------------------------------------------------------------------------
 
-    def scores(self, view: _View, axes: _Axes) -> Each:
+    def scores(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Products of queries and keys."""
         product = view.load("query", *axes.rows, axes.width) * view.load("key", axes.width, axes.keys)
         summed = Each((axes.width,), (fold_over("sum", "total", product),))
         stored = view.store("scores", (*axes.rows, axes.keys), Ref("total"))
         return Each((*axes.around, *axes.rows, axes.keys), (summed, stored))
 
-    def score(self, view: _View, axes: _Axes) -> Expr:
+    def score(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score with all that changes it."""
         problem, at = self.problem, (*axes.rows, axes.keys)
-        value: Expr = view.load("scores", *at)
-        if problem.scale != 1.0:
-            value = value * problem.scale
+        value = self._scaled(view.load("scores", *at))
         if problem.soft_cap:
-            word = "tanh" if problem.is_wide else "tanh_single"
-            value = apply(word, value / problem.soft_cap) * problem.soft_cap
+            value = self.capped(view.load("scores", *at))
         if "mask" in view and problem.mask.data_type not in _NARROW:
             value = value + view.load("mask", *at)
         elif "mask" in view:
@@ -234,16 +231,24 @@ class AttentionProgram:
                 value = apply("select", apply("eq", view.load(table, *index), 0.0), value, Const(-inf))
         return value
 
-    def powers(self, view: _View, axes: _Axes) -> Each:
+    def capped(self, product: Expr) -> Expr:
+        """A scaled product within the soft cap."""
+        cap, word = self.problem.soft_cap, "tanh" if self.problem.is_wide else "tanh_single"
+        return apply(word, self._scaled(product) / cap) * cap
+
+    def _scaled(self, product: Expr) -> Expr:
+        return product * self.problem.scale if self.problem.scale != 1.0 else product
+
+    def powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Scores become their powers, and `scales` one over the sum of a row: of all keys at once."""
         rows, j = axes.rows, axes.keys
-        top: Expr = apply("max", Ref("found"), _LEAST)
+        top: Expr = apply("max", Ref("found"), LEAST)
         if "sinks" in view:
             top = apply("max", view.load("sinks", *self._sink(axes)), top)
         total: Expr = Ref("s")
         if "sinks" in view:
-            total = total + self._power(view.load("sinks", *self._sink(axes)) - Ref("m"))
-        power = self._power(self._kept(view, axes) - Ref("m"))
+            total = total + self.power(view.load("sinks", *self._sink(axes)) - Ref("m"))
+        power = self.power(self._kept(view, axes) - Ref("m"))
         items: list[Item] = [
             Each((j,), self._changed(view, axes)),
             Let("m", top),
@@ -263,11 +268,11 @@ class AttentionProgram:
             items.append(view.store(held, rows, Ref("m") + apply("log", Ref("total"))))
         return Each((*axes.around, *rows), tuple(items))
 
-    def logs(self, view: _View, axes: _Axes) -> Each:
+    def logs(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """The statistics, from where all rows of a block have them."""
         return Each(axes.rows, (view.store("stats", axes.rows, view.load("logs", *axes.rows)),))
 
-    def _changed(self, view: _View, axes: _Axes) -> tuple[Item, ...]:
+    def _changed(self, view: AttentionView, axes: AttentionAxes) -> tuple[Item, ...]:
         """Scores with all that changes them, and the largest of a row. A scale alone is computed twice."""
         value = self.score(view, axes)
         if value == self._kept(view, axes):
@@ -275,14 +280,14 @@ class AttentionProgram:
         stored = view.store("scores", (*axes.rows, axes.keys), Ref("y"))
         return (Let("y", value), stored, fold_over("max", "found", Ref("y")))
 
-    def _kept(self, view: _View, axes: _Axes) -> Expr:
+    def _kept(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score whose power is next, as it is in memory."""
         loaded: Expr = view.load("scores", *axes.rows, axes.keys)
         if self.problem.soft_cap or not {"mask", "band", "ends"}.isdisjoint(view.tensors):
             return loaded
-        return loaded * self.problem.scale if self.problem.scale != 1.0 else loaded
+        return self._scaled(loaded)
 
-    def begin(self, view: _View, axes: _Axes) -> tuple[Each, Each]:
+    def begin(self, view: AttentionView, axes: AttentionAxes) -> tuple[Each, Each]:
         """What is known before the first block of keys."""
         rows, sinks = axes.rows, "sinks" in view
         top: Expr = view.load("sinks", *self._sink(axes)) if sinks else Const(-inf)
@@ -290,10 +295,10 @@ class AttentionProgram:
         zeros = view.store("found", (*rows, axes.values), Const(0.0))
         return Each(rows, states), Each((*rows, axes.values), (zeros,))
 
-    def block_powers(self, view: _View, axes: _Axes) -> Each:
+    def block_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
         rows, j = axes.rows, axes.keys
-        power = self._power(self._kept(view, axes) - Ref("m"))
+        power = self.power(self._kept(view, axes) - Ref("m"))
         powers = (
             Let("e", power),
             view.store("scores", (*rows, j), Ref("e")),
@@ -301,8 +306,8 @@ class AttentionProgram:
         )
         items: tuple[Item, ...] = (
             Each((j,), self._changed(view, axes)),
-            Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), _LEAST)),
-            Let("less", self._power(view.load("top", *rows) - Ref("m"))),
+            Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), LEAST)),
+            Let("less", self.power(view.load("top", *rows) - Ref("m"))),
             Each((j,), powers),
             view.store("old", rows, Ref("less")),
             view.store("sum", rows, view.load("sum", *rows) * Ref("less") + Ref("s")),
@@ -310,7 +315,7 @@ class AttentionProgram:
         )
         return Each(rows, items)
 
-    def found(self, view: _View, axes: _Axes, *, skips: bool = False) -> Each:
+    def found(self, view: AttentionView, axes: AttentionAxes, *, skips: bool = False) -> Each:
         """Products of powers and values: added to what was found, or at once the result.
 
         `skips`: a value whose power is 0 is not looked at, whatever it is.
@@ -326,7 +331,7 @@ class AttentionProgram:
             result = Ref("total") * view.load("scales", *rows)
         return Each((*axes.around, *rows, v), (summed, view.store(name, (*rows, v), result)))
 
-    def finish(self, view: _View, axes: _Axes) -> Each:
+    def finish(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """The result, of what was found in all blocks."""
         rows, v = axes.rows, axes.values
         result = view.store("dst", (*rows, v), view.load("found", *rows, v) * Ref("scale"))
@@ -339,10 +344,11 @@ class AttentionProgram:
             items.append(view.store("stats", rows, view.load("top", *rows) + apply("log", Ref("total"))))
         return Each(rows, tuple(items))
 
-    def _power(self, value: Expr) -> Apply:
+    def power(self, value: Expr) -> Apply:
+        """e**value, of what is not above 0."""
         return apply("exp" if self.problem.is_wide else "exp_down", value)
 
-    def _sink(self, axes: _Axes) -> Index:
+    def _sink(self, axes: AttentionAxes) -> Index:
         """What stands for the head behind the indices that a view has."""
         return axes.rows[:-1]
 
@@ -351,7 +357,7 @@ class AttentionProgram:
     def _whole(self) -> Program:
         problem, queries, keys = self.problem, self.queries, self.keys
         b, hk, g = TreeAxis("b", self.batch), TreeAxis("h", self.key_heads), TreeAxis("g", self.group)
-        axes = _Axes(
+        axes = AttentionAxes(
             (b, hk, g),
             (TreeAxis("i", queries),),
             TreeAxis("j", keys),
@@ -365,7 +371,7 @@ class AttentionProgram:
         tensors["scales"] = TreeTensor.row_major("scales", rows, self._held)
         steps, temporaries = list[Step](), list[int]()
         if "lengths" in self.names:
-            steps.append(self.lengths_step())
+            steps.append(self.lengths_step(self.places["lengths"]))
             temporaries.append(8 * self.batch)
         places = {**self.places}
         for name in ("scores", "scales"):
@@ -389,7 +395,7 @@ class AttentionProgram:
             **dict.fromkeys(("band", "ends"), (b,)),
             "sinks": (head,),
         }
-        view = _View({name: tensor for name, tensor in tensors.items() if name != "lengths"}, outer)
+        view = AttentionView({name: tensor for name, tensor in tensors.items() if name != "lengths"}, outer)
         skips = "lengths" in self.names
         for each in (self.scores(view, axes), self.powers(view, axes), self.found(view, axes, skips=skips)):
             steps.append(self._step(view, (each,), places))
@@ -410,12 +416,12 @@ class AttentionProgram:
         sizes = self.band_count, queries, keys
         return TreeTensor("band", DataType.f32, sizes, sizes, along, queries - 1)
 
-    def _step(self, view: _View, items: tuple[Each, ...], places: Mapping[str, Place]) -> TreeStep:
+    def _step(self, view: AttentionView, items: tuple[Each, ...], places: Mapping[str, Place]) -> TreeStep:
         tree = self.tree(view, items)
         at = tuple(places[tensor.name] for tensor in tree.tensors)
         return TreeStep(tree, at, self.problem.work_bytes // 3)
 
-    def tree(self, view: _View, items: tuple[Each, ...]) -> LoopTree:
+    def tree(self, view: AttentionView, items: tuple[Each, ...]) -> LoopTree:
         """The tree of loops, of the tensors that they name."""
         every = LoopTree(tuple(view.tensors.values()), items, number=self.number)
         used = {*(load.tensor for load in every.loads), *(store.tensor for store in every.stores)}
@@ -450,7 +456,7 @@ class _GridWriter:
         self.own_bytes = 0
         if "lengths" in maker.names:
             self._temporary(8 * maker.batch)
-            self.steps.append(maker.lengths_step())
+            self.steps.append(maker.lengths_step(maker.places["lengths"]))
         self.tensors: dict[str, TreeTensor] = {}
         self.at: dict[str, tuple[Place, tuple[int, ...]]] = {}
         names = ("b", "h", "j") if self.is_few else ("b", "h", "g", "i", "j")
@@ -657,17 +663,17 @@ class _GridWriter:
         self._own("found", *rows, self.maker.values)
 
     @property
-    def _axes(self) -> _Axes:
+    def _axes(self) -> AttentionAxes:
         i = TreeAxis("i", self.rows)
         rows = (TreeAxis("g", self.maker.group), i) if self.is_few else (i,)
         d, v = TreeAxis("d", self.maker.width), TreeAxis("v", self.maker.values)
-        return _Axes((), rows, TreeAxis("j", self.keys), d, v)
+        return AttentionAxes((), rows, TreeAxis("j", self.keys), d, v)
 
     # --- calls ----------------------------------------------------------------------------------------------
 
     def _calls(self) -> Iterator[GridCall]:
         maker, axes, last = self.maker, self._axes, self.key_blocks - 1
-        view, skips = _View(self.tensors), self.is_few or "lengths" in self.maker.names
+        view, skips = AttentionView(self.tensors), self.is_few or "lengths" in self.maker.names
         # One block of keys gives the result at once, of no keys too.
         seen, rest = self._seen() if last else [], maker.keys - last * self.keys
         if last:
@@ -683,16 +689,16 @@ class _GridWriter:
         if last:
             yield from self._ends(view, maker.finish, axes, [self._where(-last, j=1)])
 
-    def _block(self, axes: _Axes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
+    def _block(self, axes: AttentionAxes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
         """What is done with a block of keys."""
-        maker, is_only, view = self.maker, self.key_blocks == 1, _View(self.tensors)
+        maker, is_only, view = self.maker, self.key_blocks == 1, AttentionView(self.tensors)
         powers, inside = maker.powers if is_only else maker.block_powers, self._inside()
         yield self._call(view, maker.scores(view, axes), seen)
         if inside is None:
             yield self._call(view, powers(view, axes), seen)
         else:
             names = self.tensors.keys() - {"band", "ends"}
-            plain = _View({name: tensor for name, tensor in self.tensors.items() if name in names})
+            plain = AttentionView({name: tensor for name, tensor in self.tensors.items() if name in names})
             yield self._call(plain, powers(plain, axes), [*seen, *inside])
             for number, condition in enumerate(inside):
                 yield self._call(view, powers(view, axes), [*seen, *inside[:number], _not(condition)])
@@ -705,9 +711,9 @@ class _GridWriter:
 
     def _ends(
         self,
-        view: _View,
-        make: Callable[[_View, _Axes], Each],
-        axes: _Axes,
+        view: AttentionView,
+        make: Callable[[AttentionView, AttentionAxes], Each],
+        axes: AttentionAxes,
         conditions: list[GridCondition],
     ) -> Iterator[GridCall]:
         """What writes the result: of the last block of queries the rows that there are."""
@@ -720,7 +726,7 @@ class _GridWriter:
         part = replace(axes, rows=(TreeAxis("i", rest),))
         yield self._call(view, make(view, part), [*conditions, _not(before)])
 
-    def _call(self, view: _View, each: Each, conditions: Sequence[GridCondition]) -> GridCall:
+    def _call(self, view: AttentionView, each: Each, conditions: Sequence[GridCondition]) -> GridCall:
         tree = self.maker.tree(view, (each,))
         places, strides = zip(*(self.at[tensor.name] for tensor in tree.tensors), strict=True)
         return GridCall(TreeStep(tree, places, 0), strides, tuple(conditions))
