@@ -27,10 +27,15 @@ def _batch_normalization(
     call: OperatorCall, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *, eps: float
 ) -> Made:
     scale, shift = (
-        make(call.dims(mean), _F32) if tensor is None else tensor
+        make(call.dims(mean), call.numpy_type(mean)) if tensor is None else tensor
         for make, tensor in ((np.ones, weight), (np.zeros, bias))
     )
     return call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
+
+
+def _wide_type(call: OperatorCall, x: Any) -> np.dtype[Any]:
+    """The type of numbers beside a tensor: f32, or wider where it is."""
+    return np.dtype(np.float64 if call.type_of(x) is DataType.f64 else _F32)
 
 
 @ATEN("native_layer_norm")
@@ -43,7 +48,7 @@ def _layer_normalization(
     scale, shift = (
         tensor if tensor is None else call.onnx("Reshape", tensor, (size,)) for tensor in (weight, bias)
     )
-    scale = np.ones(size, _F32) if scale is None else scale
+    scale = np.ones(size, _wide_type(call, x)) if scale is None else scale
     result = call.onnx("LayerNormalization", flat, scale, shift, axis=-1, epsilon=eps)
     return call.onnx("Reshape", result, dims)
 
@@ -60,7 +65,9 @@ def _normalized_rows(
     shape, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
     rows = groups * (dims[0] if order[0] == 0 else 1)
     result = call.onnx("Reshape", call.onnx("Transpose", x, perm=order), (rows, prod(dims) // rows))
-    result = call.onnx("LayerNormalization", result, np.ones(prod(dims) // rows, _F32), axis=-1, epsilon=eps)
+    result = call.onnx(
+        "LayerNormalization", result, np.ones(prod(dims) // rows, _wide_type(call, x)), axis=-1, epsilon=eps
+    )
     result = call.onnx("Transpose", call.onnx("Reshape", result, shape), perm=back)
     for operator, values in zip(("Mul", "Add"), affine, strict=True):
         if values is not None:
@@ -163,7 +170,7 @@ def _attention(
             *batch, count, rows, columns = call.dims(mask)
             digits = (heads, own) if count == dims[-3] else (1, 1)
             mask = call.onnx("Reshape", mask, (*batch, *digits, rows, columns))
-    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, _F32)
+    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, _wide_type(call, query))
     scores = call.onnx("Mul", call.onnx("MatMul", query, call.matrices_transposed(key)), factor)
     weights = _weights(call, scores, mask)
     return call.onnx("Reshape", call.onnx("MatMul", weights, value), (*dims[:-1], result))
@@ -171,10 +178,10 @@ def _attention(
 
 def _weights(call: OperatorCall, scores: Any, mask: Any) -> Any:
     """The softmax of scores; where a mask is false nothing, in rows too in which it is nowhere true."""
-    is_truth = mask is not None and call.type_of(mask) is DataType.boolean
+    is_truth, wide = mask is not None and call.type_of(mask) is DataType.boolean, _wide_type(call, scores)
     sees_something = isinstance(mask, np.ndarray) and is_truth and bool(mask.any(-1).all())
     if sees_something:
-        scores = call.onnx("Add", scores, np.where(mask, _F32(0), _F32(-np.inf)))
+        scores = call.onnx("Add", scores, np.where(mask, 0, -np.inf).astype(wide))
     elif is_truth:
         twin = call.numpy_type(scores)
         scores = call.onnx("Where", mask, scores, np.asarray(ml_dtypes.finfo(twin).min, twin))
@@ -182,7 +189,7 @@ def _weights(call: OperatorCall, scores: Any, mask: Any) -> Any:
         scores = call.onnx("Add", scores, mask)
     weights = call.onnx("Softmax", scores, axis=-1)
     return (
-        call.onnx("Where", mask, weights, np.zeros((), _F32)) if is_truth and not sees_something else weights
+        call.onnx("Where", mask, weights, np.zeros((), wide)) if is_truth and not sees_something else weights
     )
 
 
