@@ -198,6 +198,12 @@ def attended(tensors: Sequence[Any], mask: Any, scale: Any, *, is_causal: bool, 
     operands = [tensor_of(x) for x in tensors]
     if any(x.dim() < _MATRIX for x in operands):
         raise _misfit(operands, "each has two dims or more: positions and width")
+    is_usual = all(x.dim() == _NDIMS and x.shape[0] == operands[0].shape[0] for x in operands)
+    is_usual = is_usual and (
+        in_groups or operands[0].shape[1] == operands[1].shape[1] == operands[2].shape[1]
+    )
+    if is_usual and mask is None:  # all below would leave it as it is
+        return _of_four_dims((*operands, None), scale, is_causal)
     ndims = max(_NDIMS, *(x.dim() for x in operands))
     wide = [x[(None,) * (ndims - x.dim())] for x in operands]
     try:
