@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ..operator_call import ONNX, Ints, Made, Operand, OperatorCall, Tensor, Value
 
-__all__ = ["AttentionForm", "attended"]
+__all__ = ["AttentionForm", "attended_of_any_rank"]
 
 _MICROSOFT = "com.microsoft"
 _S64 = 7
@@ -64,6 +65,33 @@ def attended(
     made = call.primitive("ScaledDotProductAttention", *parts, *operands, **parameters)
     assert not isinstance(made, tuple)
     return made
+
+
+def attended_of_any_rank(
+    call: OperatorCall,
+    parts: Sequence[Value],
+    form: AttentionForm,
+    mask: Value | None = None,
+    *,
+    is_grouped: bool = False,
+) -> Value:
+    """The same of tensors with any dims in front, the last of which are heads. Dims are repeated where they
+    differ, but those of heads where they are `is_grouped`.
+    """
+    apart, dims = call.with_outputs(0), call.dims(parts[0])
+    batch, whole = dims[:-3], list[Value]()
+    for x in parts:
+        *outer, length, width = call.dims(x)
+        heads = outer[-1:] if is_grouped else dims[-3:-2]
+        if tuple(outer) != (*batch, *heads):
+            x = apart.onnx("Expand", x, (*batch, *heads, length, width))
+        whole.append(apart.reshaped(x, (prod(batch), *(heads or (1,)), length, width)))
+    if mask is not None and len(dims) != 4 and len(call.dims(mask)) > 2:
+        places = call.dims(mask)[-2:]
+        mask = apart.onnx("Expand", mask, (*dims[:-2], *places))
+        mask = apart.reshaped(mask, (prod(batch), *dims[-3:-2], *places))
+    result = attended(call if len(dims) == 4 else apart, whole, form, mask)
+    return call.reshaped(result, (*dims[:-1], call.dims(parts[2])[-1]))
 
 
 def _whole_mask(call: OperatorCall, mask: Value) -> Value | None:
@@ -383,10 +411,7 @@ def _attention_of_groups(
     if key is None or value is None:
         size = call.dims(query)[2] // (heads + 2 * groups)
         ends = np.cumsum((0, heads * size, groups * size, groups * size))
-        parts = [
-            apart.onnx("Slice", query, (int(a),), (int(b),), (2,))
-            for a, b in zip(ends, ends[1:], strict=False)
-        ]
+        parts = [apart.onnx("Slice", query, (int(a),), (int(b),), (2,)) for a, b in pairwise(ends)]
     else:
         parts += [key, value]
     pairs = zip(parts, (heads, groups, groups), strict=True)
