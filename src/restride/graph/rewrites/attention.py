@@ -1,0 +1,383 @@
+"""Attention that is written as its formula becomes one node.
+
+    softmax(factor * (q * s) @ transpose(k * t) + mask + ...) @ v   ->   attention(q, k, v, mask)
+
+| what may be there | as |
+| --- | --- |
+| factors of the queries, the keys, the scores | one scale |
+| sums with tensors of a run or constants, selects of very small numbers | one mask; a triangle is causal |
+| reshapes of scores, with masks before and behind | joint batch dims, or heads |
+| `where(isnan(p), 0, p)` behind the softmax | rows that see no key are zeros |
+| keys and values that are repeated for several heads | fewer heads of keys |
+
+Where nothing else reads scores and powers. Rows whose mask hides all, which are NaN in the formula, are zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf, prod
+
+import numpy as np
+
+from ..dims import Dims
+from ..graph import Node
+from ..nodes.layers import SoftmaxOperation
+from ..nodes.moves import ReshapeOperation, TransposeOperation
+from ..nodes.operations import AS_F32, BinaryOperation, PrimitiveOperation
+from ..nodes.products import MatmulOperation
+from .draft import Array, GraphDraft
+from .moves import Permutation
+from .patterns import Match, Pattern, binary, function, rewrite
+
+__all__ = ["fuse_attention"]
+
+# A score beside numbers so small is nothing; and such hide keys of rows that have others.
+_ABSORBS, _HIDES = -1e9, -1e4
+# Wider heads are channels that attend to each other.
+_WIDEST = 512
+
+
+def fuse_attention(draft: GraphDraft) -> None:
+    """The formula, from the product of powers and values on."""
+    rewrite(draft, [(Pattern(MatmulOperation, ("powers", "value")), _attention)])
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """What is added to scores of these dims: a tensor, or where its `condition` is `is_seen` nothing, else
+    `hides`.
+    """
+
+    name: str
+    dims: Dims
+    is_condition: bool = False
+    is_seen: bool = True
+    hides: float = -inf
+
+
+@dataclass(frozen=True)
+class _Formula:
+    """What is found of a formula: places of nodes, the factor, masks, the dims that scores have in turn, and
+    what the scores are the product of.
+    """
+
+    places: tuple[int, ...] = ()
+    factor: float = 1.0
+    masks: tuple[_Mask, ...] = ()
+    dims: tuple[Dims, ...] = ()
+    query: str = ""
+    key: str = ""
+
+    def with_place(self, place: int, dims: Dims) -> _Formula:
+        return replace(self, places=(*self.places, place), dims=(*self.dims, dims))
+
+
+def _attention(match: Match) -> bool:
+    draft, value = match.draft, match["value"]
+    found = _softmax(draft, match["powers"], _Formula())
+    if found is None:
+        return False
+    kinds = [draft.type(name) for name in (found.query, found.key, value)]
+    if any(kind.data_type not in AS_F32 for kind in kinds) or len({len(kind.dims) for kind in kinds}) > 1:
+        return False
+    if max(kinds[0].dims[-1], kinds[2].dims[-1]) > _WIDEST or not all(kind.elements for kind in kinds):
+        return False
+    outer = _outer(found.dims, [kind.dims[:-2] for kind in kinds])
+    masks = None if outer is None else [_of_scores(draft, mask, outer) for mask in found.masks]
+    if outer is None or masks is None or None in masks:
+        return False
+    _write(match, found, outer, [mask for mask in masks if mask is not None])
+    return True
+
+
+# --- what there is ------------------------------------------------------------------------------------------
+
+
+def _softmax(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
+    """From the powers down: reshapes, what makes zeros of NaN, and the softmax of the last dim."""
+    maker, dims = draft.private_maker(name), draft.type(name).dims
+    if maker is None or maker[1].epilogues:
+        return None
+    place, node = maker
+    found = found.with_place(place, dims)
+    if _keeps_matrices(draft, node):
+        return _softmax(draft, node.sources[0], found)
+    guarded = next(_GUARDED.matches(draft, place), None)
+    if guarded is not None:
+        name = guarded["softmax"]
+        zeros, places = draft.constant(guarded["zero"]), {*guarded.places}
+        readers = {*draft.readers(name)} | {place}
+        is_private = readers <= {place, *places} and name not in draft.graph.outputs
+        if zeros is None or zeros.any() or not is_private:
+            return None
+        found = replace(found, places=tuple(dict.fromkeys((*found.places, *guarded.places))))
+        node = guarded.nodes["softmax"]
+    operation = node.operation
+    if not isinstance(operation, SoftmaxOperation) or operation.axis != len(dims) - 1:
+        return None
+    if operation.algorithm != "softmax_accurate":
+        return None
+    return _scores(draft, node.sources[0], found)
+
+
+_GUARDED = Pattern(
+    BinaryOperation,
+    (
+        "zero",
+        Pattern(SoftmaxOperation, name="softmax", is_shared=True),
+        Pattern(
+            PrimitiveOperation,
+            (Pattern(SoftmaxOperation, name="softmax", is_shared=True),),
+            {"primitive": "Elementwise", "algorithm": "elementwise_is_nan"},
+        ),
+    ),
+    {"algorithm": "binary_select"},
+)
+
+
+def _keeps_matrices(draft: GraphDraft, node: Node) -> bool:
+    """True for a reshape of the dims in front of matrices."""
+    dims = draft.type(node.output).dims
+    is_reshape = isinstance(node.operation, ReshapeOperation)
+    return is_reshape and len(dims) > 1 and draft.type(node.sources[0]).dims[-2:] == dims[-2:]
+
+
+_SCALED = function("linear", "x", beta=0.0)
+
+
+def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
+    """From the scores down to the product that they are made of: factors, masks, reshapes."""
+    maker, dims = draft.private_maker(name), draft.type(name).dims
+    if maker is None or maker[1].epilogues:
+        return None
+    place, node = maker
+    found = found.with_place(place, dims)
+    if isinstance(node.operation, MatmulOperation):
+        if len(node.sources) != 2:
+            return None
+        found, query = _unscaled(draft, node.sources[0], found)
+        found, key = _unscaled(draft, node.sources[1], found)
+        return replace(found, query=query, key=key)
+    for scaled in _SCALED.matches(draft, place):
+        return _scores(draft, scaled["x"], replace(found, factor=found.factor * scaled.of().alpha))
+    if _keeps_matrices(draft, node):
+        return _scores(draft, node.sources[0], found)
+    for inner, mask in _masked(draft, place, dims):
+        # A factor behind a mask would change that too.
+        if found.factor == 1.0 and draft.type(inner).dims == dims:
+            whole = _scores(draft, inner, replace(found, masks=(*found.masks, mask)))
+            if whole is not None:
+                return whole
+    return None
+
+
+def _masked(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _Mask]]:
+    """The ways in which a node hides scores, and what it hides them with."""
+    for match in binary("add", "scores", "mask").matches(draft, place):
+        yield match["scores"], _Mask(match["mask"], dims)
+    for match in _CHOICE.matches(draft, place):
+        for scores, other, is_seen in (("left", "right", True), ("right", "left", False)):
+            values = draft.constant(match[other])
+            low = None if values is None or values.size != 1 else float(values.reshape(()))
+            condition = draft.constant(match["condition"])
+            least = _ABSORBS
+            if condition is not None and bool(((condition != 0) == is_seen).any(-1).all()):
+                least = _HIDES
+            if low is not None and low <= least:
+                yield match[scores], _Mask(match["condition"], dims, True, is_seen, low)
+
+
+_CHOICE = Pattern(BinaryOperation, ("left", "right", "condition"), {"algorithm": "binary_select"})
+
+
+def _unscaled(draft: GraphDraft, name: str, found: _Formula) -> tuple[_Formula, str]:
+    """An operand of the product without factors of its own."""
+    maker = draft.private_maker(name)
+    for scaled in _SCALED.matches(draft, maker[0]) if maker is not None else ():
+        factor = found.factor * scaled.of().alpha
+        found = replace(found, factor=factor, places=(*found.places, scaled.place))
+        return _unscaled(draft, scaled["x"], found)
+    return found, name
+
+
+# --- dims ---------------------------------------------------------------------------------------------------
+
+
+def _outer(scores: tuple[Dims, ...], operands: list[Dims]) -> tuple[int, int] | None:
+    """Batch and heads of dims in front of matrices; None where operands are repeated along a batch."""
+    query, key, value = operands
+    whole = next((dims[:2] for dims in scores if len(dims) == 4), None)
+    batch, heads = (prod(query[:-1]), prod(query[-1:])) if len(query) != 1 else (1, query[0])
+    if whole is not None and prod(whole) == prod(query):
+        batch, heads = whole
+    if key != value or prod(scores[-1][:-2]) != batch * heads:
+        return None
+    is_grouped = len(query) == 4 - 2 and key[:-1] == query[:-1] and key[-1] and not heads % key[-1]
+    return (batch, heads) if key == query or is_grouped else None
+
+
+def _of_scores(draft: GraphDraft, mask: _Mask, outer: tuple[int, int]) -> tuple[_Mask, Dims] | None:
+    """A mask, and its dims beside scores of four dims; None where none say it."""
+    dims = draft.type(mask.name).dims
+    dims = (*(1,) * (len(mask.dims) - len(dims)), *dims)
+    (batch, heads), own, whole = outer, dims[:-2], mask.dims[:-2]
+    front: Dims | None = None
+    if prod(own) == 1:
+        front = 1, 1
+    elif own == whole:
+        front = outer
+    elif own[-1] == whole[-1] == heads and prod(own[:-1]) == 1:
+        front = 1, heads
+    elif own[-1] == 1 and own[:-1] == whole[:-1] and whole[-1] == heads:
+        front = batch, 1
+    elif draft.known(mask.name) is not None:
+        front = outer
+    return None if front is None else (mask, (*front, *dims[-2:]))
+
+
+# --- what becomes of it -------------------------------------------------------------------------------------
+
+
+def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tuple[_Mask, Dims]]) -> None:
+    draft, place = match.draft, match.place
+
+    def of_four(name: str, heads: int) -> str:
+        dims = (outer[0], heads, *draft.type(name).dims[-2:])
+        return name if draft.type(name).dims == dims else draft.before(place, ReshapeOperation(dims), name)
+
+    batch, heads = outer
+    key_heads = prod(draft.type(found.key).dims[:-2]) // batch
+    query = of_four(found.query, heads)
+    key, value = of_four(_turned(draft, place, found.key), key_heads), of_four(match["value"], key_heads)
+    fewer = [_ungrouped(draft, place, name) for name in (key, value)]
+    if None not in fewer and len({draft.type(str(name)).dims[1] for name in fewer}) == 1:
+        key, value = map(str, fewer)
+    queries, keys = draft.type(query).dims[2], draft.type(key).dims[2]
+    mask, causal = _joint(draft, place, masks, (queries, keys))
+    parameters = ("scale", found.factor), ("causal", causal)
+    operation = PrimitiveOperation("ScaledDotProductAttention", parameters)
+    inputs = (query, key, value) if mask is None else (query, key, value, mask)
+    node, dims = match.node, draft.type(match.node.output).dims
+    places = dict.fromkeys(found.places)
+    if dims == (batch, heads, queries, dims[-1]):
+        draft.fuse(place, replace(node, operation=operation, inputs=inputs), *places)
+        return
+    result = draft.before(place, operation, *inputs)
+    draft.fuse(place, replace(node, operation=ReshapeOperation(dims), inputs=(result,)), *places)
+
+
+def _turned(draft: GraphDraft, place: int, name: str) -> str:
+    """Matrices with rows and columns in each other's place: what they were made of, wherever that is."""
+    *front, rows, columns = draft.type(name).dims
+    dims, order = (*front, columns, rows), (*range(len(front)), len(front) + 1, len(front))
+    at, moved = name, None
+    for kind in (ReshapeOperation, TransposeOperation, ReshapeOperation):
+        maker = draft.maker(at)
+        if maker is None or not isinstance(maker[1].operation, kind) or maker[1].epilogues:
+            continue
+        at = maker[1].sources[0]
+        if isinstance(maker[1].operation, TransposeOperation):
+            moved = Permutation.of(draft.type(at).dims, maker[1].operation.order)
+    if moved is not None and moved == Permutation.of(dims, order):
+        return at if draft.type(at).dims == dims else draft.before(place, ReshapeOperation(dims), at)
+    return draft.before(place, TransposeOperation(order), name)
+
+
+def _ungrouped(draft: GraphDraft, place: int, name: str) -> str | None:
+    """Heads of keys that are repeated, each for as many neighbors; None where they are not."""
+    at, dims = name, draft.type(name).dims
+    while (maker := draft.maker(at)) is not None and isinstance(maker[1].operation, ReshapeOperation):
+        at = maker[1].sources[0]
+    operation = None if maker is None else maker[1].operation
+    if maker is None or not isinstance(operation, PrimitiveOperation) or operation.primitive != "Tile":
+        return None
+    source = draft.type(maker[1].sources[0]).dims
+    batch, heads, *matrix = dims
+    for axis, count in enumerate(operation.repeats):
+        own, rest = prod(source[:axis]), source[axis + 1 :]
+        others = (*operation.repeats[:axis], *operation.repeats[axis + 1 :])
+        is_of_heads = source[axis] == 1 and {*others} == {1} and prod(rest) == prod(matrix)
+        if count > 1 and is_of_heads and own * count == batch * heads:
+            fewer = (batch, heads // count, *matrix)
+            return draft.before(place, ReshapeOperation(fewer), maker[1].sources[0])
+    return None
+
+
+def _joint(
+    draft: GraphDraft, place: int, masks: list[tuple[_Mask, Dims]], matrix: tuple[int, int]
+) -> tuple[str | None, str]:
+    """All masks as one, and the word of a causal one in place of constants."""
+    known = [(mask, dims) for mask, dims in masks if draft.known(mask.name) is not None]
+    computed = [each for each in masks if each not in known]
+    values: Array = np.zeros((1, 1, 1, 1), np.float32)
+    for mask, dims in known:
+        values = values + _known_values(draft, mask, dims)
+    causal = _causal(values, matrix)
+    if causal != "none":
+        values = np.zeros((1, 1, 1, 1), np.float32)
+    found: str | None = None
+    for mask, dims in computed:
+        own = _computed_mask(draft, place, mask, dims, is_alone=len(masks) == 1)
+        found = own if found is None else draft.before(place, BinaryOperation("binary_add"), found, own)
+    if not values.any():
+        return found, causal
+    constant = draft.new_constant(_repeated_once(values), draft.at(place).output)  # type: ignore[union-attr]
+    if found is None:
+        return constant, causal
+    return draft.before(place, BinaryOperation("binary_add"), found, constant), causal
+
+
+def _known_values(draft: GraphDraft, mask: _Mask, dims: Dims) -> Array:
+    values = draft.constant(mask.name)
+    assert values is not None
+    if mask.is_condition:
+        values = np.where((values != 0) == mask.is_seen, np.float32(0), np.float32(mask.hides))
+    if values.size != prod(dims):
+        # Joined with another dim, it has no dim of its own along which it is repeated.
+        values = np.broadcast_to(values, (*mask.dims[:-2], *values.shape[-2:]))
+    return values.reshape(dims).astype(np.float32)
+
+
+def _repeated_once(values: Array) -> Array:
+    """Values without what is the same all along a dim in front."""
+    for axis in (0, 1):
+        first = values.take([0], axis)
+        values = (
+            first
+            if values.shape[axis] > 1 and np.array_equal(np.broadcast_to(first, values.shape), values)
+            else values
+        )
+    return np.ascontiguousarray(values)
+
+
+def _causal(values: Array, matrix: tuple[int, int]) -> str:
+    """The word of a mask that hides the keys behind each query, and nothing else."""
+    values = _repeated_once(values)
+    if values.shape != (1, 1, *matrix) or not values.any():
+        return "none"
+    seen, hidden = values[0, 0] == 0, values[0, 0] <= _ABSORBS
+    queries, keys = matrix
+    shifts = {"top_left": 0, "bottom_right": keys - queries}
+    words = (
+        word
+        for word, shift in shifts.items()
+        if shift >= 0 and np.array_equal(seen, np.tri(*matrix, shift, dtype=np.bool_))
+    )
+    return next(words, "none") if bool((seen | hidden).all()) else "none"
+
+
+def _computed_mask(draft: GraphDraft, place: int, mask: _Mask, dims: Dims, *, is_alone: bool) -> str:
+    """A mask that a run makes, in four dims: of a condition itself, where it hides all that it does not say."""
+    name = mask.name
+    if draft.type(name).dims != dims:
+        name = draft.before(place, ReshapeOperation(dims), name)
+    if not mask.is_condition or (is_alone and mask.is_seen and mask.hides == -inf):
+        return name
+    near = mask.name
+    seen, hidden = (
+        draft.new_constant(np.full((1, 1, 1, 1), number, np.float32), near) for number in (0.0, mask.hides)
+    )
+    pair = (seen, hidden) if mask.is_seen else (hidden, seen)
+    return draft.before(place, BinaryOperation("binary_select"), *pair, name)
