@@ -10,7 +10,8 @@
 | `where(isnan(p), 0, p)` behind the softmax | rows that see no key are zeros |
 | keys and values that are repeated for several heads | fewer heads of keys |
 
-Where nothing else reads scores and powers. Rows whose mask hides all, which are NaN in the formula, are zeros.
+Where nothing else reads scores and powers. Rows whose mask hides all are
+zeros, which are NaN in the formula.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ..dims import Dims
 from ..graph import Node
 from ..nodes.layers import SoftmaxOperation
 from ..nodes.moves import ReshapeOperation, TransposeOperation
-from ..nodes.operations import AS_F32, BinaryOperation, PrimitiveOperation
+from ..nodes.operations import AS_F32, BinaryOperation, Operation, PrimitiveOperation
 from ..nodes.products import MatmulOperation
 from .draft import Array, GraphDraft
 from .moves import Permutation
@@ -59,11 +60,12 @@ class _Mask:
 
 @dataclass(frozen=True)
 class _Formula:
-    """What is found of a formula: places of nodes, the factor, masks, the dims that scores have in turn, and
-    what the scores are the product of.
+    """What is found of a formula: places of nodes, and of factors in front of moves, the factor, masks, the
+    dims that scores have in turn, and what the scores are the product of.
     """
 
     places: tuple[int, ...] = ()
+    scales: tuple[int, ...] = ()
     factor: float = 1.0
     masks: tuple[_Mask, ...] = ()
     dims: tuple[Dims, ...] = ()
@@ -179,27 +181,39 @@ def _masked(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _M
         yield match["scores"], _Mask(match["mask"], dims)
     for match in _CHOICE.matches(draft, place):
         for scores, other, is_seen in (("left", "right", True), ("right", "left", False)):
-            values = draft.constant(match[other])
+            values, condition = draft.constant(match[other]), draft.constant(match["condition"])
             low = None if values is None or values.size != 1 else float(values.reshape(()))
-            condition = draft.constant(match["condition"])
-            least = _ABSORBS
-            if condition is not None and bool(((condition != 0) == is_seen).any(-1).all()):
-                least = _HIDES
-            if low is not None and low <= least:
-                yield match[scores], _Mask(match["condition"], dims, True, is_seen, low)
+            # Where each row has a key that is seen, others have no share.
+            is_clear = condition is not None and bool(((condition != 0) == is_seen).any(-1).all())
+            if low is not None and low <= (_HIDES if is_clear else _ABSORBS):
+                hides = -inf if is_clear else low
+                yield match[scores], _Mask(match["condition"], dims, True, is_seen, hides)
 
 
 _CHOICE = Pattern(BinaryOperation, ("left", "right", "condition"), {"algorithm": "binary_select"})
 
 
 def _unscaled(draft: GraphDraft, name: str, found: _Formula) -> tuple[_Formula, str]:
-    """An operand of the product without factors of its own."""
+    """An operand of the product without factors of its own, which may stand in front of its moves too."""
     maker = draft.private_maker(name)
     for scaled in _SCALED.matches(draft, maker[0]) if maker is not None else ():
         factor = found.factor * scaled.of().alpha
         found = replace(found, factor=factor, places=(*found.places, scaled.place))
         return _unscaled(draft, scaled["x"], found)
+    at = name
+    while (maker := draft.private_maker(at)) is not None:
+        place, node = maker
+        scaled = next(_SCALED.matches(draft, place), None)
+        if scaled is not None:
+            factor = found.factor * scaled.of().alpha
+            found = replace(found, factor=factor, scales=(*found.scales, place))
+        elif not isinstance(node.operation, _MOVES):
+            break
+        at = node.sources[0]
     return found, name
+
+
+_MOVES = (ReshapeOperation, TransposeOperation)
 
 
 # --- dims ---------------------------------------------------------------------------------------------------
@@ -241,67 +255,71 @@ def _of_scores(draft: GraphDraft, mask: _Mask, outer: tuple[int, int]) -> tuple[
 
 
 def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tuple[_Mask, Dims]]) -> None:
-    draft, place = match.draft, match.place
-
-    def of_four(name: str, heads: int) -> str:
-        dims = (outer[0], heads, *draft.type(name).dims[-2:])
-        return name if draft.type(name).dims == dims else draft.before(place, ReshapeOperation(dims), name)
-
-    batch, heads = outer
+    draft, place, (batch, heads) = match.draft, match.place, outer
+    for at in found.scales:
+        draft.drop(at)
+    queries, width = draft.type(found.query).dims[-2:]
+    keys, values = draft.type(match["value"]).dims[-2:]
     key_heads = prod(draft.type(found.key).dims[:-2]) // batch
-    query = of_four(found.query, heads)
-    key, value = of_four(_turned(draft, place, found.key), key_heads), of_four(match["value"], key_heads)
-    fewer = [_ungrouped(draft, place, name) for name in (key, value)]
-    if None not in fewer and len({draft.type(str(name)).dims[1] for name in fewer}) == 1:
-        key, value = map(str, fewer)
-    queries, keys = draft.type(query).dims[2], draft.type(key).dims[2]
+    key, value = _turned(draft, place, found.key), match["value"]
+    matrices = (keys, width), (keys, values)
+    fewer = [
+        _ungrouped(draft, name, (batch, key_heads, *matrix))
+        for name, matrix in zip((key, value), matrices, strict=True)
+    ]
+    if fewer[0] is not None and fewer[1] is not None and fewer[0][1] == fewer[1][1]:
+        (key, key_heads), (value, _) = fewer
+    wanted = [(found.query, (batch, heads, queries, width))]
+    wanted += [(x, (batch, key_heads, *own)) for x, own in zip((key, value), matrices, strict=True)]
+    inputs = [
+        name if draft.type(name).dims == dims else draft.before(place, ReshapeOperation(dims), name)
+        for name, dims in wanted
+    ]
     mask, causal = _joint(draft, place, masks, (queries, keys))
-    parameters = ("scale", found.factor), ("causal", causal)
-    operation = PrimitiveOperation("ScaledDotProductAttention", parameters)
-    inputs = (query, key, value) if mask is None else (query, key, value, mask)
+    inputs += [] if mask is None else [mask]
+    operation: Operation = PrimitiveOperation(
+        "ScaledDotProductAttention", (("scale", found.factor), ("causal", causal))
+    )
     node, dims = match.node, draft.type(match.node.output).dims
-    places = dict.fromkeys(found.places)
-    if dims == (batch, heads, queries, dims[-1]):
-        draft.fuse(place, replace(node, operation=operation, inputs=inputs), *places)
-        return
-    result = draft.before(place, operation, *inputs)
-    draft.fuse(place, replace(node, operation=ReshapeOperation(dims), inputs=(result,)), *places)
+    if dims != (batch, heads, queries, values):
+        inputs = [draft.before(place, operation, *inputs)]
+        operation = ReshapeOperation(dims)
+    draft.fuse(place, replace(node, operation=operation, inputs=tuple(inputs)), *dict.fromkeys(found.places))
 
 
 def _turned(draft: GraphDraft, place: int, name: str) -> str:
-    """Matrices with rows and columns in each other's place: what they were made of, wherever that is."""
+    """Matrices with rows and columns in each other's place: what they were made of, in any dims."""
     *front, rows, columns = draft.type(name).dims
     dims, order = (*front, columns, rows), (*range(len(front)), len(front) + 1, len(front))
-    at, moved = name, None
-    for kind in (ReshapeOperation, TransposeOperation, ReshapeOperation):
-        maker = draft.maker(at)
-        if maker is None or not isinstance(maker[1].operation, kind) or maker[1].epilogues:
-            continue
-        at = maker[1].sources[0]
-        if isinstance(maker[1].operation, TransposeOperation):
-            moved = Permutation.of(draft.type(at).dims, maker[1].operation.order)
-    if moved is not None and moved == Permutation.of(dims, order):
-        return at if draft.type(at).dims == dims else draft.before(place, ReshapeOperation(dims), at)
+    at = _before(draft, name, ReshapeOperation)
+    source = _before(draft, at, TransposeOperation)
+    if source != at:
+        operation = draft.maker(at)[1].operation  # type: ignore[index]
+        moved = Permutation.of(draft.type(source).dims, operation.order)  # type: ignore[attr-defined]
+        if moved == Permutation.of(dims, order):
+            return source
     return draft.before(place, TransposeOperation(order), name)
 
 
-def _ungrouped(draft: GraphDraft, place: int, name: str) -> str | None:
-    """Heads of keys that are repeated, each for as many neighbors; None where they are not."""
-    at, dims = name, draft.type(name).dims
-    while (maker := draft.maker(at)) is not None and isinstance(maker[1].operation, ReshapeOperation):
-        at = maker[1].sources[0]
+def _before(draft: GraphDraft, name: str, kind: type[ReshapeOperation] | type[TransposeOperation]) -> str:
+    """What a move of a kind has read; the tensor itself where there is none."""
+    maker = draft.maker(name)
+    is_move = maker is not None and isinstance(maker[1].operation, kind) and not maker[1].epilogues
+    return maker[1].sources[0] if maker is not None and is_move else name
+
+
+def _ungrouped(draft: GraphDraft, name: str, dims: Dims) -> tuple[str, int] | None:
+    """Heads of keys that are repeated, each for as many neighbors, and how many there are; else None."""
+    maker = draft.maker(_before(draft, name, ReshapeOperation))
     operation = None if maker is None else maker[1].operation
     if maker is None or not isinstance(operation, PrimitiveOperation) or operation.primitive != "Tile":
         return None
-    source = draft.type(maker[1].sources[0]).dims
-    batch, heads, *matrix = dims
-    for axis, count in enumerate(operation.repeats):
-        own, rest = prod(source[:axis]), source[axis + 1 :]
-        others = (*operation.repeats[:axis], *operation.repeats[axis + 1 :])
-        is_of_heads = source[axis] == 1 and {*others} == {1} and prod(rest) == prod(matrix)
-        if count > 1 and is_of_heads and own * count == batch * heads:
-            fewer = (batch, heads // count, *matrix)
-            return draft.before(place, ReshapeOperation(fewer), maker[1].sources[0])
+    (batch, heads, *matrix), (source,) = dims, maker[1].sources
+    own, repeats = draft.type(source).dims, operation.repeats
+    for axis, count in enumerate(repeats):
+        is_alone = own[axis] == 1 < count and prod(repeats) == count
+        if is_alone and prod(own[axis:]) == prod(matrix) and prod(own[:axis]) * count == batch * heads:
+            return source, heads // count
     return None
 
 
@@ -369,7 +387,7 @@ def _causal(values: Array, matrix: tuple[int, int]) -> str:
 
 
 def _computed_mask(draft: GraphDraft, place: int, mask: _Mask, dims: Dims, *, is_alone: bool) -> str:
-    """A mask that a run makes, in four dims: of a condition itself, where it hides all that it does not say."""
+    """A mask that a run makes, in four dims: a condition itself where what it hides is nothing."""
     name = mask.name
     if draft.type(name).dims != dims:
         name = draft.before(place, ReshapeOperation(dims), name)
