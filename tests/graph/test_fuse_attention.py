@@ -251,3 +251,11 @@ def test_explain_lists_what_became_attention():
     network = rs.Network(f.builder.graph(f.result(f.powers(f.product()))))
     text = str(network.explain(*[f.dims(name) for name in ("q", "k", "v")]))
     assert "1 attention" in text
+
+
+def test_factors_of_heads_are_those_of_queries():
+    f = Formula()
+    scores = f.add(
+        rs.graph.BinaryOperation("binary_mul"), f.product(), f.constant(RNG.normal(size=(1, HEADS, 1, 1)))
+    )
+    f.check(f.result(f.powers(f.add(ADD, scores, f.input("m", (1, 1, 1, KEYS))))))

@@ -376,7 +376,7 @@ class _AlternativesWriter:
     def _strided(self, node: Node) -> Iterator[Alternative]:
         sources = [self._unblocked(name)[:_MOST_STRIDED] for name in node.sources]
         strided = (md for md in self._before_views.get(node.output, ()) if not md.inner_blks)
-        results = [dict.fromkeys([self._plain(node.output), *strided])]
+        results = [[*dict.fromkeys([self._plain(node.output), *strided])]]
         results += [[self._plain(name)] for name in node.outputs[1:]]
         for mds in product(*sources, *results):
             inputs, outputs = mds[: len(sources)], mds[len(sources) :]

@@ -4,7 +4,7 @@
 
 | what may be there | as |
 | --- | --- |
-| factors of the queries, the keys, the scores | one scale |
+| factors of the queries, the keys, the scores | one scale; those of heads are factors of queries |
 | sums with tensors of a run or constants, selects of very small numbers | one mask; a triangle is causal |
 | reshapes of scores, with masks before and behind | joint batch dims, or heads |
 | `where(isnan(p), 0, p)` behind the softmax | rows that see no key are zeros |
@@ -60,12 +60,13 @@ class _Mask:
 
 @dataclass(frozen=True)
 class _Formula:
-    """What is found of a formula: places of nodes, and of factors in front of moves, the factor, masks, the
-    dims that scores have in turn, and what the scores are the product of.
+    """What is found of a formula: places of nodes, and of factors in front of moves, the factor, factors of
+    heads, masks, the dims that scores have in turn, and what the scores are the product of.
     """
 
     places: tuple[int, ...] = ()
     scales: tuple[int, ...] = ()
+    of_heads: tuple[str, ...] = ()
     factor: float = 1.0
     masks: tuple[_Mask, ...] = ()
     dims: tuple[Dims, ...] = ()
@@ -85,6 +86,9 @@ def _attention(match: Match) -> bool:
     if any(kind.data_type not in AS_F32 for kind in kinds) or len({len(kind.dims) for kind in kinds}) > 1:
         return False
     if max(kinds[0].dims[-1], kinds[2].dims[-1]) > _WIDEST or not all(kind.elements for kind in kinds):
+        return False
+    ranks = {len(draft.type(name).dims) for name in found.of_heads}
+    if ranks and ranks != {len(kinds[0].dims)}:
         return False
     outer = _outer(found.dims, [kind.dims[:-2] for kind in kinds])
     masks = None if outer is None else [_of_scores(draft, mask, outer) for mask in found.masks]
@@ -166,9 +170,14 @@ def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
         return _scores(draft, scaled["x"], replace(found, factor=found.factor * scaled.of().alpha))
     if _keeps_matrices(draft, node):
         return _scores(draft, node.sources[0], found)
+    for scaled in binary("mul", "x", "factors").matches(draft, place):
+        own = draft.type(scaled["factors"]).dims
+        if draft.known(scaled["factors"]) is not None and own[-2:] == (1, 1):
+            with_factors = replace(found, of_heads=(*found.of_heads, scaled["factors"]))
+            return _scores(draft, scaled["x"], with_factors)
     for inner, mask in _masked(draft, place, dims):
         # A factor behind a mask would change that too.
-        if found.factor == 1.0 and draft.type(inner).dims == dims:
+        if found.factor == 1.0 and not found.of_heads and draft.type(inner).dims == dims:
             whole = _scores(draft, inner, replace(found, masks=(*found.masks, mask)))
             if whole is not None:
                 return whole
@@ -203,9 +212,9 @@ def _unscaled(draft: GraphDraft, name: str, found: _Formula) -> tuple[_Formula, 
     at = name
     while (maker := draft.private_maker(at)) is not None:
         place, node = maker
-        scaled = next(_SCALED.matches(draft, place), None)
-        if scaled is not None:
-            factor = found.factor * scaled.of().alpha
+        factors = [each.of().alpha for each in _SCALED.matches(draft, place)]
+        if factors:
+            factor = found.factor * factors[0]
             found = replace(found, factor=factor, scales=(*found.scales, place))
         elif not isinstance(node.operation, _MOVES):
             break
@@ -267,9 +276,14 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
         _ungrouped(draft, name, (batch, key_heads, *matrix))
         for name, matrix in zip((key, value), matrices, strict=True)
     ]
-    if fewer[0] is not None and fewer[1] is not None and fewer[0][1] == fewer[1][1]:
-        (key, key_heads), (value, _) = fewer
-    wanted = [(found.query, (batch, heads, queries, width))]
+    sources = [each[0] for each in fewer if each is not None]
+    counts = {each and each[1] for each in fewer}
+    if len(sources) == 2 and len(counts) == 1:
+        (key, value), key_heads = sources, next(iter(counts)) or 1
+    query = found.query
+    for factors in found.of_heads:
+        query = draft.before(place, BinaryOperation("binary_mul"), query, factors)
+    wanted = [(query, (batch, heads, queries, width))]
     wanted += [(x, (batch, key_heads, *own)) for x, own in zip((key, value), matrices, strict=True)]
     inputs = [
         name if draft.type(name).dims == dims else draft.before(place, ReshapeOperation(dims), name)
@@ -291,26 +305,25 @@ def _turned(draft: GraphDraft, place: int, name: str) -> str:
     """Matrices with rows and columns in each other's place: what they were made of, in any dims."""
     *front, rows, columns = draft.type(name).dims
     dims, order = (*front, columns, rows), (*range(len(front)), len(front) + 1, len(front))
-    at = _before(draft, name, ReshapeOperation)
-    source = _before(draft, at, TransposeOperation)
-    if source != at:
-        operation = draft.maker(at)[1].operation  # type: ignore[index]
-        moved = Permutation.of(draft.type(source).dims, operation.order)  # type: ignore[attr-defined]
-        if moved == Permutation.of(dims, order):
+    at = _unreshaped(draft, name)
+    maker = draft.maker(at)
+    if maker is not None and isinstance(maker[1].operation, TransposeOperation):
+        source = maker[1].sources[0]
+        if Permutation.of(draft.type(source).dims, maker[1].operation.order) == Permutation.of(dims, order):
             return source
     return draft.before(place, TransposeOperation(order), name)
 
 
-def _before(draft: GraphDraft, name: str, kind: type[ReshapeOperation] | type[TransposeOperation]) -> str:
-    """What a move of a kind has read; the tensor itself where there is none."""
+def _unreshaped(draft: GraphDraft, name: str) -> str:
+    """What a reshape has read; the tensor itself where there is none."""
     maker = draft.maker(name)
-    is_move = maker is not None and isinstance(maker[1].operation, kind) and not maker[1].epilogues
-    return maker[1].sources[0] if maker is not None and is_move else name
+    is_reshape = maker is not None and isinstance(maker[1].operation, ReshapeOperation)
+    return maker[1].sources[0] if maker is not None and is_reshape else name
 
 
 def _ungrouped(draft: GraphDraft, name: str, dims: Dims) -> tuple[str, int] | None:
     """Heads of keys that are repeated, each for as many neighbors, and how many there are; else None."""
-    maker = draft.maker(_before(draft, name, ReshapeOperation))
+    maker = draft.maker(_unreshaped(draft, name))
     operation = None if maker is None else maker[1].operation
     if maker is None or not isinstance(operation, PrimitiveOperation) or operation.primitive != "Tile":
         return None

@@ -169,11 +169,10 @@ def _attention_of_onnx(
     if softmax_precision == 11 and call.type_of(query) is not DataType.f64:
         raise call.unimplemented("its softmax is of f64")
     apart, is_joint = call.with_outputs(0), len(call.dims(query)) == 3
+    parts: list[Value] = [query, key, value]
     if is_joint:
-        key, value = (_heads(apart, x, own.kv_num_heads) for x in (key, value))
-        parts = [_heads(apart, query, own.q_num_heads), key, value]
-    else:
-        parts = [query, key, value]
+        heads = own.q_num_heads, own.kv_num_heads, own.kv_num_heads
+        parts = [_heads(apart, x, n) for x, n in zip(parts, heads, strict=True)]
     parts[1:] = (
         _with_past(apart, past, x) for past, x in zip((past_key, past_value), parts[1:], strict=True)
     )
@@ -418,9 +417,9 @@ def _attention_of_groups(
     parts = [x if len(call.dims(x)) == 4 else _heads(apart, x, n) for x, n in pairs]
     batch, _, length, _ = call.dims(parts[0])
     begins = total == length or past_key is None
-    ends = apart.onnx("Add", apart.reshaped(apart.onnx("Cast", last, to=_S64), (batch, 1)), np.array([[1]]))
+    behind = apart.onnx("Add", apart.reshaped(apart.onnx("Cast", last, to=_S64), (batch, 1)), np.array([[1]]))
     starts: Value = (
-        np.zeros((batch, 1), np.int64) if begins else apart.onnx("Sub", ends, np.array([[length]]))
+        np.zeros((batch, 1), np.int64) if begins else apart.onnx("Sub", behind, np.array([[length]]))
     )
     if own.do_rotary:
         assert cosines is not None
@@ -435,11 +434,10 @@ def _attention_of_groups(
     ]
     lengths = None
     if not begins:
-        parts[1:], lengths = present, apart.reshaped(ends, (batch,))
+        parts[1:], lengths = present, apart.reshaped(behind, (batch,))
     window = (own.local_window_size - 1 if own.local_window_size > 0 else -1), -1
     causal = "bottom_right" if lengths is not None else "top_left"
-    if own.smooth_softmax and sinks is None:
-        sinks = np.zeros(heads, np.float32)
+    sinks = np.zeros(heads, np.float32) if own.smooth_softmax and sinks is None else sinks
     form = AttentionForm(own.scale or None, causal, window, own.softcap)
     if added is not None:
         keys = call.dims(parts[1])[2]
