@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 from .desc.parse import parse_word
 from .errors import Error
-from .graph.importers.onnx.checking import ModelCheck, check_model
+from .graph.importers.onnx.checking import ModelCheck, check_model, takes_steps
 from .graph.importers.onnx.divided import DividedNetwork
 from .graph.importers.onnx.functions import check_functions
 from .graph.importers.onnx.inputs import ModelSource, assumed_dims, network_inputs, with_values
@@ -26,30 +26,6 @@ from .graph.network.network import Network
 __all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]
 
 
-@overload
-def load(
-    model: str | os.PathLike[str] | bytes | Any,
-    *,
-    dims: Mapping[str, Sequence[int]] | None = None,
-    values: Mapping[str, Any] | None = None,
-    rule: str = "optimal",
-    without: Iterable[str] = (),
-    fallback: None = None,
-) -> Network: ...
-
-
-@overload
-def load(
-    model: str | os.PathLike[str] | bytes | Any,
-    *,
-    dims: Mapping[str, Sequence[int]] | None = None,
-    values: Mapping[str, Any] | None = None,
-    rule: str = "optimal",
-    without: Iterable[str] = (),
-    fallback: str,
-) -> Network | DividedNetwork: ...
-
-
 def load(
     model: str | os.PathLike[str] | bytes | Any,
     *,
@@ -58,7 +34,7 @@ def load(
     rule: str = "optimal",
     without: Iterable[str] = (),
     fallback: str | None = None,
-) -> Network | DividedNetwork:
+) -> Network:
     """The network of an ONNX model.
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
@@ -71,28 +47,36 @@ def load(
             whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
             `Network`. Needs the packages onnx and onnxruntime
 
+    Where a run decides which branch of an `If` is taken, or how many steps a `Loop` or a `Scan` has, the
+    network is a `DividedNetwork`: each branch and each body is planned when it is first taken. Loops of up to
+    64 steps that are known before are unrolled in one plan. So it is where few numbers that a call brings
+    decide on dims, such as a new shape: each of their values has a plan, and `values` spares that.
+
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
-    written meanwhile, that is an error.
+    written meanwhile, that is an error. A tensor of a GiB or more that nodes read as it lies, such as a table
+    of which a run gathers some rows, stays in its file, which must not be changed while the network lives.
 
     Raises Unimplemented for operators that restride has not, all at once, with the names of their nodes;
     InvalidArguments, which names the node, for a model that does not hold; RuntimeFailure where the system
     refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
     """
     try:
-        constants = {} if values is None else values
+        constants, own_dims = {} if values is None else values, {} if dims is None else dims
         source = with_values(read_model(model), constants)
         if fallback is not None:
             parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "nodes run nowhere else")
             check_packages()
             check_functions(source)
             check_order(source)
-            own_dims = {} if dims is None else dims
             if not check_model(source, assumed_dims(source, own_dims)).is_whole:
-                return DividedNetwork(source, own_dims, rule, without)
+                return DividedNetwork(source, own_dims, rule, without, has_islands=True)
         check_operators(source)
         check_order(source)
-        inputs = network_inputs(source, {} if dims is None else dims)
+        inputs = network_inputs(source, own_dims)
+        is_open = any(each.dims is None or None in each.dims for each in inputs)
+        if takes_steps(source, assumed_dims(source, own_dims), is_open):
+            return DividedNetwork(source, own_dims, rule, without, has_islands=fallback is not None)
         graphs = ModelSource(source, tuple(inputs), constants)
         return Network.of_source(inputs, source.outputs, graphs, rule, without, is_linear=graphs.is_linear)
     except Error as error:

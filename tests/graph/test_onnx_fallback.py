@@ -91,7 +91,7 @@ def test_a_divided_network_is_pickled_prepared_and_timed() -> None:
     times = net.profile(x)
     assert [(each.kernel, each.operation) for each in times][1] == ("onnxruntime", "NonZero 1")
     for call, words in ((lambda: net.plan((3, 4)), "no plan"), (lambda: net.save("x"), "no file")):
-        with refused(words, "dims may follow from values", kind=rs.Unimplemented):
+        with refused(words, "may follow from values", kind=rs.Unimplemented):
             call()
 
 
@@ -112,7 +112,7 @@ def test_nothing_runs_elsewhere_without_being_asked() -> None:
         rs.onnx.load(middle())
 
 
-def test_neighbors_that_are_missing_are_one_island_and_lists_may_cross() -> None:
+def test_lists_that_cross_are_made_elsewhere() -> None:
     nodes = [
         onnx.helper.make_node("SequenceConstruct", ["x", "x"], ["pair"]),
         onnx.helper.make_node("SequenceAt", ["pair", "first"], ["again"]),
@@ -120,15 +120,17 @@ def test_neighbors_that_are_missing_are_one_island_and_lists_may_cross() -> None
         onnx.helper.make_node("SequenceInsert", ["pair", "low"], ["three"]),
         onnx.helper.make_node("ConcatFromSequence", ["three"], ["y"], axis=0),
     ]
-    net = rs.onnx.load(
-        model(nodes, {"x": ("n", 2)}, ["y"], {"first": np.zeros((), np.int64)}), fallback="onnxruntime"
-    )
+    first = {"first": np.zeros((), np.int64)}
     x = numbers(2, 2)
-    np.testing.assert_array_equal(net(x), np.concatenate([x, x, -x]))
+    whole = rs.onnx.load(model(nodes, {"x": ("n", 2)}, ["y"], first), fallback="onnxruntime")
+    assert type(whole) is rs.Network
+    np.testing.assert_array_equal(whole(x), np.concatenate([x, x, -x]))
+    net = rs.onnx.load(model(nodes, {"x": ("n", 2)}, ["y", "three"], first), fallback="onnxruntime")
+    found = net(x)
+    np.testing.assert_array_equal(found["y"], np.concatenate([x, x, -x]))
+    np.testing.assert_array_equal(found["three"], [x, x, -x])
     told = net.explain((2, 2)).splitlines()
-    places = [line.split()[1] for line in told if line[0].isdigit()]
-    assert places == ["onnxruntime:", "restride:", "onnxruntime:"]
-    assert told[-1] == "between them: 2 tensors, 32 bytes, of which 0 are copied"
+    assert [line.split()[1] for line in told if line[0].isdigit()] == ["restride:", "onnxruntime:"]
 
 
 def test_what_the_planner_refuses_runs_elsewhere_too(monkeypatch: pytest.MonkeyPatch) -> None:

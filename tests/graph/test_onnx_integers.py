@@ -154,3 +154,22 @@ def test_a_gelu_is_found_in_its_formula(form):
     np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-6)
     (node,) = rs.onnx.load(proto).plan((3, 40)).graph.nodes
     assert node.operation.algorithm == "eltwise_gelu_erf"
+
+
+# --- elements of four bits ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["s4", "u4", "f4_e2m1"])
+def test_elements_of_four_bits_come_and_go_packed(kind: str) -> None:
+    twin = rs.DataType.parse(kind).numpy
+    x = np.arange(-3, 12).reshape(3, 5).astype(np.int8 if kind[0] != "f" else np.float32).astype(twin)
+    builder = rs.graph.GraphBuilder()
+    source = builder.input("x", (3, 5), kind)
+    wide = builder.add(rs.graph.ReorderOperation(rs.f32), source)
+    again = builder.add(rs.graph.ReorderOperation(rs.DataType.parse(kind)), wide)
+    net = rs.Network(builder.graph(wide, again))
+    target = np.zeros((3, 5), twin)
+    found = net(x, out={again: target})
+    np.testing.assert_array_equal(found[wide], x.astype(np.float32))
+    np.testing.assert_array_equal(target.astype(np.float32), x.astype(np.float32))
+    np.testing.assert_array_equal(net(x)[again].to_numpy().astype(np.float32), x.astype(np.float32))

@@ -239,6 +239,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Compress": ((np.array([True, False, True, True, False]),), {"axis": 3}),
     "CumProd": ((np.array(1),), {}),
     "CumSum": ((np.array(1),), {}),
+    "DFT": ((np.array(5),), {}),
     "DepthToSpace": ((), {"blocksize": 2}),
     "GatherElements": ((np.zeros((1, 20, 6, 5), np.int64),), {}),
     "GatherND": ((np.array([[0, 3], [1, 19]]),), {}),
@@ -280,6 +281,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "ScatterElements": ((np.zeros((1, 20, 6, 5), np.int64), Y[:1]), {}),
     "ScatterND": ((np.array([[0, 3], [1, 19]]), Y[:, 0]), {}),
     "Slice": (((1,), (5,), (2,)), {}),
+    "STFT": ((np.array(2), np.float32([1, 2, 1])), {}),
     "SpaceToDepth": ((), {"blocksize": 1}),
     "Split": (((5, 15),), {"axis": 1}),
     "Squeeze": ((), {}),
@@ -316,6 +318,8 @@ def test_every_operator_runs(name: str) -> None:
         x = BYTES if "MatMul" in name else RNG.integers(0, 9, (2, 1, 8, 9), np.uint8)
     if name == "EyeLike":
         x = X[0, 0]
+    if name in ("DFT", "STFT"):
+        x = X[:, 0, :, :2] if name == "DFT" else X[0, 0, :, :, np.newaxis]
     if name == "OneHot":
         x = BYTES
     if name == "Where":

@@ -1,6 +1,7 @@
-"""ONNX's own cases of single operators: each run by restride, beside the results that come with it.
+"""ONNX's own cases of operators and small models: each run by restride, beside the results that come with it.
 
 python -m support.onnx_node_cases 'reduce_log|softmax'
+python -m support.onnx_node_cases sequence simple pytorch-operator pytorch-converted
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,17 +32,47 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-def outcomes(pattern: str = "") -> Iterator[Outcome]:
-    """The outcome of each case whose name has the pattern."""
+def outcomes(pattern: str = "", kinds: Sequence[str] = ("node",)) -> Iterator[Outcome]:
+    """The outcome of each case of these kinds whose name has the pattern."""
+    from onnx.backend.test import loader
     from onnx.backend.test.case import node
 
-    for case in node.collect_testcases(None):
-        if case.model is not None and re.search(pattern, case.name):
-            yield _outcome(case)
+    cases = (
+        [case for case in node.collect_testcases(None) if case.model is not None] if "node" in kinds else []
+    )
+    for kind in kinds:
+        cases += loader.load_model_tests(kind=kind) if kind != "node" else []
+    for case in cases:
+        if re.search(pattern, case.name):
+            yield _outcome(case if case.data_sets else _read(case))
+
+
+def _read(case: Any) -> Any:
+    """A case of a folder with its model and its data."""
+    import onnx
+
+    folder = Path(case.model_dir)
+    model, data_sets = onnx.load(folder / "model.onnx"), []
+    for path in sorted(folder.glob("test_data_set_*")):
+        columns = (model.graph.input, "input"), (model.graph.output, "output")
+        sets = []
+        for infos, name in columns:
+            files = [(info, path / f"{name}_{at}.pb") for at, info in enumerate(infos)]
+            sets.append([_value(info, file.read_bytes()) for info, file in files if file.exists()])
+        data_sets.append(tuple(sets))
+    return replace(case, model=model, data_sets=data_sets)
+
+
+def _value(info: Any, content: bytes) -> Any:
+    import onnx
+
+    if info.type.HasField("sequence_type"):
+        return onnx.numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    return onnx.TensorProto.FromString(content)
 
 
 def _outcome(case: Any) -> Outcome:
-    operator = case.model.graph.node[0].op_type
+    operator = next((node.op_type for node in case.model.graph.node), "none")
     for inputs, expected in case.data_sets:
         names = [info.name for info in case.model.graph.input]
         try:
@@ -47,7 +80,7 @@ def _outcome(case: Any) -> Outcome:
         except rs.Error as error:
             return Outcome(case.name, operator, REFUSED, str(error))
         for own, other in zip(found, expected, strict=True):
-            if difference := _difference(own, _array(other), case):
+            if difference := _difference(_array(own), _array(other), case):
                 return Outcome(case.name, operator, WRONG, difference)
     return Outcome(case.name, operator, PASSES)
 
@@ -69,6 +102,8 @@ def _array(value: Any) -> Any:
     """A tensor of a case as an array; all that is none stays."""
     import onnx
 
+    if isinstance(value, rs.Memory):
+        return value.to_numpy()
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     return np.asarray(value) if isinstance(value, np.generic) else value
@@ -105,4 +140,4 @@ def report(found: list[Outcome]) -> str:
 
 
 if __name__ == "__main__":
-    print(report(list(outcomes(*sys.argv[1:2]))))
+    print(report(list(outcomes(*sys.argv[1:2], sys.argv[2:] or ["node"]))))

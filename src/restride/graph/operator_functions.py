@@ -42,6 +42,7 @@ from .graph import Graph, Node
 from .importers.onnx import operators as _operators  # noqa: F401 - enters them
 from .importers.onnx.model import OnnxInput, OnnxModel, OnnxNode
 from .importers.onnx.reader import translated
+from .importers.onnx.sequences import LISTS
 from .importers.onnx.tensors import ELEMENTS
 from .importers.operator_call import NEWEST_OPSET, ONNX, OperatorParameter
 from .lowering import lower_node
@@ -368,7 +369,7 @@ def operator_names() -> tuple[str, ...]:
         sorted(
             name
             for name in ONNX
-            if name not in (*_OF_DIMS, *_OF_CONSTANTS)
+            if name not in (*_OF_DIMS, *_OF_CONSTANTS, *LISTS)
             and "." not in name
             and any(
                 parameter.kind in (POSITIONAL_OR_KEYWORD, VAR_POSITIONAL) and not parameter.is_known

@@ -167,6 +167,17 @@ def CumSum(
     out: Any = ...,
     outputs: int | None = ...,
 ) -> Any: ...
+def DFT(
+    x: Any,
+    dft_length: Any = ...,
+    axis: Any = ...,
+    /,
+    *,
+    inverse: bool = ...,
+    onesided: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def DepthToSpace(
     x: Any, /, *, blocksize: Any, mode: str = ..., out: Any = ..., outputs: int | None = ...
 ) -> Any: ...
@@ -598,6 +609,17 @@ def ReverseSequence(
     outputs: int | None = ...,
 ) -> Any: ...
 def Round(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def STFT(
+    signal: Any,
+    frame_step: Any,
+    window: Any = ...,
+    frame_length: Any = ...,
+    /,
+    *,
+    onesided: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def Scatter(
     x: Any,
     indices: Any,

@@ -56,14 +56,31 @@ def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
     twin = md.data_type.numpy
     if twin is None:
         raise refuse("RS-A16:elements-numpy-array", md=md)
-    spread = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
+    spread = unpacked_nibbles(packed)
     whole = Buffer(address_of(spread), spread.nbytes, True, spread)
     as_bytes = md.as_type(DataType.u8)
     nibbles = logical(as_bytes, whole)
-    if not md.data_type.is_integral:
-        return nibbles.view(twin)
-    signed = (nibbles ^ np.uint8(8)).view(np.int8) - np.int8(8) if md.data_type is DataType.s4 else nibbles
-    return signed.astype(twin)
+    return of_nibbles(nibbles, md.data_type)
+
+
+def unpacked_nibbles(packed: Array) -> Array:
+    """The elements of 4 bits of bytes, one to a byte; the low half is first."""
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
+
+
+def packed_nibbles(x: Array) -> Array:
+    """Elements of 4 bits, which NumPy keeps one to a byte, in bytes of two."""
+    nibbles = np.zeros(x.size + x.size % 2, np.uint8)
+    nibbles[: x.size] = x.reshape(-1).view(np.uint8) & 15
+    return nibbles[::2] | nibbles[1::2] << 4
+
+
+def of_nibbles(nibbles: Array, data_type: DataType) -> Array:
+    """Bytes with 4 bits each as elements of a type of so many."""
+    if data_type.numpy is None or not data_type.is_integral:
+        return nibbles if data_type.numpy is None else nibbles.view(data_type.numpy)
+    signed = (nibbles ^ np.uint8(8)).view(np.int8) - np.int8(8) if data_type is DataType.s4 else nibbles
+    return signed.astype(data_type.numpy)
 
 
 def element_type(md: MemoryDesc) -> NumpyType:

@@ -35,7 +35,7 @@ import numpy as np
 
 from ...desc.parse import short_repr
 from ...dtypes import DataType
-from ...errors import Error, refuse
+from ...errors import Error, Unimplemented, refuse
 from ...model.result_dims import Misfit
 from ...ops.elementwise import FUNCTIONS
 from ...runtime.alloc import Array
@@ -55,6 +55,15 @@ from .onnx.model import OnnxNode
 
 Value: TypeAlias = Array | str
 """A tensor whose values are known, or the name of one in the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueList:
+    """A list of tensors: what is in it is known in a translation, and nothing of it is in the graph."""
+
+    items: tuple[Value, ...]
+
+
 Tensor = Annotated[str, "computed"]
 Parameter = Annotated[str, "parameter"]
 Operand = Annotated[Value, "computed"]
@@ -70,6 +79,10 @@ class Usual(NamedTuple):
 
     why: str = "its {name} is {value!r}"
     hint: str = ""
+
+
+class KnownInRun(Unimplemented):
+    """What decides on the graph is known only in a run, where there is none yet."""
 
 
 TRAINS = Usual("it trains", "save the model for inference")
@@ -240,11 +253,17 @@ class OperatorCall:
         values = ", ".join(f'"{name}": ...' for name in names)
         return refuse(
             "RS-G02:node-say-inputs",
+            error=KnownInRun,
             node=self.node,
             where=f"it follows from {', '.join(map(repr, names))}" if names else "",
             why=why,
             values=values,
         )
+
+    def known_in_run(self, what: str, how: str = "known") -> Error:
+        """The error of what must be a constant; `how`: what happens to it in a run alone."""
+        why, hint = f"{what} is {how} only in a run", "make it a constant of the model"
+        return refuse("RS-G02:node", error=KnownInRun, node=self.node, why=why, hint=hint)
 
     def unimplemented(self, why: str, hint: str = "") -> Error:
         """The error of a form of the operator that restride has not."""
@@ -358,7 +377,7 @@ class OperatorParameter:
         if isinstance(value, str):
             if self.mark or not call.origins:  # no input of integers would make it known
                 what = self.mark or f"its {self.name}"
-                raise call.unimplemented(f"{what} is known only in a run", "make it a constant of the model")
+                raise call.known_in_run(what)
             raise call.known_later(_FOR_SHAPES)
         return _converted(self.hint, value)
 
@@ -499,7 +518,7 @@ class OperatorTable:
         does so exactly and modulo 2**n.
         """
         name = call.node.operator
-        if name in self.on_arrays and not any(isinstance(each, str) for each in call.values):
+        if name in self.on_arrays and not any(isinstance(each, str | ValueList) for each in call.values):
             missing = [at for at, value in enumerate(call.values) if value is None]
             if missing:
                 raise Misfit(f"input {missing[0]} is missing")

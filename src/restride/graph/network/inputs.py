@@ -12,10 +12,11 @@ from ...arrays.calls.tensors import back_to, is_foreign, numpy_of
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
+from ...runtime.views import packed_nibbles
 from ..dims import Dims, by
 from ..fields import check_fields
 
-__all__ = ["NetworkInput", "check_dims", "dense_input", "fixed_dims", "returned", "wrong_inputs"]
+__all__ = ["NetworkInput", "as_stored", "check_dims", "dense_input", "fixed_dims", "returned", "wrong_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ def dense_input(tensor: NetworkInput, x: Any) -> Array:
             numpy=str(tensor.data_type.numpy),
         )
     return np.asarray(array, order="C")
+
+
+def as_stored(tensor: NetworkInput, x: Array) -> Array:
+    """A dense input as a run reads it: elements of 4 bits lie by two in a byte, the first in its low half."""
+    return x if tensor.data_type.bits >= 8 else packed_nibbles(x)
 
 
 def returned(x: Any, result: Array) -> Any:

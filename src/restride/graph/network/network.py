@@ -16,7 +16,7 @@ from ...verbose import flags
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
-from .inputs import NetworkInput, dense_input, fixed_dims, returned, wrong_inputs
+from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, returned, wrong_inputs
 from .outputs import targets_by_name
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class Network:
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
-        return f"<Network ({inputs}) -> {', '.join(self._outputs)}>"
+        return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}>"
 
     # --- calls ----------------------------------------------------------------------------------------------
 
@@ -240,13 +240,13 @@ class Network:
         return self._plans.explain(self._all_dims(dims)[0])
 
     def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
-        inputs, names = self._in_order(x), [tensor.name for tensor in self._inputs]
+        inputs = self._in_order(x)
         arrays = [dense_input(tensor, array) for tensor, array in zip(self._inputs, inputs, strict=True)]
         dims = tuple(array.shape for array in arrays)
         if times is None and flags.profile_exec:
             times = []
         runner = self._runner(dims) if times is None else self._plans.runner(dims)
-        by_name = dict(zip(names, arrays, strict=True))
+        by_name = {each.name: as_stored(each, x) for each, x in zip(self._inputs, arrays, strict=True)}
         targets = {} if out is None else targets_by_name(out, self._outputs)
         places = [output.place(targets.get(output.name), arrays) for output in runner.outputs]
         addresses = [address_of(by_name[name]) for name in runner.inputs]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays.calls.results import Make, maker_of
-from ...arrays.calls.tensors import as_target, written
+from ...arrays.calls.tensors import as_target, numpy_of, written
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...dtypes import DataType
@@ -48,7 +48,7 @@ class NetworkOutput:
         if target is None:
             return self._new()
         array = self._checked(target)
-        is_direct = array.flags.c_contiguous and address_of(array) % LINE == 0
+        is_direct = array.flags.c_contiguous and address_of(array) % LINE == 0 and self.data_type.bits >= 8
         if is_direct and not any(np.may_share_memory(array, source) for source in inputs):
             return OutputPlace(address_of(array), target, target)
         return self._new(target)
@@ -92,7 +92,7 @@ class OutputPlace:
         if self.target is None:
             return self.array
         if self.target is not self.array:
-            np.copyto(as_target(self.target, "Network: out"), self.array)
+            np.copyto(as_target(self.target, "Network: out"), numpy_of(self.array, "Network: out"))
         return written(self.target)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...desc.memory_desc import MemoryDesc
 from ...files.mapped_file import is_mapped, release_pages
 from ...ops.reorder import Reorder
-from ...runtime.alloc import Buffer
+from ...runtime.alloc import Buffer, address_of
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.result_pool import allocate
@@ -20,6 +20,9 @@ from ..nodes.operations import TensorType
 
 if TYPE_CHECKING:
     from .saved import SavedNetwork
+
+# A constant of so many bytes that is read as it lies stays in its file: a run may want little of it.
+_STAYS_MAPPED = 1 << 30
 
 __all__ = ["ConstantBlock", "PrepackedConstants", "block_bytes"]
 
@@ -96,8 +99,9 @@ class PrepackedConstants:
             self.stored.check(constant)
         values = constant.values.reshape(constant.type.desc_dims)
         source = Memory.from_numpy(values, None, engine)
-        # A model's file may be written while its network runs; a saved network's may not.
-        if source.desc == md and (self.stored is not None or not is_mapped(values)):
+        # A model's file may be written while its network runs, but for what is large; a saved network's not.
+        is_large = values.nbytes >= _STAYS_MAPPED and address_of(values) % LINE == 0
+        if source.desc == md and (self.stored is not None or is_large or not is_mapped(values)):
             return source
         memory = block.take(md, engine)
         pd = Reorder.PrimitiveDesc(engine, source.desc, engine, md)

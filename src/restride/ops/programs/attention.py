@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 # The least finite number of f32: no score is less, so that no difference of two of them is NaN.
 _LEAST = -3.4028234663852886e38
-# Keys of a block: what a row of scores may have without a second block, and what it has with more of them.
-_ONE_BLOCK, _BLOCK = 384, 256
-# Queries of a block, at least and at most, where a number of them divides all.
-_ROWS = range(96, 31, -1)
-_ROWS_OF_MANY = 64
+# The most keys of a block, and how many it has where no number up to that divides all; where places hide keys
+# smaller blocks leave more of them out.
+_KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
+# The most queries of a block.
+_ROWS = 96
 # So few queries of a head of keys read keys and values where they lie.
 _FEW = 8
 _NARROW = (DataType.boolean, DataType.u8, DataType.s8)
@@ -233,7 +233,7 @@ class AttentionProgram:
         total: Expr = Ref("s")
         if "sinks" in view:
             total = total + self._power(view.load("sinks", *self._sink(axes)) - Ref("m"))
-        power = self._power(view.load("scores", *rows, j) - Ref("m"))
+        power = self._power(self._kept(view, axes) - Ref("m"))
         items: list[Item] = [
             Each((j,), self._changed(view, axes)),
             Let("m", top),
@@ -253,11 +253,19 @@ class AttentionProgram:
         return Each((*axes.around, *rows), tuple(items))
 
     def _changed(self, view: _View, axes: _Axes) -> tuple[Item, ...]:
-        """Scores with all that changes them, and the largest of a row."""
-        value, at = self.score(view, axes), (*axes.rows, axes.keys)
-        if value == view.load("scores", *at):
+        """Scores with all that changes them, and the largest of a row. A scale alone is soon computed again."""
+        value = self.score(view, axes)
+        if value == self._kept(view, axes):
             return (fold_over("max", "found", value),)
-        return (Let("y", value), view.store("scores", at, Ref("y")), fold_over("max", "found", Ref("y")))
+        stored = view.store("scores", (*axes.rows, axes.keys), Ref("y"))
+        return (Let("y", value), stored, fold_over("max", "found", Ref("y")))
+
+    def _kept(self, view: _View, axes: _Axes) -> Expr:
+        """A score whose power is next, as it is in memory."""
+        loaded: Expr = view.load("scores", *axes.rows, axes.keys)
+        if self.problem.soft_cap or not {"mask", "band", "ends"}.isdisjoint(view.tensors):
+            return loaded
+        return loaded * self.problem.scale if self.problem.scale != 1.0 else loaded
 
     def begin(self, view: _View, axes: _Axes) -> tuple[Each, Each]:
         """What is known before the first block of keys."""
@@ -270,7 +278,7 @@ class AttentionProgram:
     def block_powers(self, view: _View, axes: _Axes) -> Each:
         """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
         rows, j = axes.rows, axes.keys
-        power = self._power(view.load("scores", *rows, j) - Ref("m"))
+        power = self._power(self._kept(view, axes) - Ref("m"))
         powers = (
             Let("e", power),
             view.store("scores", (*rows, j), Ref("e")),
@@ -415,7 +423,7 @@ class _GridWriter:
         self.is_few = maker.group * maker.queries <= _FEW
         self.block = kernel_block()
         self.rows = maker.queries if self.is_few else _rows_of_block(maker.queries)
-        self.keys = _keys_of_block(maker.keys, self.block)
+        self.keys = _keys_of_block(maker.keys, self.block, has_band=maker.has_band and not self.is_few)
         self.row_blocks = -(-maker.queries // self.rows)
         self.key_blocks = -(-maker.keys // self.keys)
         self.all_rows = self.row_blocks * self.rows
@@ -504,14 +512,15 @@ class _GridWriter:
         else:
             place = self._copied("key", packed, b * hk * d * columns)
         self._tile("key", packed, place, {2: d, 3: self.keys}, **of_head, j=(3, self.keys))
-        if self._is_plain(problem.value, self.keys) and self.all_keys == maker.keys:
-            md, place = problem.value, maker.places["value"]
+        v = -(-maker.values // block) * block
+        strides = (hk * self.all_keys * v, self.all_keys * v, block, self.all_keys * block)
+        md = MemoryDesc((b, hk, maker.keys, maker.values), DataType.f32, f"abDc{block}d")
+        md = _with_strides(md, strides)
+        if problem.value == md and self.all_keys == maker.keys:
+            place = maker.places["value"]
         else:
-            v = maker.values
-            strides = (hk * self.all_keys * v, self.all_keys * v, v, 1)
-            md = MemoryDesc.from_strides(problem.value.dims, DataType.f32, strides)
             place = self._copied("value", md, b * hk * self.all_keys * v)
-            self._clear_rows(place, b * hk, v)
+            self._clear_rows(place, b * hk * v // block, (maker.keys, self.all_keys), block)
         self._tile("value", md, place, {2: self.keys, 3: maker.values}, **of_head, j=(2, self.keys))
         if self._is_plain(problem.query, self.rows) and self.all_rows == maker.queries:
             md, place = problem.query, maker.places["query"]
@@ -519,6 +528,8 @@ class _GridWriter:
             strides = (maker.heads * self.all_rows * d, self.all_rows * d, d, 1)
             md = MemoryDesc.from_strides(problem.query.dims, DataType.f32, strides)
             place = self._copied("query", md, b * maker.heads * self.all_rows * d)
+            # What is multiplied for nothing is at least no denormal number, which takes a hundred times as long.
+            self._clear_rows(place, b * maker.heads, (maker.queries, self.all_rows), d)
         of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1)}
         self._tile("query", md, place, {2: self.rows, 3: d}, **of_row, i=(2, self.rows))
         self._tile(
@@ -565,15 +576,15 @@ class _GridWriter:
         """True for rows of f32 whose elements are neighbors."""
         return md.data_type is DataType.f32 and not md.inner_blks and md.strides[-1] == 1
 
-    def _clear_rows(self, place: Place, heads: int, width: int) -> None:
-        """Zeros in the rows of values that are not there."""
-        count = self.all_keys - self.maker.keys
-        if count:
-            h, j, v = TreeAxis("h", heads), TreeAxis("j", count), TreeAxis("v", width)
-            sizes = heads, count, width
-            digits = tuple((IndexDigit(1, n),) for n in (self.all_keys * width, width, 1))
-            rows = TreeTensor("value", DataType.f32, sizes, sizes, digits, self.maker.keys * width)
-            tree = LoopTree((rows,), (Each((h, j, v), (rows.store((h, j, v), Const(0.0)),)),)).verify()
+    def _clear_rows(self, place: Place, heads: int, rows: tuple[int, int], width: int) -> None:
+        """Zeros in the rows that are not there, from one to another."""
+        first, end = rows
+        if first < end:
+            h, j, v = TreeAxis("h", heads), TreeAxis("j", end - first), TreeAxis("v", width)
+            sizes = h.extent, j.extent, width
+            digits = tuple((IndexDigit(1, n),) for n in (end * width, width, 1))
+            tensor = TreeTensor("rows", DataType.f32, sizes, sizes, digits, first * width)
+            tree = LoopTree((tensor,), (Each((h, j, v), (tensor.store((h, j, v), Const(0.0)),)),)).verify()
             self.steps.append(TreeStep(tree, (place,), 4 * prod(sizes), is_named=False))
 
     def _hiding(self) -> None:
@@ -728,13 +739,15 @@ def _with_strides(md: MemoryDesc, strides: tuple[int, ...]) -> MemoryDesc:
 
 
 def _rows_of_block(queries: int) -> int:
-    if queries <= _ROWS[0]:
-        return queries
-    return next((n for n in _ROWS if queries % n == 0), _ROWS_OF_MANY)
+    """How many queries a block has: of those of which all blocks have the fewest too many, the most."""
+    blocks = range(-(-queries // _ROWS), -(-3 * queries // _ROWS) + 1)
+    return min((-(-queries // n) for n in blocks), key=lambda rows: -(-queries // rows) * rows - queries)
 
 
-def _keys_of_block(keys: int, block: int) -> int:
-    """How many keys a block has: all, or a number of which the last block has as few as can be too many."""
-    if keys <= _ONE_BLOCK:
+def _keys_of_block(keys: int, block: int, *, has_band: bool) -> int:
+    """How many keys a block has: all, or a number that divides all, or one of which the last block has fewer."""
+    if has_band:
+        return min(keys, _KEYS_OF_BAND)
+    if keys <= _KEYS:
         return keys
-    return next((n for n in range(_ONE_BLOCK, _BLOCK // 2, -block) if keys % n == 0), _BLOCK)
+    return next((n for n in range(_KEYS, _KEYS_OF_UNEVEN // 2, -block) if keys % n == 0), _KEYS_OF_UNEVEN)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeVar
+
+import numpy as np
 
 from ....errors import Error
 from ....runtime.engine import Engine
@@ -13,14 +16,15 @@ from ...build import GraphBuilder
 from ...dims import Dims
 from ...network.plan import plan_network
 from ...nodes.operations import TensorType
-from ..operator_call import ONNX, Value
+from ..operator_call import ONNX, KnownInRun, Value
 from .functions import missing_operators
+from .loops import LOOPS
 from .model import OnnxInput, OnnxModel, OnnxNode
-from .operators import OPERATORS
+from .operators import CONTROLS, OPERATORS
 from .reader import GraphWriter, translated
 from .tensors import NUMBERS
 
-_MOST_NAMES = 8
+_MOST_NAMES, _MOST_DECIDING = 8, 64
 T = TypeVar("T")
 
 
@@ -86,7 +90,8 @@ class SortedNodes:
     """The nodes of a model: those that run, those refused with the reasons, and those behind the latter.
 
     `values`: tensors that are known, and the names of those that a run makes, which have their `types`.
-    `inputs`: why inputs are refused, by name.
+    `inputs`: why inputs are refused, by name. `undecided`: the outputs of nodes that read what must be known
+    before a run.
     """
 
     model: OnnxModel
@@ -96,13 +101,30 @@ class SortedNodes:
     values: Mapping[str, Value]
     types: Mapping[str, TensorType]
     inputs: Mapping[str, str]
+    undecided: Set[tuple[str, ...]]
+
+    @property
+    def lists(self) -> frozenset[str]:
+        """What is made here and is no tensor."""
+        return frozenset(name for name, x in self.values.items() if not isinstance(x, np.ndarray | str))
 
     @property
     def part(self) -> OnnxModel:
         """The model of what runs, whose outputs are what others read of it, and those of the model."""
         rest = [*(node for node, _ in self.refused), *self.behind]
         wanted = {*self.model.outputs}.union(*(node.reads() for node in rest))
+        for node in reversed(self.runs):
+            if wanted.intersection(node.outputs) & self.lists:
+                wanted |= node.reads()  # a list that others read is made again of its tensors
         return self._part(self.runs, wanted)
+
+    def deciding(self, node: OnnxNode) -> Iterator[str]:
+        """What an undecided node reads of a run that may decide on dims: lists of few numbers."""
+        is_loop = node.operator in CONTROLS
+        for name in node.inputs if node.outputs in self.undecided and not is_loop else ():
+            kind = self.types.get(name)
+            if kind is not None and len(kind.dims) <= 1 and kind.elements <= _MOST_DECIDING:
+                yield name
 
     def alone(self, node: OnnxNode) -> OnnxModel:
         """The model of one node that runs."""
@@ -111,17 +133,23 @@ class SortedNodes:
     def _part(self, nodes: Sequence[OnnxNode], wanted: set[str]) -> OnnxModel:
         made = [name for node in nodes for name in node.outputs if name in self.types]
         read = {name for node in nodes for name in node.reads() if name in self.types} - {*made}
-        known = {name: value for name, value in self.values.items() if not isinstance(value, str)}
+        known = {name: value for name, value in self.values.items() if isinstance(value, np.ndarray)}
         numbers = {name: NUMBERS.get(self.types[name].data_type.numpy, 0) for name in sorted(read)}
         inputs = tuple(OnnxInput(name, self.types[name].dims, number) for name, number in numbers.items())
         outputs = tuple(name for name in made if name in wanted)
         return replace(self.model, nodes=tuple(nodes), tensors=known, inputs=inputs, outputs=outputs)
 
 
-def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[str, ...], str]) -> SortedNodes:
+def translate_nodes(
+    model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[str, ...], str] = MappingProxyType({})
+) -> SortedNodes:
+    """The nodes of a model one by one, for inputs of these dims; nothing is planned. `refusals`: of nodes of
+    which it is known that they do not run, by their outputs.
+    """
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values: dict[str, Value] = dict(model.tensors)
     inputs, runs, behind = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
+    undecided = set[tuple[str, ...]]()
     refused = list[tuple[OnnxNode, str]]()
     for model_input in model.inputs:
         try:
@@ -129,7 +157,7 @@ def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[st
         except Error as error:
             inputs[model_input.name] = _reason(error)
     for node in model.nodes:
-        if any(name and name not in values for name in node.inputs):
+        if any(name not in values for name in node.reads()):
             behind.append(node)
         elif node.outputs in refusals:
             refused.append((node, refusals[node.outputs]))
@@ -139,8 +167,10 @@ def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[st
                 runs.append(node)
             except Error as error:
                 refused.append((node, _reason(error)))
+                if isinstance(error, KnownInRun):
+                    undecided.add(node.outputs)
     types = {name: writer.builder.type(value) for name, value in values.items() if isinstance(value, str)}
-    return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs)
+    return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs, undecided)
 
 
 def sort_nodes(
@@ -152,7 +182,7 @@ def sort_nodes(
     """
     refusals: dict[tuple[str, ...], str] = {}
     while True:
-        found = _sort(model, dims, refusals)
+        found = translate_nodes(model, dims, refusals)
         if not found.part.outputs:
             return found, None
         try:
@@ -187,12 +217,31 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
     missing = missing_operators(model, model.nodes, OPERATORS)
     names = {name: tuple(nodes) for name, nodes in missing.items()}
     refused = [RefusedNode("input", name, why) for name, why in found.inputs.items()]
-    for node, why in found.refused:
-        if not missing_operators(model, [node], OPERATORS):
-            refused.append(RefusedNode(node.operator, node.name, why))
+    lists = found.lists.intersection(model.outputs)
+    refused += [RefusedNode("output", name, "it is no tensor") for name in sorted(lists)]
     runs = Counter(node.operator for node in found.runs)
+    for node, why in found.refused:
+        if node.operator in CONTROLS and not missing_operators(model, node.inner_nodes(), OPERATORS):
+            runs[node.operator] += 1
+        elif not missing_operators(model, [node], OPERATORS):
+            refused.append(RefusedNode(node.operator, node.name, why))
     behind = tuple(node.name for node in found.behind)
     return ModelCheck(runs, names, tuple(refused), behind, tuple(assumed))
+
+
+def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:
+    """True where a run decides which graphs of the model run, how often, and on which dims; `is_open`: or
+    other dims do.
+    """
+    operators = {node.operator for node in model.nodes}
+    if is_open and operators & LOOPS:
+        return True
+    # Most models have neither: they are translated when they are planned, and not before.
+    if not operators & CONTROLS and all(each.dims is None or len(each.dims) > 1 for each in model.inputs):
+        return False
+    found = translate_nodes(model, dims)
+    refused = (node for node, _ in found.refused if node.outputs in found.undecided)
+    return any(node.operator in CONTROLS or any(found.deciding(node)) for node in refused)
 
 
 def fixed_inputs(part: OnnxModel) -> dict[str, Dims]:

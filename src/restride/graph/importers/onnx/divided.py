@@ -1,4 +1,4 @@
-"""Networks of which some nodes run elsewhere: parts, which are networks, and islands, in turn."""
+"""Networks of several parts, which run in turn: networks, bodies of loops, and islands that run elsewhere."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -17,18 +18,23 @@ from ....desc.viewer import Explanation
 from ....dtypes import DataType
 from ....errors import Error, refuse
 from ....runtime.alloc import Array
-from ...dims import by
+from ....runtime.free_memory import check_room
+from ...dims import Dims, by
 from ...network.inputs import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
-from ...network.network import Network
+from ...network.network import Network, ProgressCallback
 from ...network.run_program import StepTime
-from .checking import SortedNodes, counted, fixed_inputs, sort_nodes
+from .checking import SortedNodes, counted, fixed_inputs, sort_nodes, translate_nodes
 from .functions import missing_operators
 from .inputs import network_inputs
 from .islands import Island, IslandInput
-from .model import OnnxInput, OnnxModel, OnnxNode
+from .loops import LOOPS, Loop
+from .model import OnnxBranch, OnnxInput, OnnxModel, OnnxNode
 from .operators import CONDITIONAL, OPERATORS
-from .reader import data_type_of, translated
+from .reader import data_type_of, node_error, translated
 from .tensors import NUMBERS
+
+if TYPE_CHECKING:
+    from ...network.planned_runs import PlannedRuns
 
 __all__ = ["DividedNetwork"]
 
@@ -80,120 +86,108 @@ class _DividedStep:
     followers: OrderedDict[_Key, _DividedStep] = field(default_factory=OrderedDict)
 
 
-class DividedNetwork:
-    """An ONNX model of which some nodes run elsewhere: what `rs.onnx.load` makes where there is a fallback.
+class DividedNetwork(Network):
+    """An ONNX model that is no single plan: what `rs.onnx.load` makes where a run decides which branch is
+    taken, or how many steps a loop has, and where some nodes run elsewhere.
 
-    It is called as a `Network` is, with one array or a dict of inputs. Which nodes run where is decided at
-    the first call with inputs of some dims, and kept for eight of them; so it is for what islands make, whose
-    dims may follow from values. Threads may call it at the same time.
+    It is called as any `Network` is, with one array or a dict of inputs. Its parts, the branches that are
+    taken and the bodies of loops are networks, planned at the first call with inputs of some dims, and kept
+    for eight of them; so it is for what bodies and islands make, whose dims may follow from values. Few
+    numbers that decide on dims, as a shape or scales that a call brings, are known to the plan: there is one
+    for each of their values, which `explain` tells. Threads may call it at the same time.
     """
 
     def __init__(
-        self, model: OnnxModel, dims: Mapping[str, Sequence[int]], rule: str, without: Iterable[str]
+        self,
+        model: OnnxModel,
+        dims: Mapping[str, Sequence[int]],
+        rule: str,
+        without: Iterable[str],
+        *,
+        has_islands: bool = False,
     ) -> None:
-        self._model, self._rule, self._without = model, rule, tuple(without)
+        self._model, self._without, self._has_islands = model, tuple(without), has_islands
         self._dims = {name: tuple(own) for name, own in dims.items()}
-        self._inputs = tuple(network_inputs(model, dims, _undef_or_type))
+        self._start(None, network_inputs(model, dims, _undef_or_type), model.outputs, rule)
         self._is_fixed = all(each.dims is not None and None not in each.dims for each in self._inputs)
         # What decides a branch is a part of what steps are kept by, as dims are: the branch is what follows.
-        self._conditions = {
-            name for node in model.nodes if node.operator == CONDITIONAL for name in node.inputs[:1]
-        }
+        self._conditions = _conditions(model.nodes)
         types = {each.name: each.content for each in model.inputs}
-        self._start = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
+        self._first = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
         # Steps hold them: those of other dims may be the same.
         self._islands: WeakValueDictionary[_Key, Island] = WeakValueDictionary()
         self._runs: OrderedDict[_Key, tuple[_DividedStep, ...]] = OrderedDict()
         self._lock = threading.RLock()
 
     @property
-    def inputs(self) -> tuple[NetworkInput, ...]:
-        """The inputs of a call; those of a type that networks have not are undef."""
-        return self._inputs
+    def _plans(self) -> PlannedRuns:
+        raise refuse("RS-G07:divided", what="plan", hint="net.explain() tells what runs where")
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of what a call gives."""
-        return self._model.outputs
-
-    @property
-    def rule(self) -> str:
-        """The rule that chooses formats in the parts that run here."""
-        return self._rule
+    def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Any:
+        self._steps(dims)
+        (report or (lambda ready, steps: None))(1, 1)
 
     def with_rule(self, rule: str) -> DividedNetwork:
         """The same network, in whose parts formats are chosen by another rule."""
-        return DividedNetwork(self._model, self._dims, rule, self._without)
+        return DividedNetwork(self._model, self._dims, rule, self._without, has_islands=self._has_islands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The model: where a pickle is read, parts and islands are made anew."""
-        return DividedNetwork, (self._model, self._dims, self._rule, self._without)
-
-    def __repr__(self) -> str:
-        inputs = ", ".join(map(str, self._inputs))
-        return f"<DividedNetwork ({inputs}) -> {', '.join(self.outputs)}>"
-
-    def __call__(self, x: Any) -> Any:
-        """Run on `x`, one array or a dict of them: the output, or a dict of them.
-
-        Raises as a `Network` does, and RuntimeFailure for what onnxruntime refuses.
-        """
-        try:
-            return self._run(x)
-        except Error as error:
-            error.drop_frames()
-            raise
-
-    def prepare(self, *dims: Sequence[int]) -> None:
-        """Do what the first call with inputs of these dims does before it runs, as far as zeros lead.
-
-        `dims`: as in `explain`. What follows from values may be of other dims in a call.
-        """
-        try:
-            self._steps(dims)
-        except Error as error:
-            error.drop_frames()
-            raise
-
-    def profile(self, x: Any) -> tuple[StepTime, ...]:
-        """Run on `x`, and tell how long each part and each island took: their operators are its operation."""
-        times: list[StepTime] = []
-        self._run(x, times)
-        return tuple(times)
-
-    def plan(self, *dims: Sequence[int]) -> NoReturn:
-        """There is none of all its parts: each has its own, and `explain` tells of all.
-
-        Raises Unimplemented.
-        """
-        raise refuse("RS-G07:divided", what="plan", hint="net.explain() tells what runs where")
+        values = self._model, self._dims, self._rule, self._without
+        return partial(DividedNetwork, *values, has_islands=self._has_islands), ()
 
     def save(self, path: object, *dims: Sequence[int]) -> NoReturn:
-        """Files hold what runs here alone. Raises Unimplemented."""
-        raise refuse("RS-G07:divided", what="file", hint="keep the model, and load it with fallback= again")
+        """Files hold networks of one plan. Raises Unimplemented."""
+        raise refuse("RS-G07:divided", what="file", hint="keep the model, and load it again")
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
-        """Which nodes run where, and why, and the bytes that go from one place to the other.
+        """Which nodes run where, and why, the bodies of loops, and the bytes that cross.
 
         `dims`: of each input in order; none for those of the last call, or where the model fixes them. What
         follows from values is as in the last call with these dims; without one zeros are run.
         """
         try:
-            return _explanation(self._steps(dims))
+            return self._explanation(self._steps(dims))
         except Error as error:
             error.drop_frames()
             raise
 
+    @property
+    def _last_steps(self) -> tuple[_DividedStep, ...]:
+        return next(reversed(self._runs.values()), ())
+
+    def _explanation(self, steps: Sequence[_DividedStep]) -> Explanation:
+        counts = Counter[str]()
+        for step in steps:
+            counts[step.work.place] += len(step.work.nodes)
+        places = [f"{place} runs {counted(n, 'node')}" for place, n in counts.items()]
+        lines = [", ".join(places) or "all is known"]
+        for number, step in enumerate(steps, 1):
+            work = step.work
+            lines.append(f"{number}. {work.place}: {_operators(work)}")
+            lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
+            if isinstance(work.run, _LoopRun):
+                body = work.run.body
+                lines += [f"  {line}" for line in body._explanation(body._last_steps).splitlines()]
+            lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
+        edges = [edge for step in steps for edge in step.edges]
+        nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)
+        crossing = counted(len(edges), "tensor")
+        lines.append(f"between them: {crossing}, {nbytes:,} bytes, of which {copied:,} are copied")
+        if self._conditions:
+            lines.append(f"a plan for each value of {', '.join(map(repr, sorted(self._conditions)))}")
+        return Explanation("\n".join(lines))
+
     def _steps(self, dims: Sequence[Sequence[int]]) -> tuple[_DividedStep, ...]:
         """The steps for inputs of these dims, of zeros where nothing was run with them."""
         if not dims and self._runs:
-            return next(reversed(self._runs.values()))
+            return self._last_steps
         shapes = dims or tuple(map(fixed_dims, self._inputs))
         key = tuple(
             tuple(parse_dims(extents, f"DividedNetwork: dims[{i}]")) for i, extents in enumerate(shapes)
         )
         if key not in self._runs:
-            self._run(self._zeros(key))
+            self._results(self._zeros(key))
         return self._runs[key]
 
     def _zeros(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, Array]:
@@ -205,14 +199,20 @@ class DividedNetwork:
         pairs = zip(self._inputs, shapes, strict=True)
         return {each.name: np.zeros(dims, each.data_type.numpy) for each, dims in pairs}
 
-    def _run(self, x: Any, times: list[StepTime] | None = None) -> Any:
+    def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
+        if out is not None:
+            raise refuse("RS-G07:divided", what="out=", hint="copy what a call returns")
+        results = self._results(x, times)
+        return (results if len(results) > 1 else next(iter(results.values())),)
+
+    def _results(self, x: Any, times: list[StepTime] | None = None) -> dict[str, Any]:
         names = [each.name for each in self._inputs]
         inputs = x if isinstance(x, Mapping) else {names[0]: x} if len(names) == 1 else None
         if inputs is None or set(inputs) != set(names):
             raise wrong_inputs(names, [f"one {type(x).__name__}"] if inputs is None else list(inputs))
         tensors: dict[str, Any] = {each.name: _input_value(each, inputs[each.name]) for each in self._inputs}
         dims, steps = tuple(getattr(each, "shape", ()) for each in tensors.values()), list[_DividedStep]()
-        step = self._following(self._start, tensors, tensors)
+        step = self._following(self._first, tensors, tensors)
         while step.work.place:
             steps.append(step)
             begin = perf_counter()
@@ -230,16 +230,14 @@ class DividedNetwork:
                 # What no step has made is the caller's, or every call's.
                 own = y if name in step.places else y.copy()
                 results[name] = returned(inputs[names[0]], own) if names else own
-        return results if len(results) > 1 else next(iter(results.values()))
+        return results
 
     # --- steps ----------------------------------------------------------------------------------------------
 
     def _following(self, last: _DividedStep, tensors: _Tensors, made: _Tensors) -> _DividedStep:
         """The step after another, found now where that has made what is of other dims than before."""
-        key = tuple(
-            (name, _kind(value), np.asarray(value).tobytes() if name in self._conditions else b"")
-            for name, value in made.items()
-        )
+        known = [(name, np.asarray(tensors[name]).tobytes()) for name in self._conditions if name in tensors]
+        key = (*((name, _kind(value)) for name, value in made.items()), *known)
         found = last.followers.get(key)
         if found is not None:
             return found
@@ -250,27 +248,60 @@ class DividedNetwork:
         return found
 
     def _new_step(self, last: _DividedStep, tensors: _Tensors) -> _DividedStep:
-        """What runs next: of the nodes that are left all that run here, or else an island."""
+        """What runs next: of the nodes that are left all that run here, or else a loop, or an island."""
         self._model.check_files()
-        nodes = _needed(last.rest, self.outputs, {*tensors, *last.known})
-        read = _reads(nodes) - self._conditions
-        inputs = tuple(_model_input(name, x) for name, x in tensors.items() if name in read)
-        conditions = {name: np.array(tensors[name]) for name in self._conditions if name in tensors}
-        model = replace(self._model, nodes=nodes, tensors={**last.known, **conditions}, inputs=inputs)
-        found, network = sort_nodes(model, fixed_inputs(model), self._network)
-        known = {name: value for name, value in found.values.items() if not isinstance(value, str)}
-        if network is None:
-            work = self._island_work(found, {**known, **tensors}, last)
-        else:
+        found = self._sorted(last, tensors)
+        nodes = found.model.nodes
+        found, network = sort_nodes(found.model, fixed_inputs(found.model), self._network)
+        known = {name: value for name, value in found.values.items() if isinstance(value, np.ndarray)}
+        # A list of tensors is no tensor of its own: what makes it is translated again where it is read.
+        ran = tuple(node for node in found.runs if found.lists.isdisjoint(node.outputs))
+        work = _PlacedNodes()
+        if network is not None:
             reads = tuple(each.name for each in network.inputs)
-            work = _PlacedNodes(_OWN, found.runs, (), _by_name(network), reads, network.outputs)
-        done = {node.outputs for node in (*work.nodes, *found.runs)}
+            work = _PlacedNodes(_OWN, ran, (), _by_name(network), reads, network.outputs)
+        elif nodes:
+            work = self._loop_work(found, {**known, **tensors}) or work
+            if not work.place and self._has_islands:
+                work = self._island_work(found, {**known, **tensors}, last)
+            elif not work.place and not {*self.outputs} <= {*known, *tensors}:
+                self._network(found.model)  # which raises what there is to say
+        done = {node.outputs for node in (*ran, *work.nodes)}
         rest = tuple(node for node in nodes if node.outputs not in done)
         pairs = ((name, last.places.get(name, work.place)) for name in work.reads)
         edges = tuple(_edge(name, tensors[name]) for name, place in pairs if place != work.place)
         places = {**last.places, **dict.fromkeys(work.makes, work.place)}
         keeps = _reads(rest).union(self.outputs)
         return _DividedStep(work, rest, known, places, {**last.types, **work.types}, keeps, edges)
+
+    def _sorted(self, last: _DividedStep, tensors: _Tensors) -> SortedNodes:
+        """The nodes that are left, with those of branches that are taken in place of what takes them."""
+        nodes, constants = last.rest, dict(last.known)
+        while True:
+            nodes = _needed(nodes, self.outputs, {*tensors, *constants})
+            constants |= {name: np.array(tensors[name]) for name in self._conditions if name in tensors}
+            read = _reads(nodes) - {*constants}
+            inputs = tuple(_model_input(name, x) for name, x in tensors.items() if name in read)
+            model = replace(self._model, nodes=nodes, tensors=constants, inputs=inputs)
+            found = translate_nodes(model, fixed_inputs(model))
+            branches = {
+                node.outputs: taken for node, _ in found.refused if (taken := _taken(node, found.values))
+            }
+            new = set[str]()
+            if branches:
+                nodes = tuple(
+                    inner
+                    for node in nodes
+                    for inner in (branches[node.outputs].nodes if node.outputs in branches else (node,))
+                )
+                for branch in branches.values():
+                    constants |= branch.tensors
+                new = _conditions(nodes)
+            elif not self._has_islands:
+                new = {name for node, _ in found.refused for name in found.deciding(node) if name in tensors}
+            if not branches and new <= self._conditions:
+                return found
+            self._conditions |= new
 
     def _network(self, part: OnnxModel) -> Network:
         """A part as a network, which is planned."""
@@ -285,10 +316,45 @@ class DividedNetwork:
         network.plan()
         return network
 
+    def _loop_work(self, found: SortedNodes, tensors: _Tensors) -> _PlacedNodes | None:
+        """The first loop all of whose inputs are there; its body is a network of its own."""
+        for node, _ in found.refused:
+            reads = sorted(node.reads() & {*tensors})
+            is_loop = node.operator in LOOPS and node.outputs in found.undecided
+            if not is_loop or len(reads) < len(node.reads()):
+                continue
+            if not all(isinstance(tensors[name], np.ndarray) for name in reads):
+                continue  # a list of tensors, which bodies do not take
+            loop = Loop.of(node, self._model.opset)
+            own = tuple(name for name in reads if name not in found.values or name in found.types)
+            run = _LoopRun(loop, self._body(loop, tensors, own), {name: tensors[name] for name in reads})
+            return _PlacedNodes(_OWN, (node,), (), run, own, tuple(filter(None, node.outputs)))
+        return None
+
+    def _body(self, loop: Loop, tensors: _Tensors, own: Iterable[str]) -> DividedNetwork:
+        body = loop.body
+        kinds = [np.dtype(np.int64), np.dtype(np.bool_)] if loop.is_counted else []
+        kinds += [tensors[name].dtype for name in loop.sources]
+        inputs = [
+            OnnxInput(name, None, NUMBERS.get(kind, 0)) for name, kind in zip(body.inputs, kinds, strict=True)
+        ]
+        seen = OnnxNode("", "", (), (), {"": body}).reads()
+        inputs += [OnnxInput(name, None, NUMBERS.get(tensors[name].dtype, 0)) for name in own if name in seen]
+        constants = {name: tensors[name] for name in seen if name not in own}
+        model = replace(
+            self._model,
+            nodes=body.nodes,
+            tensors={**constants, **body.tensors},
+            inputs=tuple(inputs),
+            outputs=tuple(dict.fromkeys(body.outputs)),
+        )
+        return DividedNetwork(model, {}, self._rule, self._without, has_islands=self._has_islands)
+
     def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""
         whys = {node.outputs: why for node, why in found.refused}
-        ran = {node.outputs for node in found.runs}
+        ran = {node.outputs for node in found.runs if found.lists.isdisjoint(node.outputs)}
+        whys |= {node.outputs: "it makes a list" for node in found.runs if node.outputs not in ran}
         chosen, available = list[OnnxNode](), {*tensors}
         rest = [node for node in found.model.nodes if node.outputs not in ran]
         for node in rest:
@@ -328,6 +394,83 @@ class DividedNetwork:
             island = self._islands[key] = Island(model, inputs)
         reasons = tuple(whys[node.outputs] for node in chosen)
         return _PlacedNodes(_OTHER, tuple(chosen), reasons, island, tuple(feeds), makes, island.types)
+
+
+@dataclass(frozen=True)
+class _LoopRun:
+    """A loop in a run: what is carried is handed on where it lies. `constants`: the values of names that no
+    run makes.
+    """
+
+    loop: Loop
+    body: DividedNetwork
+    constants: _Tensors
+
+    def __call__(self, tensors: _Tensors) -> _Tensors:
+        """What the loop makes of these tensors."""
+        values = {**self.constants, **tensors}
+        node, own = self.loop.node, [each.name for each in self.body.inputs]
+        captured = {name: values[name] for name in own if name not in self.loop.body.inputs}
+        try:
+            made = self.loop.run(
+                [values[name] if name else None for name in node.inputs],
+                _StepsOfRun(self.loop, self.body, captured),
+            )
+        except MemoryError:
+            raise refuse("RS-D01:node-makes-more", node=node) from None
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise error if isinstance(error, Error) else node_error(node, error) from None
+        return {name: x for name, x in zip(node.outputs, made, strict=False) if name}
+
+
+@dataclass
+class _StepsOfRun:
+    """The steps of a loop in a run. `nbytes`: of the parts that were made up to now."""
+
+    loop: Loop
+    body: DividedNetwork
+    captured: _Tensors
+    nbytes: int = 0
+
+    def step(self, at: int, values: Sequence[Array]) -> Sequence[Array]:
+        pairs = zip(self.loop.body.inputs, values, strict=True)
+        results = self.body._results({**self.captured, **dict(pairs)})
+        outputs = [results[name] for name in self.loop.body.outputs]
+        parts = outputs[len(outputs) - len(self.loop.makes) :]
+        self.nbytes += sum(each.nbytes for each in parts)
+        if not at & (at + 1):
+            check_room(self.nbytes)  # as many again come before it is asked the next time
+        return outputs
+
+    def constant(self, x: Array) -> Array:
+        return x
+
+    def known(self, x: Array) -> Array:
+        return x
+
+    def kind(self, x: Array) -> tuple[Dims, np.dtype[Any]]:
+        return x.shape, x.dtype
+
+    def part(self, x: Array, axis: int, at: int) -> Array:
+        return np.asarray(np.moveaxis(x, axis, 0)[at])
+
+    def stacked(self, parts: Sequence[Array], axis: int) -> Array:
+        if len({each.shape for each in parts}) > 1:
+            raise self.loop.error(f"its steps make parts of other dims: {parts[0].shape}, {parts[-1].shape}")
+        return np.stack(parts, axis)
+
+
+def _conditions(nodes: Iterable[OnnxNode]) -> set[str]:
+    return {name for node in nodes if node.operator == CONDITIONAL for name in node.inputs[:1]}
+
+
+def _taken(node: OnnxNode, values: Mapping[str, object]) -> OnnxBranch | None:
+    """The branch of a node whose condition is known, as nodes in its place."""
+    condition = values.get(next(iter(node.inputs), ""))
+    if node.operator != CONDITIONAL or not isinstance(condition, np.ndarray) or condition.size != 1:
+        return None
+    branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
+    return branch.in_place_of(node) if isinstance(branch, OnnxBranch) else None
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Iterable[str], available: set[str]) -> tuple[OnnxNode, ...]:
@@ -405,20 +548,3 @@ def _operators(work: _PlacedNodes) -> str:
 def _drop_oldest(kept: OrderedDict[_Key, Any]) -> None:
     for key in list(kept)[:-_MOST_KEPT]:
         kept.pop(key, None)
-
-
-def _explanation(steps: Sequence[_DividedStep]) -> Explanation:
-    counts = Counter[str]()
-    for step in steps:
-        counts[step.work.place] += len(step.work.nodes)
-    lines = [", ".join(f"{place} runs {counted(n, 'node')}" for place, n in counts.items()) or "all is known"]
-    for number, step in enumerate(steps, 1):
-        work = step.work
-        lines.append(f"{number}. {work.place}: {_operators(work)}")
-        lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
-        lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
-    edges = [edge for step in steps for edge in step.edges]
-    nbytes, copied = sum(edge.nbytes for edge in edges), sum(edge.copied for edge in edges)
-    crossing = counted(len(edges), "tensor")
-    lines.append(f"between them: {crossing}, {nbytes:,} bytes, of which {copied:,} are copied")
-    return Explanation("\n".join(lines))

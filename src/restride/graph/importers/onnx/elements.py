@@ -14,7 +14,7 @@ from ...nodes.moves import ReorderOperation
 from ...nodes.operations import AS_F32, BinaryOperation, PReluOperation, SumOperation
 from ..operator_call import ONNX, Operand, OperatorCall, Tensor, Value
 from .known import cast
-from .tensors import ELEMENTS
+from .tensors import ELEMENTS, NUMBERS
 
 _INFINITY = float("inf")
 
@@ -41,6 +41,8 @@ def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool, roun
     before = call.type_of(x)
     if after is before:
         return x
+    if after.is_integral and after.bits < 8:
+        return _low_bits(call, x, after)
     if after.is_integral and not (before.is_integral or before is DataType.boolean):
         return call.elements("truncate", x, data_type=after)
     if after.is_integral and before.is_integral and not _holds(after, before):
@@ -52,6 +54,15 @@ def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool, roun
     if saturate and after in (DataType.f8_e4m3, DataType.f8_e5m2):
         return call.elements("within", x, data_type=after)
     return call.add(ReorderOperation(after), x)
+
+
+def _low_bits(call: OperatorCall, x: str, after: DataType) -> Value:
+    """A conversion to integers of 4 bits: the low ones of wider integers, which kernels compute."""
+    apart, sign, mask = call.with_outputs(0), np.array(8, np.int32), np.array(15, np.int32)
+    low = apart.onnx("BitwiseAnd", apart.onnx("Cast", x, to=NUMBERS[mask.dtype]), mask)
+    if after is DataType.s4:
+        low = apart.onnx("Sub", apart.onnx("BitwiseXor", low, sign), sign)
+    return call.add(ReorderOperation(after), low)
 
 
 def _holds(after: DataType, before: DataType) -> bool:
@@ -106,9 +117,17 @@ def _pow(
     return call.function(x, "pow", 1.0, number)
 
 
-@ONNX("PRelu")
+@ONNX("PRelu", since=7)
 def _prelu(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
     return call.add(PReluOperation(), x, call.of_rank(slope, len(call.dims(x))))
+
+
+@ONNX("PRelu", since=1)
+def _prelu_of_channels(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
+    """Before version 7 the slopes are those of the channels."""
+    rank, count = len(call.dims(x)), len(call.dims(slope))
+    dims = (*call.dims(slope), *(1,) * (rank - 2)) if count == 1 and rank > 2 else call.dims(slope)
+    return call.onnx("PRelu", x, call.reshaped(slope, dims))
 
 
 @ONNX("Sum")

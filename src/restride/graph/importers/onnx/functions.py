@@ -15,10 +15,11 @@ import numpy as np
 
 from ....desc.parse import short_repr
 from ..operator_call import OperatorCall, Value
+from .loops import LOOPS
 from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, no_model, read_function
 from .tensors import NUMBERS
 
-__all__ = ["body_of", "check_functions", "has_bodies", "missing_operators"]
+__all__ = ["body_of", "check_functions", "count_nodes", "has_bodies", "missing_operators", "node_proto"]
 
 # So many nodes are in place of those of a model: functions of functions can be more than memory holds.
 _MOST_NODES = 1 << 18
@@ -51,16 +52,19 @@ def _all_nodes(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
     """The nodes, and those of their branches."""
     for node in nodes:
         yield node
-        for branch in node.attributes.values():
-            if isinstance(branch, OnnxBranch):
-                yield from _all_nodes(branch.nodes)
+        yield from _all_nodes(node.inner_nodes())
+
+
+def count_nodes(nodes: Iterable[OnnxNode]) -> int:
+    """How many nodes these are, with those of their branches."""
+    return sum(1 for _ in _all_nodes(nodes))
 
 
 def missing_operators(
     model: OnnxModel, nodes: Iterable[OnnxNode], operators: frozenset[str]
 ) -> dict[str, list[str]]:
     """Those of these nodes, and of the functions that they are, that are none of `operators`: names of nodes
-    by operator. Of branches only those are looked at that are taken, when they are.
+    by operator. Of branches only those are looked at that are taken, when they are; of loops, the bodies.
     """
     missing: dict[str, list[str]] = {}
     own, seen = model.functions, set[str]()
@@ -68,6 +72,8 @@ def missing_operators(
     def look(nodes: Iterable[OnnxNode], opset: int, path: str) -> None:
         for node in nodes:
             name = node.operator
+            if name in LOOPS:
+                look(node.inner_nodes(), opset, f"{path}{node.name}/")
             if name in operators or name in seen:
                 continue
             body = None if own is None else own.get(name) or _plain_body(name, opset)
@@ -92,7 +98,7 @@ def body_of(call: OperatorCall) -> OnnxFunction | None:
         return body
     version = max(schema.context_dependent_function_opset_versions)
     types = [_type_proto(call, value) for value in call.values]
-    content = schema.get_context_dependent_function_with_opset_version(version, _node_proto(node), types)
+    content = schema.get_context_dependent_function_with_opset_version(version, node_proto(node), types)
     return _read(schema, content) if content else None
 
 
@@ -142,7 +148,7 @@ def _read(schema: Any, content: bytes) -> OnnxFunction:
     return read_function(function.SerializeToString())
 
 
-def _node_proto(node: OnnxNode) -> bytes:
+def node_proto(node: OnnxNode) -> bytes:
     """A node as the package has it; what is empty is left out."""
     from onnx import GraphProto, helper, numpy_helper
 

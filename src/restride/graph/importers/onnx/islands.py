@@ -11,6 +11,7 @@ import numpy as np
 
 from ....errors import Error, refuse
 from ....runtime.cpu.thread_pool import get_num_threads
+from .functions import node_proto
 from .model import OnnxModel
 
 __all__ = ["Island", "IslandInput", "check_packages"]
@@ -86,7 +87,7 @@ def _model_of(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
 
     infos = [_info(name, each) for name, each in inputs.items()]
     constants = [numpy_helper.from_array(x, name) for name, x in model.tensors.items()]
-    protos = [onnx.NodeProto.FromString(bytes(node.content)) for node in model.nodes]
+    protos = [onnx.NodeProto.FromString(bytes(node.content) or node_proto(node)) for node in model.nodes]
     results = [onnx.ValueInfoProto(name=name) for name in model.outputs]
     graph = helper.make_graph(protos, "island", infos, results, constants)
     versions = {domain: n for domain, n in model.versions.items() if domain != "format"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,6 +47,12 @@ class OnnxNode(_PartOfFile):
     def __str__(self) -> str:
         return f"{self.operator} {self.name!r}"
 
+    def inner_nodes(self) -> Iterator[OnnxNode]:
+        """The nodes of the graphs in it."""
+        for branch in self.attributes.values():
+            if isinstance(branch, OnnxBranch):
+                yield from branch.nodes
+
     def reads(self) -> frozenset[str]:
         """The tensors that it needs: its inputs, and what graphs in it see of the tensors around it."""
         names = {*self.inputs}
@@ -72,6 +78,23 @@ class OnnxBranch(_PartOfFile):
     outputs: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     content: bytes | memoryview = field(default=b"", compare=False, repr=False)
+
+    def in_place_of(self, node: OnnxNode) -> OnnxBranch:
+        """The branch that a node takes as nodes beside those around it, which make the outputs of the node.
+
+        Its own tensors have names that begin with that of the node's first output.
+        """
+        seen = OnnxNode("", "", (), (), {"": self}).reads()
+        first = next(filter(None, node.outputs), node.name)
+        names, results = {"": "", **{name: name for name in seen}}, list[OnnxNode]()
+        for outer, name in zip(node.outputs, self.outputs, strict=False):
+            if names.setdefault(name, outer) != outer and outer:
+                results.append(OnnxNode("Identity", outer, (names[name],), (outer,), {}))
+        instance = _Instance(f"{first}/", names, {})
+        tensors = {instance.name(name): array for name, array in self.tensors.items()}
+        pairs = zip(instance.nodes(self.nodes), self.nodes, strict=True)
+        own = tuple(replace(new, name=old.name) for new, old in pairs)
+        return OnnxBranch((*own, *results), tensors, node.outputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,17 @@ from . import (  # noqa: F401
     resizing,
     rows,
     sampling,
+    sequences,
+    spectra,
     windows,
 )
+from .loops import LOOPS
 
 CONDITIONAL = "If"
 """The operator whose branches are graphs: the one that a known condition takes is translated in its place."""
 
-OPERATORS = frozenset((*ONNX, CONDITIONAL))
+CONTROLS = frozenset((CONDITIONAL, *LOOPS))
+"""The operators that are graphs in a graph: which of them run, and how often, may be known only in a run."""
+
+OPERATORS = frozenset((*ONNX, *CONTROLS))
 """All operators that a model may have; some only on known values."""

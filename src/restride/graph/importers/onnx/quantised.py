@@ -27,8 +27,9 @@ from .tensors import ELEMENTS
 
 _F32 = np.float32
 _INTEGERS = ("u1", "i1", "i4")
-_BYTES, _SHORT = (DataType.u8, DataType.s8), (DataType.u16, DataType.s16)
-_FLOATS = DataType.f8_e4m3, DataType.f8_e5m2
+_BYTES = DataType.u8, DataType.s8
+_SHORT = DataType.u16, DataType.s16, DataType.u4, DataType.s4
+_FLOATS = DataType.f8_e4m3, DataType.f8_e5m2, DataType.f4_e2m1
 _F32_NUMBER = 1
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
@@ -53,7 +54,8 @@ def _quantize(
     kind = None if twin is None else DataType.parse(twin)
     if twin is None or kind not in (*_BYTES, *_SHORT, *_FLOATS):
         raise call.unimplemented(
-            f"it quantises to {twin or number}", "integers of 8 and 16 bits are there, and floats of 8"
+            f"it quantises to {twin or number}",
+            "there are integers of 4, 8 and 16 bits, and floats of 4 and 8",
         )
     is_short, is_float = kind in _SHORT, kind in _FLOATS
     if is_short or is_float or isinstance(scale, str) or isinstance(zero, str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,12 +22,15 @@ from ...graph import Graph
 from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
 from ..operator_call import ONNX, Made, OperatorCall, Value
-from .functions import body_of, check_functions, has_bodies, missing_operators
+from .functions import body_of, check_functions, count_nodes, has_bodies, missing_operators
+from .loops import LOOPS, Loop
 from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
 from .operators import CONDITIONAL, OPERATORS
 from .tensors import ELEMENTS
 
 _MOST_SHOWN = 32
+# A loop of more steps, or whose steps are more nodes, is taken step by step in a run.
+_MOST_STEPS, _MOST_NODES = 64, 4096
 Translator = Callable[[OperatorCall], Made]
 T = TypeVar("T")
 
@@ -147,7 +150,12 @@ class GraphWriter:
         for node in nodes:
             read = [_value_of(values, name) if name else None for name in node.inputs]
             call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
-            results = self._branch(call, values) if node.operator == CONDITIONAL else self._made(call)
+            if node.operator == CONDITIONAL:
+                results = self._branch(call, values)
+            elif node.operator in LOOPS:
+                results = self._unrolled(call, values)
+            else:
+                results = self._made(call)
             for name, value in zip(node.outputs, results, strict=False):
                 if name:
                     values[name] = value
@@ -198,6 +206,18 @@ class GraphWriter:
         self.run(branch.nodes, inner)
         return self._noted(call, self._results(branch, inner, node))
 
+    def _unrolled(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
+        """The results of a loop whose steps are few, and known; each leaves its nodes in the graph."""
+        loop = _guarded(call, lambda call: Loop.of(call.node, self.opset))
+        if missing := missing_operators(self.model, loop.body.nodes, OPERATORS):
+            raise missing_error("the ONNX model", missing)
+        self.origins.update(dict.fromkeys(loop.body.inputs, call.origins))
+        steps = _UnrolledSteps(self, call, loop.body, values)
+        results = _guarded(call, lambda call: loop.run(call.values, steps))
+        if self.notes is not None:
+            self.notes.append({"steps": repr(steps.count).encode()})
+        return results
+
     def _noted(self, call: OperatorCall, results: tuple[Value, ...]) -> tuple[Value, ...]:
         """The results of a node; what it decides on numbers that follow from extents is kept in the notes."""
         node = call.node
@@ -229,6 +249,8 @@ class GraphWriter:
         new_names: dict[str, str] = {}
         for name in names:
             value = _value_of(values, name)
+            if not isinstance(value, str | np.ndarray):
+                raise refuse("RS-G02:output-no-tensor", name=name)
             tensor = value if isinstance(value, str) else self._constant(name, value)
             if tensor == name:
                 continue
@@ -243,6 +265,43 @@ class GraphWriter:
             return self.builder.constant(value)
         except InvalidArguments as error:
             raise error.with_context(f"output {name!r}: {error.what}") from None
+
+
+@dataclass
+class _UnrolledSteps:
+    """The steps of a loop as nodes of a graph: all that decides how many there are must be known."""
+
+    writer: GraphWriter
+    call: OperatorCall
+    body: OnnxBranch
+    values: Mapping[str, Value]
+    count: int = 0
+
+    def step(self, at: int, values: Sequence[Value]) -> Sequence[Value]:
+        self.count += 1
+        if self.count > min(_MOST_STEPS, max(_MOST_NODES // (1 + count_nodes(self.body.nodes)), 1)):
+            raise self.call.known_in_run(f"a loop of more than {self.count - 1} steps", "taken")
+        inner = {**self.values, **self.body.tensors, **dict(zip(self.body.inputs, values, strict=True))}
+        self.writer.run(self.body.nodes, inner)
+        return [_value_of(inner, name) for name in self.body.outputs]
+
+    def constant(self, x: Array) -> Value:
+        return x
+
+    def known(self, x: Value) -> Array:
+        if isinstance(x, np.ndarray):
+            return x
+        raise self.call.known_later("how many steps it takes is known only in a run")
+
+    def kind(self, x: Value) -> tuple[Dims, np.dtype[Any]]:
+        return self.call.dims(x), self.call.numpy_type(x)
+
+    def part(self, x: Value, axis: int, at: int) -> Value:
+        taken = self.call.onnx("Slice", x, (at,), (at + 1,), (axis,))
+        return self.call.onnx("Squeeze", taken, (axis,))
+
+    def stacked(self, parts: Sequence[Value], axis: int) -> Value:
+        return self.call.onnx("Concat", *(self.call.onnx("Unsqueeze", x, (axis,)) for x in parts), axis=axis)
 
 
 def _value_of(values: Mapping[str, Value], name: str) -> Value:
@@ -280,13 +339,18 @@ def _guarded(call: OperatorCall, run: Callable[[OperatorCall], T]) -> T:
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
     except Exception as error:
-        raise refuse(
-            "RS-G01:node-cannot-translated",
-            node=node,
-            inputs=listed(node.inputs),
-            why=_why(error),
-            hint=getattr(error, "hint", "") or "inputs and attributes must be those of the operator",
-        ) from None
+        raise node_error(node, error) from None
+
+
+def node_error(node: OnnxNode, error: Exception) -> Error:
+    """The error that names the node in which another one was raised, and says of that in words."""
+    return refuse(
+        "RS-G01:node-cannot-translated",
+        node=node,
+        inputs=listed(node.inputs),
+        why=_why(error),
+        hint=getattr(error, "hint", "") or "inputs and attributes must be those of the operator",
+    )
 
 
 def _why(error: Exception) -> str:

@@ -195,7 +195,7 @@ class _Recurrent:
     def _constant(self, name: str) -> Array:
         value = self.inputs[name]
         if isinstance(value, str):
-            raise self.call.unimplemented(f"{name} is known only in a run", "make it a constant of the model")
+            raise self.call.known_in_run(name)
         return value
 
     def _placed(self, value: Value) -> str:

@@ -91,9 +91,7 @@ def _resize(
         lines[axis] = _ResizedAxis(dims[axis], sizes[at], factors[at])
         if sampling.coordinate_transformation_mode == "tf_crop_and_resize":
             if isinstance(roi, str):
-                raise call.unimplemented(
-                    "its region is known only in a run", "make it a constant of the model"
-                )
+                raise call.known_in_run("its region")
             region = np.zeros(0) if roi is None else roi.reshape(-1)
             if region.size != 2 * len(axes):
                 raise Misfit(f"its region has {region.size} numbers for {len(axes)} axes")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from ....dtypes import DataType
 from ....errors import refuse
 from ....runtime.alloc import Array
+from ....runtime.views import of_nibbles, unpacked_nibbles
 from .wire import Message
 
 __all__ = ["ELEMENTS", "NUMBERS", "tensor_values"]
@@ -24,11 +27,16 @@ ELEMENTS: dict[int, np.dtype[Any]] = {
     16: np.dtype(ml_dtypes.bfloat16),
     17: np.dtype(ml_dtypes.float8_e4m3fn),
     19: np.dtype(ml_dtypes.float8_e5m2),
+    21: np.dtype(ml_dtypes.uint4),
+    22: np.dtype(ml_dtypes.int4),
+    23: np.dtype(ml_dtypes.float4_e2m1fn),
     24: np.dtype(ml_dtypes.float8_e8m0fnu),
 }  # fmt: skip
 
 NUMBERS: dict[np.dtype[Any] | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}
 
+# Types of 4 bits: two elements are a byte, the first one is its low half.
+_PACKED = (21, 22, 23)
 _FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
 
 
@@ -41,6 +49,12 @@ def tensor_values(tensor: Message, content: memoryview | None) -> Array:
     dtype = ELEMENTS.get(tensor.data_type)
     if dtype is None:
         return _by_package(tensor, content)
+    if tensor.data_type in _PACKED:
+        packed = (
+            np.array(tensor.int32_data, np.uint8) if content is None else np.frombuffer(content, np.uint8)
+        )
+        nibbles = unpacked_nibbles(packed)[: prod(tensor.dims)]
+        return of_nibbles(nibbles, DataType.parse(dtype)).reshape(tensor.dims)
     if content is None:
         return _from_lists(tensor, dtype).reshape(tensor.dims)
     values = np.frombuffer(content, dtype.newbyteorder("<"))

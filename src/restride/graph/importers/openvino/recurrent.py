@@ -40,7 +40,7 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
     weights = []
     for name, weight in zip("WRB", inputs[len(states) + 1 :], strict=False):
         if isinstance(weight, str):
-            raise call.unimplemented(f"{name} is known only in a run", "make it a constant of the model")
+            raise call.known_in_run(name)
         weights.append(weight)
     w, r, b = weights
     extra: dict[str, object] = {"linear_before_reset": form.linear_before_reset} if operator == "GRU" else {}
