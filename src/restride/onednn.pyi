@@ -1555,6 +1555,40 @@ class ReverseSequence(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class ScaledDotProductAttention(Primitive):
+    """The scaled dot-product attention of queries, keys and values of heads side by side."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of attention."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            query: MemoryDesc,
+            key: MemoryDesc,
+            value: MemoryDesc,
+            dst: MemoryDesc,
+            mask: MemoryDesc | None = None,
+            lengths: MemoryDesc | None = None,
+            sinks: MemoryDesc | None = None,
+            stats: MemoryDesc | None = None,
+            scale: MemoryDesc | None = None,
+            window: MemoryDesc | None = None,
+            causal: MemoryDesc = "none",
+            soft_cap: MemoryDesc = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class Scan(Primitive):
     """The scan primitive: sums, products, maxima or minima of all elements along an axis up to each."""
 

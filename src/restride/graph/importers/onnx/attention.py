@@ -370,8 +370,8 @@ def _with_bias(call: OperatorCall, parts: list[Value], bias: Value) -> list[Valu
 
 
 @dataclass(frozen=True, slots=True)
-class _Groups:
-    """The attributes of attention whose heads of keys serve several heads of queries."""
+class _SharedHeads:
+    """Attributes of attention whose heads of keys serve several heads of queries."""
 
     num_heads: int
     kv_num_heads: int
@@ -399,7 +399,7 @@ def _attention_of_groups(
     added: Operand | None = None,
     sinks: Operand | None = None,
     *,
-    own: _Groups,
+    own: _SharedHeads,
 ) -> Made:
     """Causal attention whose keys and values go behind a past: `last` has their last places by row.
 
