@@ -131,8 +131,12 @@ class CostModel:
 
     def strided(self, kind: str, inputs: Sequence[MemoryDesc], outputs: Sequence[MemoryDesc]) -> float:
         """Seconds of a step that reads and writes rows anywhere, and brings others into rows before."""
-        apart = [md for md in (*inputs, *outputs) if md.strides[-1] != 1 and md.dims[-1] > 1]
-        return self.moving(kind, inputs, outputs) + self._copying(apart)
+        # What lies between rows is not read.
+        dense = {md: MemoryDesc(md.dims, md.data_type) for md in (*inputs, *outputs)}
+        apart = [dense[md] for md in dense if md.strides[-1] != 1 and md.dims[-1] > 1]
+        return self.moving(kind, [dense[md] for md in inputs], [dense[md] for md in outputs]) + self._copying(
+            apart
+        )
 
     @property
     def _lanes(self) -> int:
