@@ -148,7 +148,7 @@ class _Attributes:
     right_window_size: int = -1
 
 
-@ONNX("Attention", since=23)
+@ONNX("Attention")
 def _attention_of_onnx(
     call: OperatorCall,
     query: Tensor,
@@ -197,7 +197,7 @@ def _attention_of_onnx(
         result = _joined(call, attended(apart, parts, form, mask, lengths))
     else:
         result = attended(call, parts, form, mask, lengths)
-    return result, *parts[1:]
+    return (result, *parts[1:]) if call.count_of_outputs > 1 else result
 
 
 def _hidden(call: OperatorCall, mask: Value | None, seen: Array) -> Value:
@@ -499,7 +499,7 @@ def _rotary(
     return result if len(dims) == 4 else _joined(call, result)
 
 
-@ONNX("RotaryEmbedding", since=23)
+@ONNX("RotaryEmbedding")
 def _rotary_of_onnx(
     call: OperatorCall,
     x: Tensor,
