@@ -1,6 +1,7 @@
 """Attention that is written as its formula becomes one node.
 
     softmax(factor * (q * s) @ transpose(k * t) + mask + ...) @ v   ->   attention(q, k, v, mask)
+    v @ transpose(softmax(...))                                     ->   its transpose
 
 | what may be there | as |
 | --- | --- |
@@ -42,7 +43,9 @@ _WIDEST = 512
 
 def fuse_attention(draft: GraphDraft) -> None:
     """The formula, from the product of powers and values on."""
-    rewrite(draft, [(Pattern(MatmulOperation, ("powers", "value")), _attention)])
+    turned = Pattern(TransposeOperation, ("powers",), name="turn")
+    products = (("powers", "value"), ("value", turned))
+    rewrite(draft, [(Pattern(MatmulOperation, pair), _attention) for pair in products])
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,18 @@ class _Formula:
 
 def _attention(match: Match) -> bool:
     draft, value = match.draft, match["value"]
-    found = _softmax(draft, match["powers"], _Formula())
+    rank, is_turned = len(draft.type(value).dims), "turn" in match.nodes
+    if is_turned and match.of("turn").order != _swap(rank):
+        return False
+    found = _softmax(draft, match["powers"], _Formula(match.places))
     if found is None:
         return False
     kinds = [draft.type(name) for name in (found.query, found.key, value)]
     if any(kind.data_type not in AS_F32 for kind in kinds) or len({len(kind.dims) for kind in kinds}) > 1:
         return False
-    if max(kinds[0].dims[-1], kinds[2].dims[-1]) > _WIDEST or not all(kind.elements for kind in kinds):
+    if max(kinds[0].dims[-1], kinds[2].dims[-2 if is_turned else -1]) > _WIDEST or not all(
+        kind.elements for kind in kinds
+    ):
         return False
     ranks = {len(draft.type(name).dims) for name in found.of_heads}
     if ranks and ranks != {len(kinds[0].dims)}:
@@ -96,6 +104,11 @@ def _attention(match: Match) -> bool:
         return False
     _write(match, found, outer, [mask for mask in masks if mask is not None])
     return True
+
+
+def _swap(rank: int) -> Dims:
+    """The order of dims with the last two in each other's place."""
+    return (*range(rank - 2), rank - 1, rank - 2)
 
 
 # --- what there is ------------------------------------------------------------------------------------------
@@ -265,12 +278,15 @@ def _of_scores(draft: GraphDraft, mask: _Mask, outer: tuple[int, int]) -> tuple[
 
 def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tuple[_Mask, Dims]]) -> None:
     draft, place, (batch, heads) = match.draft, match.place, outer
-    for at in found.scales:
-        draft.drop(at)
+    scales = [node.name for at in found.scales if (node := draft.at(at)) is not None and draft.drop(at)]
+    del draft.applied[len(draft.applied) - len(scales) :]
+    is_turned, value = "turn" in match.nodes, match["value"]
     queries, width = draft.type(found.query).dims[-2:]
-    keys, values = draft.type(match["value"]).dims[-2:]
+    keys, values = draft.type(value).dims[-2:]
+    if is_turned:
+        keys, values, value = values, keys, _turned(draft, place, value)
     key_heads = prod(draft.type(found.key).dims[:-2]) // batch
-    key, value = _turned(draft, place, found.key), match["value"]
+    key = _turned(draft, place, found.key)
     matrices = (keys, width), (keys, values)
     fewer = [
         _ungrouped(draft, name, (batch, key_heads, *matrix))
@@ -291,20 +307,23 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
     ]
     mask, causal = _joint(draft, place, masks, (queries, keys))
     inputs += [] if mask is None else [mask]
-    operation: Operation = PrimitiveOperation(
-        "ScaledDotProductAttention", (("scale", found.factor), ("causal", causal))
-    )
-    node, dims = match.node, draft.type(match.node.output).dims
-    if dims != (batch, heads, queries, values):
-        inputs = [draft.before(place, operation, *inputs)]
-        operation = ReshapeOperation(dims)
-    draft.fuse(place, replace(node, operation=operation, inputs=tuple(inputs)), *dict.fromkeys(found.places))
+    parameters = ("scale", found.factor), ("causal", causal)
+    node, result = match.node, draft.type(match.node.output).dims
+    steps: list[Operation] = [PrimitiveOperation("ScaledDotProductAttention", parameters)]
+    steps += [TransposeOperation((0, 1, 3, 2))] * is_turned
+    last = (batch, heads, values, queries) if is_turned else (batch, heads, queries, values)
+    steps += [ReshapeOperation(result)] * (result != last)
+    for step in steps[:-1]:
+        inputs = [draft.before(place, step, *inputs)]
+    places = dict.fromkeys(found.places)
+    draft.fuse(place, replace(node, operation=steps[-1], inputs=tuple(inputs)), *places)
+    draft.applied[-1] = replace(draft.applied[-1], nodes=(*scales, *draft.applied[-1].nodes))
 
 
 def _turned(draft: GraphDraft, place: int, name: str) -> str:
     """Matrices with rows and columns in each other's place: what they were made of, in any dims."""
     *front, rows, columns = draft.type(name).dims
-    dims, order = (*front, columns, rows), (*range(len(front)), len(front) + 1, len(front))
+    dims, order = (*front, columns, rows), _swap(len(front) + 2)
     at = _unreshaped(draft, name)
     maker = draft.maker(at)
     if maker is not None and isinstance(maker[1].operation, TransposeOperation):
