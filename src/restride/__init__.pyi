@@ -116,6 +116,7 @@ from .onednn import ResamplingBackward as ResamplingBackward
 from .onednn import ResamplingForward as ResamplingForward
 from .onednn import ReverseSequence as ReverseSequence
 from .onednn import ScaledDotProductAttention as ScaledDotProductAttention
+from .onednn import ScaledDotProductAttentionBackward as ScaledDotProductAttentionBackward
 from .onednn import Scan as Scan
 from .onednn import Scatter as Scatter
 from .onednn import ScratchpadMode as ScratchpadMode

@@ -1575,11 +1575,50 @@ class ScaledDotProductAttention(Primitive):
             lengths: MemoryDesc | None = None,
             sinks: MemoryDesc | None = None,
             stats: MemoryDesc | None = None,
-            scale: MemoryDesc | None = None,
-            window: MemoryDesc | None = None,
-            causal: MemoryDesc = "none",
-            soft_cap: MemoryDesc = 0.0,
+            scale: float | None = None,
+            causal: str = "none",
+            window: Sequence[int] | None = None,
+            soft_cap: float = 0.0,
             attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ScaledDotProductAttentionBackward(Primitive):
+    """The gradients of queries, keys and values."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of attention."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            query: MemoryDesc,
+            key: MemoryDesc,
+            value: MemoryDesc,
+            dst: MemoryDesc,
+            stats: MemoryDesc,
+            diff_query: MemoryDesc,
+            diff_key: MemoryDesc,
+            diff_value: MemoryDesc,
+            diff_dst: MemoryDesc,
+            mask: MemoryDesc | None = None,
+            lengths: MemoryDesc | None = None,
+            sinks: MemoryDesc | None = None,
+            scale: float | None = None,
+            causal: str = "none",
+            window: Sequence[int] | None = None,
+            soft_cap: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
             allow_empty: bool = False,
         ) -> None: ...
         @overload

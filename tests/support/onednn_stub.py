@@ -27,6 +27,9 @@ _TYPES = {
     **dict.fromkeys(("axis", "groups", "group_size", "local_size"), "int"),
     **dict.fromkeys(("batch_axis", "batch_dims", "diagonal"), "int"),
     **dict.fromkeys(("exclusive", "reverse", "select_last", "upper"), "bool"),
+    **dict.fromkeys(("scale", "soft_cap"), "float"),
+    "causal": "str",
+    "window": "Sequence[int]",
     **dict.fromkeys(
         ("strides", "kernel", "dilation", "padding_l", "padding_r", "index_strides"), "Sequence[int]"
     ),

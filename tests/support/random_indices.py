@@ -143,6 +143,43 @@ def _trilu(rng: random.Random) -> RandomProblem:
     return _problem("Trilu", src, dst, offset, rng.randint(-3, 3), rng.random() < 0.5)
 
 
+def _attention(rng: random.Random) -> RandomProblem:
+    batch, key_heads, group = rng.choice((1, 2)), rng.choice((1, 2)), rng.choice((1, 1, 3))
+    queries, keys = rng.choice((1, 2, 7, 33, 97, 130)), rng.choice((1, 5, 33, 129, 300, 700))
+    width, values = rng.choice((1, 8, 20, 64)), rng.choice((1, 8, 20, 40))
+    kind = rng.choice(("f32", "f32", "f32", "bf16", "f16", "f64"))
+    heads = key_heads * group
+    query, key, value, dst = (
+        _desc(rng, dims, kind)
+        for dims in (
+            (batch, heads, queries, width),
+            (batch, key_heads, keys, width),
+            (batch, key_heads, keys, values),
+            (batch, heads, queries, values),
+        )
+    )
+    mask = tuple(rng.choice((1, n)) for n in (batch, heads, queries, keys))
+    beside = (
+        rng.choice((None, None, _desc(rng, mask, rng.choice(("f32", "boolean", "f16"))))),
+        rng.choice((None, rs.MemoryDesc((batch,), rng.choice(("s32", "s64"))))),
+        rng.choice((None, rs.MemoryDesc((heads,), "f32"))),
+    )
+    words = (
+        rng.choice((None, 0.5, 1.0)),
+        rng.choice(("none", "top_left", "bottom_right")),
+        rng.choice((None, (rng.choice((-1, 0, 9)), rng.choice((-1, 0, 40))))),
+        rng.choice((0.0, 0.0, 3.0)),
+    )
+    stats = rs.MemoryDesc((batch, heads, queries), "f32")
+    if rng.random() < 0.3:
+        gradients = (_desc(rng, md.dims, kind) for md in (query, key, value, dst))
+        three = query, key, value, dst, stats, *gradients
+        return _problem("ScaledDotProductAttentionBackward", *three, *beside, *words)
+    return _problem(
+        *("ScaledDotProductAttention", query, key, value, dst, *beside, rng.choice((None, stats)), *words)
+    )
+
+
 INDEXED: dict[str, Callable[[random.Random], RandomProblem]] = {
     "gather": _gather,
     "scatter": _scatter,
@@ -153,4 +190,5 @@ INDEXED: dict[str, Callable[[random.Random], RandomProblem]] = {
     "top k": _top_k,
     "tile": _tile,
     "trilu": _trilu,
+    "attention": _attention,
 }

@@ -20,7 +20,7 @@ from typing import Any
 from ..loading import load_whole
 
 PRIMITIVES = {
-    "attention": "ScaledDotProductAttention",
+    "attention": "ScaledDotProductAttention ScaledDotProductAttentionBackward",
     "batch_normalization": "BatchNormalizationBackward BatchNormalizationForward",
     "binary": "Binary",
     "concat": "Concat",

@@ -10,12 +10,17 @@ Keys that a mask, causality, a window or a length hides have no share. Rows that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import sqrt
 from typing import Any, ClassVar
 
 from ..desc.arguments import (
     ARG_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_SRC_1,
+    ARG_DIFF_SRC_ITER_C,
+    ARG_DST,
     ARG_DST_1,
     ARG_SHIFT,
     ARG_SRC,
@@ -36,6 +41,7 @@ from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 from ..schedule.machine import NOMINAL
 from .programs.attention import AttentionProgram
+from .programs.attention_gradient import AttentionGradient
 
 _NO_DESC = MemoryDesc()
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
@@ -60,8 +66,9 @@ class AttentionProblem(OperationProblem):
         *("scale", "causal", "window", "soft_cap"),
     )
     defaults: ClassVar = {
-        **dict.fromkeys(("mask", "lengths", "sinks", "stats", "scale", "window")),
+        **dict.fromkeys(("mask", "lengths", "sinks", "stats", "scale")),
         "causal": "none",
+        "window": None,
         "soft_cap": 0.0,
     }
     prop_kinds = (PropKind.undef,)
@@ -166,6 +173,112 @@ class AttentionProblem(OperationProblem):
         return AttentionProgram(self).program()
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionBackwardProblem(OperationProblem):
+    """The gradients of queries, keys and values.
+
+    Executed with `ARG_SRC`, `ARG_SRC_1`, `ARG_SRC_2`, `ARG_DST` and `ARG_DST_1`, the results of the forward
+    step and their statistics, `ARG_DIFF_DST`, and what the forward step had beside; with `ARG_DIFF_SRC`,
+    `ARG_DIFF_SRC_1` and `ARG_DIFF_SRC_ITER_C`, the gradients of queries, keys and values.
+    """
+
+    operation = "attention"
+    primitive = "ScaledDotProductAttentionBackward"
+    call = (
+        *("query", "key", "value", "dst", "stats", "diff_query", "diff_key", "diff_value", "diff_dst"),
+        *("mask", "lengths", "sinks", "scale", "causal", "window", "soft_cap"),
+    )
+    defaults: ClassVar = {name: AttentionProblem.defaults[name] for name in call[9:]}
+    prop_kinds = (PropKind.backward,)
+    reads: ClassVar = {
+        **AttentionProblem.reads,
+        ARG_DST: "result",
+        ARG_DST_1: "stats",
+        ARG_DIFF_DST: "diff_dst",
+    }
+    writes = ARG_DIFF_SRC
+    also_writes: ClassVar = {ARG_DIFF_SRC_1: "diff_key", ARG_DIFF_SRC_ITER_C: "diff_value"}
+    in_place = False
+    arguments = """
+    Tensors and all else are as in the forward step, which has written `stats`. Gradients of format "any" have
+    that of what they are gradients of. A mask gets no gradient. `hint_pd`: the forward descriptor, or None.
+    """
+
+    query: MemoryDesc
+    key: MemoryDesc
+    value: MemoryDesc
+    result: MemoryDesc
+    stats: MemoryDesc
+    diff_query: MemoryDesc
+    diff_key: MemoryDesc
+    diff_value: MemoryDesc
+    diff_dst: MemoryDesc
+    mask: MemoryDesc
+    lengths: MemoryDesc
+    sinks: MemoryDesc
+    scale: float
+    causal: str
+    window: tuple[int, int]
+    soft_cap: float
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> AttentionBackwardProblem:
+        forward = AttentionProblem.read(call)
+        if forward.stats.is_zero():
+            raise refuse("RS-R10:attention-stats", what=call.what)
+        if hint := call.hint(AttentionProblem):
+            pairs = {name: (getattr(hint, name), getattr(forward, name)) for name in _PARAMETERS}
+            call.check_hint(dims=(hint.query.dims, forward.query.dims), **pairs)
+        gradients = []
+        for name, md in (
+            ("diff_query", forward.query),
+            ("diff_key", forward.key),
+            ("diff_value", forward.value),
+        ):
+            gradients.append(call.written(name, md))
+            call.same_dims(**{name.removeprefix("diff_"): md, name: gradients[-1]})
+        diff_dst = call.open("diff_dst", forward.dst)
+        call.same_dims(dst=forward.dst, diff_dst=diff_dst)
+        for name, md in zip((*cls.call[5:8], "diff_dst"), (*gradients, diff_dst), strict=True):
+            if md.data_type not in _FLOATS:
+                raise refuse("RS-X02:attention-type", what=call.what, name=name, md=md)
+        own = {f.name: getattr(forward, f.name) for f in fields(forward) if f.name != "dst"}
+        of_query, of_key, of_value = gradients
+        more = {"diff_query": of_query, "diff_key": of_key, "diff_value": of_value, "diff_dst": diff_dst}
+        return cls(**{**own, **more, "result": forward.dst})
+
+    def forward(self) -> AttentionProblem:
+        """The forward step."""
+        names = (f.name for f in fields(AttentionProblem) if f.name not in ("dst", "attr"))
+        return AttentionProblem(dst=self.result, **{name: getattr(self, name) for name in names})
+
+    @property
+    def dst(self) -> MemoryDesc:
+        return self.diff_query
+
+    @property
+    def verbose_dims(self) -> str:
+        return "x".join(map(str, self.result.dims))
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {arg: md for arg, name in self.reads.items() if not (md := getattr(self, name)).is_zero()}
+
+    @property
+    def verbose_aux(self) -> str:
+        return self.forward().verbose_aux
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + 5 * self.forward().terms // (2 * NOMINAL.terms_per_byte)
+
+    def program(self) -> Program:
+        return AttentionGradient(self).program()
+
+
+_PARAMETERS = "scale", "causal", "window", "soft_cap"
+
+
 def _row_major(md: MemoryDesc) -> MemoryDesc:
     return MemoryDesc(md.dims, md.data_type) if md.format_kind == "any" else md
 
@@ -227,3 +340,4 @@ def _window(call: ArgumentReader) -> tuple[int, int]:
 
 
 ScaledDotProductAttention = make_primitive(AttentionProblem)
+ScaledDotProductAttentionBackward = make_primitive(AttentionBackwardProblem, ScaledDotProductAttention)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from math import inf, prod
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..attention import AttentionProblem
 
 # The least finite number of f32: no score is less, so that no difference of two of them is NaN.
-_LEAST = -3.4028234663852886e38
+LEAST = -3.4028234663852886e38
 # The most keys of a block, and how many it has where no number up to that divides all; where places hide keys
 # smaller blocks leave more of them out.
 _KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
@@ -57,12 +57,15 @@ _KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
 _ROWS = 96
 # So few queries of a head of keys read keys and values where they lie.
 _FEW = 8
+# Where lengths are kept, within what there is: the first temporary.
+LENGTHS = Place(-1)
 _NARROW = (DataType.boolean, DataType.u8, DataType.s8)
+Dims = tuple[int, ...]
 Index = tuple[Affine | TreeAxis | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _View:
+class AttentionView:
     """The tensors of trees by name, and the indices that come before those of rows, keys and width."""
 
     tensors: Mapping[str, TreeTensor]
@@ -79,7 +82,7 @@ class _View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Axes:
+class AttentionAxes:
     """The axes of trees: those around, of the queries of a block, of keys, of both widths."""
 
     around: tuple[TreeAxis, ...]
@@ -107,7 +110,7 @@ class AttentionProgram:
             return whole
         return _GridWriter(self, whole).program()
 
-    @cached_property
+    @property
     def names(self) -> dict[str, MemoryDesc]:
         """The tensors that there are, in the order of slots."""
         problem = self.problem
@@ -125,7 +128,7 @@ class AttentionProgram:
             for name, md in self.names.items()
         )
 
-    @cached_property
+    @property
     def places(self) -> dict[str, Place]:
         """Where they lie."""
         return {name: Place(slot) for slot, name in enumerate(self.names)}
@@ -171,7 +174,7 @@ class AttentionProgram:
             seen = apply("select", apply("lt", at, low), Const(-inf), seen)
         tensors = (table, lengths) if self.counts_from_lengths else (table,)
         tree = LoopTree(tensors, (Each((b, t), (table.store((b, t), seen),)),), number=self.number)
-        places = (to, self.places["lengths"]) if self.counts_from_lengths else (to,)
+        places = (to, LENGTHS) if self.counts_from_lengths else (to,)
         return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
 
     def ends_step(self, keys: int, to: Place) -> TreeStep:
@@ -181,12 +184,10 @@ class AttentionProgram:
         has_lengths = "lengths" in self.names
         last: Expr = lengths.load(b) if has_lengths else Const(float(self.keys))
         is_inside = apply("lt", Coordinate(j + 0), last)
-        if has_lengths:
-            is_inside = apply("min", is_inside, apply("lt", Coordinate(j + 0), float(self.keys)))
         value = apply("select", is_inside, Const(0.0), Const(-inf))
         tensors = (table, lengths) if has_lengths else (table,)
         tree = LoopTree(tensors, (Each((b, j), (table.store((b, j), value),)),), number=self.number)
-        places = (to, self.places["lengths"]) if has_lengths else (to,)
+        places = (to, LENGTHS) if has_lengths else (to,)
         return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
 
     @property
@@ -194,27 +195,33 @@ class AttentionProgram:
         """The rows of that table."""
         return self.batch if "lengths" in self.names else 1
 
+    def lengths_step(self, at: Place) -> TreeStep:
+        """The step that brings lengths within 0 and the number of keys, into the first temporary."""
+        b, given, brought = TreeAxis("b", self.batch), "given", self._lengths()
+        own = TreeTensor.of_desc(given, self.problem.lengths)
+        number = Number.i64
+        value = apply("max", apply("min", own.load(b), float(self.keys)), 0.0)
+        tree = LoopTree((own, brought), (Each((b,), (brought.store((b,), value),)),), number=number).verify()
+        return TreeStep(tree, (at, LENGTHS), 16 * self.batch, is_named=False)
+
     def _lengths(self) -> TreeTensor:
-        return TreeTensor.of_desc("lengths", self.problem.lengths) if "lengths" in self.names else _NOTHING
+        return TreeTensor.row_major("lengths", (self.batch,), DataType.s64)
 
     # --- trees ----------------------------------------------------------------------------------------------
 
-    def scores(self, view: _View, axes: _Axes) -> Each:
+    def scores(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Products of queries and keys."""
         product = view.load("query", *axes.rows, axes.width) * view.load("key", axes.width, axes.keys)
         summed = Each((axes.width,), (fold_over("sum", "total", product),))
         stored = view.store("scores", (*axes.rows, axes.keys), Ref("total"))
         return Each((*axes.around, *axes.rows, axes.keys), (summed, stored))
 
-    def score(self, view: _View, axes: _Axes) -> Expr:
+    def score(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score with all that changes it."""
         problem, at = self.problem, (*axes.rows, axes.keys)
-        value: Expr = view.load("scores", *at)
-        if problem.scale != 1.0:
-            value = value * problem.scale
+        value = self._scaled(view.load("scores", *at))
         if problem.soft_cap:
-            word = "tanh" if problem.is_wide else "tanh_single"
-            value = apply(word, value / problem.soft_cap) * problem.soft_cap
+            value = self.capped(view.load("scores", *at))
         if "mask" in view and problem.mask.data_type not in _NARROW:
             value = value + view.load("mask", *at)
         elif "mask" in view:
@@ -224,16 +231,24 @@ class AttentionProgram:
                 value = apply("select", apply("eq", view.load(table, *index), 0.0), value, Const(-inf))
         return value
 
-    def powers(self, view: _View, axes: _Axes) -> Each:
+    def capped(self, product: Expr) -> Expr:
+        """A scaled product within the soft cap."""
+        cap, word = self.problem.soft_cap, "tanh" if self.problem.is_wide else "tanh_single"
+        return apply(word, self._scaled(product) / cap) * cap
+
+    def _scaled(self, product: Expr) -> Expr:
+        return product * self.problem.scale if self.problem.scale != 1.0 else product
+
+    def powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Scores become their powers, and `scales` one over the sum of a row: of all keys at once."""
         rows, j = axes.rows, axes.keys
-        top: Expr = apply("max", Ref("found"), _LEAST)
+        top: Expr = apply("max", Ref("found"), LEAST)
         if "sinks" in view:
             top = apply("max", view.load("sinks", *self._sink(axes)), top)
         total: Expr = Ref("s")
         if "sinks" in view:
-            total = total + self._power(view.load("sinks", *self._sink(axes)) - Ref("m"))
-        power = self._power(self._kept(view, axes) - Ref("m"))
+            total = total + self.power(view.load("sinks", *self._sink(axes)) - Ref("m"))
+        power = self.power(self._kept(view, axes) - Ref("m"))
         items: list[Item] = [
             Each((j,), self._changed(view, axes)),
             Let("m", top),
@@ -249,25 +264,30 @@ class AttentionProgram:
             view.store("scales", rows, _inverse(Ref("total"))),
         ]
         if "stats" in view:
-            items.append(view.store("stats", rows, Ref("m") + apply("log", Ref("total"))))
+            held = "logs" if "logs" in view else "stats"
+            items.append(view.store(held, rows, Ref("m") + apply("log", Ref("total"))))
         return Each((*axes.around, *rows), tuple(items))
 
-    def _changed(self, view: _View, axes: _Axes) -> tuple[Item, ...]:
-        """Scores with all that changes them, and the largest of a row. A scale alone is soon computed again."""
+    def logs(self, view: AttentionView, axes: AttentionAxes) -> Each:
+        """The statistics, from where all rows of a block have them."""
+        return Each(axes.rows, (view.store("stats", axes.rows, view.load("logs", *axes.rows)),))
+
+    def _changed(self, view: AttentionView, axes: AttentionAxes) -> tuple[Item, ...]:
+        """Scores with all that changes them, and the largest of a row. A scale alone is computed twice."""
         value = self.score(view, axes)
         if value == self._kept(view, axes):
             return (fold_over("max", "found", value),)
         stored = view.store("scores", (*axes.rows, axes.keys), Ref("y"))
         return (Let("y", value), stored, fold_over("max", "found", Ref("y")))
 
-    def _kept(self, view: _View, axes: _Axes) -> Expr:
+    def _kept(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score whose power is next, as it is in memory."""
         loaded: Expr = view.load("scores", *axes.rows, axes.keys)
         if self.problem.soft_cap or not {"mask", "band", "ends"}.isdisjoint(view.tensors):
             return loaded
-        return loaded * self.problem.scale if self.problem.scale != 1.0 else loaded
+        return self._scaled(loaded)
 
-    def begin(self, view: _View, axes: _Axes) -> tuple[Each, Each]:
+    def begin(self, view: AttentionView, axes: AttentionAxes) -> tuple[Each, Each]:
         """What is known before the first block of keys."""
         rows, sinks = axes.rows, "sinks" in view
         top: Expr = view.load("sinks", *self._sink(axes)) if sinks else Const(-inf)
@@ -275,10 +295,10 @@ class AttentionProgram:
         zeros = view.store("found", (*rows, axes.values), Const(0.0))
         return Each(rows, states), Each((*rows, axes.values), (zeros,))
 
-    def block_powers(self, view: _View, axes: _Axes) -> Each:
+    def block_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
         rows, j = axes.rows, axes.keys
-        power = self._power(self._kept(view, axes) - Ref("m"))
+        power = self.power(self._kept(view, axes) - Ref("m"))
         powers = (
             Let("e", power),
             view.store("scores", (*rows, j), Ref("e")),
@@ -286,8 +306,8 @@ class AttentionProgram:
         )
         items: tuple[Item, ...] = (
             Each((j,), self._changed(view, axes)),
-            Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), _LEAST)),
-            Let("less", self._power(view.load("top", *rows) - Ref("m"))),
+            Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), LEAST)),
+            Let("less", self.power(view.load("top", *rows) - Ref("m"))),
             Each((j,), powers),
             view.store("old", rows, Ref("less")),
             view.store("sum", rows, view.load("sum", *rows) * Ref("less") + Ref("s")),
@@ -295,7 +315,7 @@ class AttentionProgram:
         )
         return Each(rows, items)
 
-    def found(self, view: _View, axes: _Axes, *, skips: bool = False) -> Each:
+    def found(self, view: AttentionView, axes: AttentionAxes, *, skips: bool = False) -> Each:
         """Products of powers and values: added to what was found, or at once the result.
 
         `skips`: a value whose power is 0 is not looked at, whatever it is.
@@ -311,7 +331,7 @@ class AttentionProgram:
             result = Ref("total") * view.load("scales", *rows)
         return Each((*axes.around, *rows, v), (summed, view.store(name, (*rows, v), result)))
 
-    def finish(self, view: _View, axes: _Axes) -> Each:
+    def finish(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """The result, of what was found in all blocks."""
         rows, v = axes.rows, axes.values
         result = view.store("dst", (*rows, v), view.load("found", *rows, v) * Ref("scale"))
@@ -324,10 +344,11 @@ class AttentionProgram:
             items.append(view.store("stats", rows, view.load("top", *rows) + apply("log", Ref("total"))))
         return Each(rows, tuple(items))
 
-    def _power(self, value: Expr) -> Apply:
+    def power(self, value: Expr) -> Apply:
+        """e**value, of what is not above 0."""
         return apply("exp" if self.problem.is_wide else "exp_down", value)
 
-    def _sink(self, axes: _Axes) -> Index:
+    def _sink(self, axes: AttentionAxes) -> Index:
         """What stands for the head behind the indices that a view has."""
         return axes.rows[:-1]
 
@@ -336,7 +357,7 @@ class AttentionProgram:
     def _whole(self) -> Program:
         problem, queries, keys = self.problem, self.queries, self.keys
         b, hk, g = TreeAxis("b", self.batch), TreeAxis("h", self.key_heads), TreeAxis("g", self.group)
-        axes = _Axes(
+        axes = AttentionAxes(
             (b, hk, g),
             (TreeAxis("i", queries),),
             TreeAxis("j", keys),
@@ -348,11 +369,14 @@ class AttentionProgram:
         rows = (self.batch, self.key_heads, self.group, queries)
         tensors["scores"] = TreeTensor.row_major("scores", (*rows, keys), self._held)
         tensors["scales"] = TreeTensor.row_major("scales", rows, self._held)
-        steps, temporaries = (
-            list[Step](),
-            [self._held.nbytes(prod(rows) * keys), self._held.nbytes(prod(rows))],
-        )
-        places = {**self.places, "scores": Place(-1), "scales": Place(-2)}
+        steps, temporaries = list[Step](), list[int]()
+        if "lengths" in self.names:
+            steps.append(self.lengths_step(self.places["lengths"]))
+            temporaries.append(8 * self.batch)
+        places = {**self.places}
+        for name in ("scores", "scales"):
+            places[name] = Place(~len(temporaries))
+            temporaries.append(self._held.nbytes(prod(tensors[name].sizes)))
         if self.has_band:
             places["band"] = Place(~len(temporaries))
             steps.append(self.band_step(queries, keys, places["band"]))
@@ -371,7 +395,7 @@ class AttentionProgram:
             **dict.fromkeys(("band", "ends"), (b,)),
             "sinks": (head,),
         }
-        view = _View({name: tensor for name, tensor in tensors.items() if name != "lengths"}, outer)
+        view = AttentionView({name: tensor for name, tensor in tensors.items() if name != "lengths"}, outer)
         skips = "lengths" in self.names
         for each in (self.scores(view, axes), self.powers(view, axes), self.found(view, axes, skips=skips)):
             steps.append(self._step(view, (each,), places))
@@ -392,19 +416,16 @@ class AttentionProgram:
         sizes = self.band_count, queries, keys
         return TreeTensor("band", DataType.f32, sizes, sizes, along, queries - 1)
 
-    def _step(self, view: _View, items: tuple[Each, ...], places: Mapping[str, Place]) -> TreeStep:
+    def _step(self, view: AttentionView, items: tuple[Each, ...], places: Mapping[str, Place]) -> TreeStep:
         tree = self.tree(view, items)
         at = tuple(places[tensor.name] for tensor in tree.tensors)
         return TreeStep(tree, at, self.problem.work_bytes // 3)
 
-    def tree(self, view: _View, items: tuple[Each, ...]) -> LoopTree:
+    def tree(self, view: AttentionView, items: tuple[Each, ...]) -> LoopTree:
         """The tree of loops, of the tensors that they name."""
         every = LoopTree(tuple(view.tensors.values()), items, number=self.number)
         used = {*(load.tensor for load in every.loads), *(store.tensor for store in every.stores)}
         return replace(every, tensors=tuple(t for t in every.tensors if t.name in used)).verify()
-
-
-_NOTHING = TreeTensor.row_major("nothing", (1,))
 
 
 def _inverse(total: Expr) -> Expr:
@@ -430,8 +451,12 @@ class _GridWriter:
         # Few queries read keys where they lie: the last block has those that there are.
         self.all_keys = maker.keys if self.is_few else self.key_blocks * self.keys
         self.steps: list[Step] = []
+        self.after: list[Step] = []
         self.temporaries: list[int] = []
         self.own_bytes = 0
+        if "lengths" in maker.names:
+            self._temporary(8 * maker.batch)
+            self.steps.append(maker.lengths_step(maker.places["lengths"]))
         self.tensors: dict[str, TreeTensor] = {}
         self.at: dict[str, tuple[Place, tuple[int, ...]]] = {}
         names = ("b", "h", "j") if self.is_few else ("b", "h", "g", "i", "j")
@@ -451,7 +476,8 @@ class _GridWriter:
             *(tuple(self.grid.values()), self.own_bytes, tuple(self._calls()), self.problem.work_bytes),
             *(self.whole, "attention", self._told()),
         )
-        return Program(maker.slots, (*self.steps, grid), tuple(self.temporaries)).verify()
+        steps = *self.steps, grid, *self.after
+        return Program(maker.slots, steps, tuple(self.temporaries)).verify()
 
     def _told(self) -> str:
         of = f"{self.rows} queries" if not self.is_few else f"the queries of {self.maker.group} heads"
@@ -490,12 +516,42 @@ class _GridWriter:
         return Place(-len(self.temporaries))
 
     def _copied(self, name: str, md: MemoryDesc, elements: int) -> Place:
-        """A temporary of so many elements of f32, and the move of a tensor into it."""
-        place = self._temporary(4 * elements)
-        own = getattr(self.problem, name)
+        """A temporary of so many elements, and the move of a tensor into it."""
+        place = self._temporary(md.data_type.nbytes(elements))
+        own = self.maker.names[name]
         source = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
         self.steps.append(replace(move_step(source, md, self.maker.places[name], place), is_named=False))
         return place
+
+    def _held(
+        self, name: str, moves: Mapping[str, tuple[int, int]], padded: Dims
+    ) -> tuple[MemoryDesc, Place]:
+        """A tensor where it lies, if its parts lie evenly, and `padded` indices are there; else a copy."""
+        own = self.maker.names[name]
+        md = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
+        if all(n == 1 or n >= m for n, m in zip(md.dims, padded, strict=True)) and _is_even(md, moves):
+            return md, self.maker.places[name]
+        sizes = tuple(n if n == 1 else max(n, m) for n, m in zip(md.dims, padded, strict=True))
+        strides = tuple(prod(sizes[dim + 1 :]) for dim in range(md.ndims))
+        md = MemoryDesc.from_strides(md.dims, md.data_type, strides)
+        return md, self._copied(name, md, prod(sizes))
+
+    def _read(self, name: str, along: Mapping[int, int], padded: Dims, **moves: tuple[int, int]) -> None:
+        if name in self.maker.names:
+            md, place = self._held(name, moves, padded)
+            self._tile(name, md, place, along, **moves)
+
+    def _written(self, name: str, along: Mapping[int, int], **moves: tuple[int, int]) -> None:
+        """A tensor that is written where it lies, or into a temporary, and moved at the end."""
+        if name not in self.maker.names:
+            return
+        md, place = self.maker.names[name], self.maker.places[name]
+        if md.padded_dims != md.dims or not _is_even(md, moves):
+            plain = MemoryDesc(md.dims, md.data_type)
+            held = self._temporary(plain.size)
+            self.after.append(replace(move_step(plain, md, held, place), is_named=False))
+            md, place = plain, held
+        self._tile(name, md, place, along, **moves)
 
     def _many(self) -> None:
         """Keys in columns side by side, values and queries of f32, all in whole blocks."""
@@ -516,63 +572,47 @@ class _GridWriter:
         strides = (hk * self.all_keys * v, self.all_keys * v, block, self.all_keys * block)
         md = MemoryDesc((b, hk, maker.keys, maker.values), DataType.f32, f"abDc{block}d")
         md = _with_strides(md, strides)
-        if problem.value == md and self.all_keys == maker.keys:
-            place = maker.places["value"]
+        is_short = maker.keys <= _KEYS and self._is_plain(problem.value) and _is_even(problem.value, of_head)
+        if self.all_keys == maker.keys and (is_short or problem.value == md):
+            md, place = problem.value, maker.places["value"]
         else:
             place = self._copied("value", md, b * hk * self.all_keys * v)
             self._clear_rows(place, b * hk * v // block, (maker.keys, self.all_keys), block)
         self._tile("value", md, place, {2: self.keys, 3: maker.values}, **of_head, j=(2, self.keys))
-        if self._is_plain(problem.query, self.rows) and self.all_rows == maker.queries:
+        of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1), "i": (2, self.rows)}
+        if (
+            self._is_plain(problem.query)
+            and self.all_rows == maker.queries
+            and _is_even(problem.query, of_row)
+        ):
             md, place = problem.query, maker.places["query"]
         else:
             strides = (maker.heads * self.all_rows * d, self.all_rows * d, d, 1)
             md = MemoryDesc.from_strides(problem.query.dims, DataType.f32, strides)
             place = self._copied("query", md, b * maker.heads * self.all_rows * d)
-            # What is multiplied for nothing is at least no denormal number, which takes a hundred times as long.
+            # What is multiplied for nothing has no denormal numbers, which take a hundred times as long.
             self._clear_rows(place, b * maker.heads, (maker.queries, self.all_rows), d)
-        of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1)}
-        self._tile("query", md, place, {2: self.rows, 3: d}, **of_row, i=(2, self.rows))
-        self._tile(
-            "dst",
-            problem.dst,
-            maker.places["dst"],
-            {2: self.rows, 3: maker.values},
-            **of_row,
-            i=(2, self.rows),
-        )
-        for name, dims in (("mask", {2: self.rows, 3: self.keys}), ("stats", {2: self.rows})):
-            if name in maker.names:
-                moves = {**of_row, "i": (2, self.rows)} | ({"j": (3, self.keys)} if name == "mask" else {})
-                self._tile(name, maker.names[name], maker.places[name], dims, **moves)
-        if "sinks" in maker.names:
-            self._tile("sinks", problem.sinks, maker.places["sinks"], {}, h=(0, group), g=(0, 1))
+        self._tile("query", md, place, {2: self.rows, 3: d}, **of_row)
+        self._written("dst", {2: self.rows, 3: maker.values}, **of_row)
+        self._written("stats", {2: self.rows}, **of_row)
+        padded = (0, 0, self.all_rows, self.all_keys)
+        self._read("mask", {2: self.rows, 3: self.keys}, padded, **of_row, j=(3, self.keys))
+        self._read("sinks", {}, (0,), h=(0, group), g=(0, 1))
 
     def _few(self) -> None:
         """Keys and values as they lie."""
-        maker, problem = self.maker, self.problem
-        of_head, group = {"b": (0, 1), "h": (1, 1)}, maker.group
-        key = problem.key.permute_axes((0, 1, 3, 2))
-        self._tile(
-            "key", key, maker.places["key"], {2: maker.width, 3: self.keys}, **of_head, j=(3, self.keys)
-        )
-        along = {2: self.keys, 3: maker.values}
-        self._tile("value", problem.value, maker.places["value"], along, **of_head, j=(2, self.keys))
-        of_row = {"b": (0, 1), "h": (1, group)}
-        for name, last in (
-            ("query", {3: maker.width}),
-            ("dst", {3: maker.values}),
-            ("mask", {3: self.keys}),
-            ("stats", {}),
-        ):
-            if name in maker.names:
-                moves = {**of_row, "j": (3, self.keys)} if name == "mask" else of_row
-                self._tile(
-                    name, maker.names[name], maker.places[name], {1: group, 2: self.rows, **last}, **moves
-                )
-        if "sinks" in maker.names:
-            self._tile("sinks", problem.sinks, maker.places["sinks"], {0: group}, h=(0, group))
+        maker, group, rows = self.maker, self.maker.group, {1: self.maker.group, 2: self.rows}
+        of_head, of_row, four = {"b": (0, 1), "h": (1, 1)}, {"b": (0, 1), "h": (1, group)}, (0,) * 4
+        self._read("key", {2: maker.width, 3: self.keys}, four, **of_head, j=(3, self.keys))
+        self._read("value", {2: self.keys, 3: maker.values}, four, **of_head, j=(2, self.keys))
+        self._read("query", {**rows, 3: maker.width}, four, **of_row)
+        self._written("dst", {**rows, 3: maker.values}, **of_row)
+        self._written("stats", rows, **of_row)
+        self._read("mask", {**rows, 3: self.keys}, four, **of_row, j=(3, self.keys))
+        self._read("sinks", {0: group}, (0,), h=(0, group))
 
-    def _is_plain(self, md: MemoryDesc, count: int) -> bool:
+    @staticmethod
+    def _is_plain(md: MemoryDesc) -> bool:
         """True for rows of f32 whose elements are neighbors."""
         return md.data_type is DataType.f32 and not md.inner_blks and md.strides[-1] == 1
 
@@ -615,24 +655,27 @@ class _GridWriter:
         self._own("scores", *rows, self.keys)
         if self.key_blocks == 1:
             self._own("scales", *rows)
+            if "stats" in self.maker.names:
+                self._own("logs", *rows)
             return
         for name in ("top", "sum", "old"):
             self._own(name, *rows)
         self._own("found", *rows, self.maker.values)
 
     @property
-    def _axes(self) -> _Axes:
+    def _axes(self) -> AttentionAxes:
         i = TreeAxis("i", self.rows)
         rows = (TreeAxis("g", self.maker.group), i) if self.is_few else (i,)
         d, v = TreeAxis("d", self.maker.width), TreeAxis("v", self.maker.values)
-        return _Axes((), rows, TreeAxis("j", self.keys), d, v)
+        return AttentionAxes((), rows, TreeAxis("j", self.keys), d, v)
 
     # --- calls ----------------------------------------------------------------------------------------------
 
     def _calls(self) -> Iterator[GridCall]:
         maker, axes, last = self.maker, self._axes, self.key_blocks - 1
-        view, skips = _View(self.tensors), self.is_few or "lengths" in self.maker.names
-        seen, rest = self._seen(), maker.keys - last * self.keys
+        view, skips = AttentionView(self.tensors), self.is_few or "lengths" in self.maker.names
+        # One block of keys gives the result at once, of no keys too.
+        seen, rest = self._seen() if last else [], maker.keys - last * self.keys
         if last:
             for each in maker.begin(view, axes):
                 yield self._call(view, each, [self._where(0, j=-1)])
@@ -646,16 +689,16 @@ class _GridWriter:
         if last:
             yield from self._ends(view, maker.finish, axes, [self._where(-last, j=1)])
 
-    def _block(self, axes: _Axes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
+    def _block(self, axes: AttentionAxes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
         """What is done with a block of keys."""
-        maker, is_only, view = self.maker, self.key_blocks == 1, _View(self.tensors)
+        maker, is_only, view = self.maker, self.key_blocks == 1, AttentionView(self.tensors)
         powers, inside = maker.powers if is_only else maker.block_powers, self._inside()
         yield self._call(view, maker.scores(view, axes), seen)
         if inside is None:
             yield self._call(view, powers(view, axes), seen)
         else:
             names = self.tensors.keys() - {"band", "ends"}
-            plain = _View({name: tensor for name, tensor in self.tensors.items() if name in names})
+            plain = AttentionView({name: tensor for name, tensor in self.tensors.items() if name in names})
             yield self._call(plain, powers(plain, axes), [*seen, *inside])
             for number, condition in enumerate(inside):
                 yield self._call(view, powers(view, axes), [*seen, *inside[:number], _not(condition)])
@@ -663,12 +706,14 @@ class _GridWriter:
             yield self._call(view, maker.found(view, axes, skips=skips), seen)
         else:
             yield from self._ends(view, partial(maker.found, skips=skips), axes, [])
+            if "stats" in maker.names:
+                yield from self._ends(view, maker.logs, axes, [])
 
     def _ends(
         self,
-        view: _View,
-        make: Callable[[_View, _Axes], Each],
-        axes: _Axes,
+        view: AttentionView,
+        make: Callable[[AttentionView, AttentionAxes], Each],
+        axes: AttentionAxes,
         conditions: list[GridCondition],
     ) -> Iterator[GridCall]:
         """What writes the result: of the last block of queries the rows that there are."""
@@ -681,7 +726,7 @@ class _GridWriter:
         part = replace(axes, rows=(TreeAxis("i", rest),))
         yield self._call(view, make(view, part), [*conditions, _not(before)])
 
-    def _call(self, view: _View, each: Each, conditions: Sequence[GridCondition]) -> GridCall:
+    def _call(self, view: AttentionView, each: Each, conditions: Sequence[GridCondition]) -> GridCall:
         tree = self.maker.tree(view, (each,))
         places, strides = zip(*(self.at[tensor.name] for tensor in tree.tensors), strict=True)
         return GridCall(TreeStep(tree, places, 0), strides, tuple(conditions))
@@ -692,16 +737,11 @@ class _GridWriter:
     def _seen(self) -> list[GridCondition]:
         """Where a block has keys that a query of it may see."""
         maker, (low, high), found = self.maker, self.maker.band, list[GridCondition]()
-        lengths = maker.names.get("lengths")
-        place = maker.places["lengths"] if lengths is not None and lengths.data_type is DataType.s64 else None
-        is_plain = (
-            lengths is not None and (lengths.strides == (1,) or maker.batch == 1) and not lengths.offset0
-        )
-        added = place if is_plain else None
+        added = LENGTHS if "lengths" in maker.names else None
         if added is not None:
             found.append(self._where(-1, added, j=-self.keys))
         is_known = not maker.counts_from_lengths
-        if high < inf and (is_known or added is not None):
+        if high < inf:
             shift = maker.shift if is_known else -maker.queries
             constant = int(high) + shift + self.rows - 1
             found.append(self._where(constant, None if is_known else added, i=self.rows, j=-self.keys))
@@ -727,6 +767,12 @@ class _GridWriter:
         return found
 
 
+def _is_even(md: MemoryDesc, moves: Mapping[str, tuple[int, int]]) -> bool:
+    """True where parts that begin so many indices apart lie as far from each other."""
+    tops = ((index_digits(md, dim)[-1].step, n, md.dims[dim]) for dim, n in moves.values())
+    return all(step == 1 or n % step == 0 or size == 1 for step, n, size in tops)
+
+
 def _not(condition: GridCondition) -> GridCondition:
     """True where a condition is not."""
     factors = tuple(-factor for factor in condition.factors)
@@ -745,7 +791,7 @@ def _rows_of_block(queries: int) -> int:
 
 
 def _keys_of_block(keys: int, block: int, *, has_band: bool) -> int:
-    """How many keys a block has: all, or a number that divides all, or one of which the last block has fewer."""
+    """How many keys a block has: all, a number that divides all, or one that leaves a shorter block."""
     if has_band:
         return min(keys, _KEYS_OF_BAND)
     if keys <= _KEYS:

@@ -336,12 +336,16 @@ class ContractionDraft:
             pack=self.pack,
             is_dot=self.is_dot,
         )
+        plan = replace(plan, unroll=self.unroll_of(plan))
+        return replace(plan, prefetch=self.prefetch_of(plan))
+
+    def unroll_of(self, plan: ContractionPlan) -> int:
+        """How many steps of the innermost summed loop a plan should write out."""
         cost = self.cost
         counts = unrolled_turns(plan, cost.operations * cost.parts)
-        sums = max(kind.rows for kind in tiling.kinds) * vectors * cost.parts
-        is_full = sums + vectors + 1 >= self.machine.registers - 1
-        plan = replace(plan, unroll=max(n for n in counts if n <= _STEPS_OF_FULL or not is_full))
-        return replace(plan, prefetch=self.prefetch_of(plan))
+        sums = max(kind.rows for kind in plan.tiling.kinds) * plan.vectors * cost.parts
+        is_full = sums + plan.vectors + 1 >= self.machine.registers - 1
+        return max(n for n in counts if n <= _STEPS_OF_FULL or not is_full)
 
     def prefetch_of(self, plan: ContractionPlan) -> Prefetch:
         """What the tiles of a plan should ask for ahead."""

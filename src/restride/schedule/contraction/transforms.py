@@ -132,7 +132,7 @@ class _PlanBuilder:
         wanted, cost = self.wanted.get("unroll"), self.draft.cost
         counts = unrolled_turns(plan, cost.operations * cost.parts)
         if wanted is None:
-            return counts[-1]
+            return self.draft.unroll_of(plan)
         inner = name_of(plan.loops[-1]) if plan.loops else ""
         if len(wanted.args) != 2 or wanted.args[0] != inner or wanted.args[1] not in counts:
             self.fail(wanted, f"it takes {inner}, and one of {', '.join(map(str, counts))}")
