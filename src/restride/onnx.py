@@ -93,9 +93,9 @@ def check(
     """What of an ONNX model runs, and what is missing: counts and names of nodes, by operator.
 
     `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1, and the result says of
-    which inputs they are. What runs is planned
-    with plain formats, and nothing is compiled. Raises as `load` does for a model that does not hold; what is
-    missing is in the result.
+    which inputs they are. What runs is planned with plain formats, and nothing is compiled. What is behind a
+    branch or a loop that a run decides is looked at as if a branch, or one step, were taken. Raises as `load`
+    does for a model that does not hold; what is missing is in the result.
     """
     try:
         constants = {} if values is None else values

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import ml_dtypes
@@ -708,6 +709,29 @@ def test_tensors_larger_than_memory_are_refused_by_node(
     monkeypatch.setattr(free_memory, "free_memory", lambda: free_memory.FreeMemory(1 << 30, 1 << 28))
     with pytest.raises(rs.OutOfMemory, match=said):
         rs.onnx.load(model(nodes, {"x": X}, constants))(values(*X))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants"),
+    [
+        (
+            [node("Range", "a", "n", "b", to=("c",))],
+            {"a": np.array(0), "n": np.array(1 << 29), "b": np.array(1)},
+        ),
+        ([node("Expand", "one", "n", to=("c",))], {"one": ints(1), "n": ints(1 << 29)}),
+        ([node("ConstantOfShape", "n", to=("c",))], {"n": ints(1 << 15, 1 << 14)}),
+        (
+            [node("Add", "a", "b", to=("c",))],
+            {"a": ints(*range(1 << 15))[None], "b": ints(*range(1 << 14))[:, None]},
+        ),
+    ],
+)
+def test_constants_that_no_network_has_are_refused_by_node(nodes: Sequence[Any], constants: Any) -> None:
+    last = node("ReduceMax", "c", to=("d",)), onnx.helper.make_node("Cast", ["d"], ["e"], to=1)
+    begin = perf_counter()
+    with pytest.raises(rs.Unimplemented, match=f"a constant of {1 << 29} elements"):
+        rs.onnx.load(model([*nodes, *last, node("Add", "x", "e")], {"x": X}, constants))(values(*X))
+    assert perf_counter() - begin < 3
 
 
 @pytest.mark.parametrize("source", [b"", b"no model", b"\x08\x07\x12\x00", 3, None, "/no/such/model.onnx"])

@@ -359,3 +359,39 @@ def test_scans_that_do_not_hold_are_refused(name: str, value: Any, extent: Any) 
     for count in (4, 70):
         with pytest.raises(rs.InvalidArguments):
             rs.onnx.load(made)({"h0": numbers(3), "x": numbers(count, 3)})
+
+
+def test_what_is_behind_a_loop_that_a_run_decides_is_checked() -> None:
+    told = rs.onnx.check(summing(None))
+    assert told.is_whole
+    assert told.runs == {"Mul": 1, "Loop": 1, "Neg": 1}
+
+
+def deciding(within: str, behind: str) -> Any:
+    """A branch that a run decides: an operator is in it, and another one behind it."""
+    branches = {
+        name: graph([node(operator, "x", "b")], [], [("b", FLOAT, None)], {})
+        for name, operator in (("then_branch", within), ("else_branch", "Neg"))
+    }
+    nodes = [node("If", "c", "y", name="way", **branches), node(behind, "y", "z", name="last")]
+    return model(nodes, [("x", FLOAT, (2, 3)), ("c", BOOL, ())], [("z", FLOAT, None)], {})
+
+
+@pytest.mark.parametrize(
+    ("within", "behind", "runs", "refused"),
+    [
+        ("Relu", "Abs", {"If": 1, "Abs": 1}, ()),
+        ("Relu", "Det", {"If": 1}, ()),
+        ("Det", "Abs", {}, ()),
+        ("Relu", "MaxPool", {"If": 1}, ("last",)),
+        ("MaxPool", "Abs", {}, ("way",)),
+    ],
+)
+def test_nodes_in_branches_and_behind_them_are_checked(
+    within: str, behind: str, runs: dict[str, int], refused: tuple[str, ...]
+) -> None:
+    told = rs.onnx.check(deciding(within, behind))
+    assert told.runs == runs
+    assert tuple(each.name for each in told.refused) == refused
+    assert set(told.missing) == {within, behind} & {"Det"}
+    assert told.is_whole == (within != "Det" and behind != "Det" and not refused)

@@ -316,6 +316,60 @@ def test_an_operator_gives_what_torch_gives(name: str) -> None:
     check(Function(function), *inputs)
 
 
+AT, ROW = torch.tensor(0), torch.tensor([0])
+POINTS: dict[str, Callable[..., Any]] = {
+    "softmax": lambda x: (x.softmax(0), x.log_softmax(-1)),
+    "reductions": lambda x: (
+        x.sum(0),
+        x.mean(-1, keepdim=True),
+        x.amax(0),
+        x.prod(0),
+        x.var(0, correction=0),
+    ),
+    "more reductions": lambda x: (
+        x.logsumexp(0),
+        (x > 0).any(0),
+        (x > 0).all(0),
+        torch.linalg.norm(x, 2, -1),
+    ),
+    "order": lambda x: (*x.topk(1), *x.sort(0), *x.max(0), *x.min(-1), *x.median(0), x.argmax(0)),
+    "scans": lambda x: (x.cumsum(0), x.cumprod(-1), *x.cummax(0)),
+    "indices": lambda x: (
+        x.index_select(0, ROW),
+        x.gather(0, AT),
+        x.scatter(0, AT, 2.0),
+        x.index_fill(0, ROW, 3.0),
+    ),
+    "moves": lambda x: (x.unsqueeze(0), x.unsqueeze(-1), x.squeeze(0), x.flip([0]), x.transpose(0, -1)),
+}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_an_axis_of_a_tensor_without_dims(name: str) -> None:
+    check(Function(POINTS[name]), torch.tensor(0.7))
+
+
+DOUBLES: dict[str, Callable[[], Any]] = {
+    "layer": lambda: nn.LayerNorm([4, 4]),
+    "rms": lambda: nn.RMSNorm(4),
+    "groups": lambda: nn.GroupNorm(2, 6),
+    "instances": lambda: nn.InstanceNorm2d(6, affine=True),
+    "batch": lambda: nn.Sequential(nn.BatchNorm2d(6), nn.Conv2d(6, 4, 3, padding=1), nn.BatchNorm2d(4)),
+    "transformer": lambda: Function(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLES)
+def test_normalizations_of_f64(name: str) -> None:
+    module = DOUBLES[name]().double().eval()
+    x = IMAGE[0, :, :4, :4].double() if name == "transformer" else IMAGE[..., :4, :4].double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+        wanted, found = module(x), rt.compile_module(module, x)(x)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+
+
 SEQUENCES = torch.randn(5, 2, 4, generator=torch.Generator().manual_seed(7))
 RECURRENT = {
     "one layer": {},

@@ -101,6 +101,51 @@ def test_what_has_no_elements_has_a_gradient_without_elements(engine, dims, alg)
     assert elements(made[rs.ARG_DIFF_SRC]).shape == dims
 
 
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize(
+    "windows",
+    [
+        ((1, 1), (13, 3), (0, 0), (9, 1), (9, 1)),
+        ((3, 2), (9, 7), (1, 0), (14, 3), (13, 5)),
+        ((5, 4), (9, 7), (1, 2), (12, 15), (14, 14)),
+    ],
+)
+def test_windows_longer_than_the_image(engine, alg, windows):
+    skip_where_the_compiler_crashes(engine)
+    dims = (1, 2, 5, 4)
+    x = random(dims)
+    wanted, places = pooled(alg, x, windows)
+    kind = "forward_training" if alg == "max" else "forward_inference"
+    pd = _forward(engine, alg, dims, windows, kind)
+    outputs = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
+    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, *outputs)
+    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, 1e-5, 1e-6)
+    if alg == "max":
+        np.testing.assert_array_equal(elements(made[rs.ARG_WORKSPACE]), places)
+    gradient, own = random(wanted.shape, 1), places if alg == "max" else None
+    open_src, open_dst = any_like(pd.src_desc()), any_like(pd.dst_desc())
+    back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
+    values = {rs.ARG_DIFF_DST: gradient} | ({rs.ARG_WORKSPACE: places} if alg == "max" else {})
+    diff = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+    np.testing.assert_allclose(elements(diff), gradient_of(alg, gradient, own, dims, windows), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("alg", ALGORITHMS)
+def test_windows_that_are_padding_for_the_most_part(alg):
+    far = 1 << 28
+    windows = ((1, 1), (2 * far, 3), (0, 0), (far, 1), (far - 1, 1))
+    x = random((1, 2, 4, 4))
+    pd = _forward(CPU, alg, x.shape, windows, "forward_inference")
+    made = computed(rs.PoolingForward, pd, CPU, {rs.ARG_SRC: x}, rs.ARG_DST)
+    columns = ((1, 1), (4, 3), (0, 0), (0, 1), (0, 1))
+    wanted = np.repeat(pooled(alg, x, columns)[0], 4, 2)
+    if alg == "avg_include_padding":
+        wanted *= 4 / (2 * far)
+    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, 1e-5)
+    with refused("nearly all of them are padding", kind=rs.Unimplemented):
+        _forward(CPU, alg, x.shape, ((far, 1), *windows[1:3], (far, 1), (2 * far, 1)))
+
+
 # --- descriptors --------------------------------------------------------------------------------------------
 
 

@@ -53,6 +53,9 @@ _MOST_IN_F32 = 1 << 24
 _COUNTS = -1
 # Gradients have loops for so many phases of strides at most.
 _MOST_PHASES = 16
+# Windows of more positions than these, and than so many times those of an image, are padding for the most
+# part: no network has them, and a damaged one would compute for hours.
+_MOST_POSITIONS, _MOST_OUTSIDE = 1 << 22, 64
 
 
 def workspace_desc(windows: Windows, dst: MemoryDesc) -> MemoryDesc:
@@ -138,7 +141,7 @@ class PoolingProblem(OperationProblem):
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
         chain = AttributeChain(self.computation(), dst, self.dst.dims)
         outer = _axes(self.dst.dims)
-        taps = self.windows.kernel_axes()
+        axes, taps = self.windows.taps_within(self.dst.dims[2:], self.src.dims[2:])
         at = self.windows.sources(outer[2:], taps)
         guards = self.windows.guards(at, self.dst.dims[2:], self.src.dims[2:])
         value = src.load(*outer[:2], *at)
@@ -146,7 +149,7 @@ class PoolingProblem(OperationProblem):
         total = Ref("most" if self.algorithm == MAX else "total")
         loads = [operand.load(*outer) for operand in chain.operands]
         items: list[Item] = [
-            Each(taps, self._folds(value, self._position((*outer[:2], *at), taps)), guards),
+            Each(axes, self._folds(value, self._position((*outer[:2], *at), taps)), guards),
             chain.store(outer, self._result(total, loads)),
         ]
         places = [TreeTensor.of_desc(short_name(arg), md) for arg, md in self.outputs().items()]
@@ -162,7 +165,7 @@ class PoolingProblem(OperationProblem):
             return (fold_over("max", "most", value),)
         return (Fold("argmax", ("most", "position"), (value, Coordinate(position))),)
 
-    def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[TreeAxis]) -> Affine:
+    def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[Affine]) -> Affine:
         """What is left of the place of a maximum: that in its window. `source`: the one in the source."""
         return self.windows.position(taps)
 
@@ -236,7 +239,7 @@ class MaxPoolingProblem(PoolingProblem):
         """The indices."""
         return {ARG_DST_1: self.indices}
 
-    def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[TreeAxis]) -> Affine:
+    def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[Affine]) -> Affine:
         index = Affine()
         for at, stride in zip(source, self.index_strides, strict=True):
             index = index + at * stride
@@ -395,12 +398,12 @@ class PoolingBackwardProblem(GradientProblem):
         """Every position looks at all that may have it."""
         windows = self.windows
         outer = _axes(self.diff_src.dims)
-        taps = windows.kernel_axes()
+        axes, taps = windows.taps_within(self.diff_dst.dims[2:], self.diff_src.dims[2:])
         at = windows.outputs(outer[2:], taps)
         index: tuple[Affine | TreeAxis, ...] = (*outer[:2], *at)
         sizes = self.diff_dst.dims[2:]
         term = self._term(gradient.load(*index), index, taps, more)
-        total = Each(taps, (fold_over("sum", "total", term),), tuple(map(Guard, at, sizes)))
+        total = Each(axes, (fold_over("sum", "total", term),), tuple(map(Guard, at, sizes)))
         return Each(outer, (total, out.store(outer, self._result(Ref("total")))))
 
     def _term(
@@ -440,6 +443,10 @@ def _read_windows(
     count = source[1].ndims - 2
     windows = Windows(*(_parse_numbers(call.what, name, getattr(call, name), count) for name in _WINDOWS))
     check_windows(call.what, windows, source, result)
+    (name, md), (_, dst) = source, result
+    positions = prod(map(len, windows.spans_within(dst.dims[2:], md.dims[2:])))
+    if positions > max(_MOST_POSITIONS, _MOST_OUTSIDE * prod(md.dims[2:])):
+        raise refuse("RS-R10:windows-of-padding", what=call.what, positions=positions, name=name, md=md)
     return windows
 
 

@@ -28,6 +28,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import cache
+from math import prod
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -93,6 +94,8 @@ Function = Callable[..., Made]
 
 _MOST_KNOWN = 4096
 """Results of so many elements are computed when a model is read, where all that they need is known."""
+_LARGEST_CONSTANT = 1 << 28
+"""To make larger ones takes seconds and gigabytes, and no network has them but as weights."""
 NEWEST_OPSET = 18
 """The version of the operators that are called without a model."""
 
@@ -269,6 +272,12 @@ class OperatorCall:
         """The error of a form of the operator that restride has not."""
         hint = hint or "another form of the operator may do; restride explain tells which operators there are"
         return refuse("RS-G02:node", node=self.node, why=why, hint=hint)
+
+    def check_size(self, dims: Sequence[int]) -> None:
+        """Raise Unimplemented for a constant that is much larger than all that it is made of."""
+        known = sum(value.size for value in self.values if isinstance(value, np.ndarray))
+        if prod(dims) > max(_LARGEST_CONSTANT, known):
+            raise self.unimplemented(f"it makes a constant of {prod(dims)} elements", "make it an input")
 
     def check_types(self, *operands: Value | None, is_exact: bool = False) -> None:
         """Raise Unimplemented for integers that f32 rounds, and for other types beside floats."""
@@ -522,10 +531,16 @@ class OperatorTable:
             missing = [at for at, value in enumerate(call.values) if value is None]
             if missing:
                 raise Misfit(f"input {missing[0]} is missing")
+            shapes = [value.shape for value in call.values if isinstance(value, np.ndarray)]
+            call.check_size(np.broadcast_shapes(*shapes))
             return self.on_arrays[name](*call.values)
         if name not in self._functions:
             raise call.known_later(_FOR_SHAPES)
-        return self.run(call, call.values, call.node.attributes)
+        made = self.run(call, call.values, call.node.attributes)
+        for value in made if isinstance(made, tuple) else (made,):
+            if isinstance(value, np.ndarray):
+                call.check_size(value.shape)
+        return made
 
     def run(
         self,

@@ -76,9 +76,24 @@ class Windows:
         padding = self.padding_l[dim] + self.padding_r[dim]
         return window_count(size, padding, self.span(dim), self.strides[dim])
 
-    def kernel_axes(self) -> tuple[TreeAxis, ...]:
-        """The loops over a window."""
-        return tuple(TreeAxis(f"k{self._name(dim)}", extent) for dim, extent in enumerate(self.kernel))
+    def spans_within(self, outputs: Dims, sizes: Dims) -> tuple[range, ...]:
+        """The positions of the kernel, along each dim, from the first to the last that a window has in a
+        source of `sizes`: padding may leave others out of all windows. One at least.
+        """
+        pairs = enumerate(zip(outputs, sizes, strict=True))
+        return tuple(self._within(dim, count, size) for dim, (count, size) in pairs)
+
+    def _within(self, dim: int, outputs: int, size: int) -> range:
+        stride, step, padding = self.strides[dim], self.dilation[dim] + 1, self.padding_l[dim]
+        last = self.kernel[dim] - 1
+        first = min(max(-((max(outputs - 1, 0) * stride - padding) // step), 0), last)
+        return range(first, max(min((padding + size - 1) // step, last), first) + 1)
+
+    def taps_within(self, outputs: Dims, sizes: Dims) -> tuple[tuple[TreeAxis, ...], tuple[Affine, ...]]:
+        """The loops over what a window may have in a source of `sizes`, and the positions that these are."""
+        spans = self.spans_within(outputs, sizes)
+        axes = tuple(TreeAxis(f"k{self._name(dim)}", len(span)) for dim, span in enumerate(spans))
+        return axes, tuple(axis + span.start for axis, span in zip(axes, spans, strict=True))
 
     def _name(self, dim: int) -> str:
         return spatial_names(len(self.kernel))[dim]
@@ -90,7 +105,7 @@ class Windows:
             index = index * extent + tap
         return index
 
-    def sources(self, outputs: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
+    def sources(self, outputs: Sequence[TreeAxis], taps: Sequence[Affine]) -> tuple[Affine, ...]:
         """Where the positions of windows are in the source."""
         return tuple(
             out * self.strides[dim] + tap * (self.dilation[dim] + 1) - self.padding_l[dim]
@@ -109,7 +124,7 @@ class Windows:
         last = (outputs - 1) * self.strides[dim] + self.span(dim) - 1 - self.padding_l[dim]
         return self.padding_l[dim] > 0 or last >= size
 
-    def outputs(self, sources: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
+    def outputs(self, sources: Sequence[TreeAxis], taps: Sequence[Affine]) -> tuple[Affine, ...]:
         """Which windows have a source position at one of theirs; none does where it does not divide."""
         return tuple(
             (source + self.padding_l[dim] - tap * (self.dilation[dim] + 1)) // self.strides[dim]
@@ -155,8 +170,8 @@ class Windows:
         """The number of positions of each window that are within the source; 1 where there is none."""
         found = np.ones((), np.float32)
         for dim, (count, size) in enumerate(zip(outputs, sizes, strict=True)):
-            starts = np.arange(count)[:, None] * self.strides[dim] - self.padding_l[dim]
-            at = starts + np.arange(self.kernel[dim]) * (self.dilation[dim] + 1)
-            inside = ((at >= 0) & (at < size)).sum(1)
+            starts, step = np.arange(count) * self.strides[dim] - self.padding_l[dim], self.dilation[dim] + 1
+            before, behind = np.maximum(-(starts // step), 0), (size - 1 - starts) // step + 1
+            inside = np.maximum(np.minimum(behind, self.kernel[dim]) - before, 0)
             found = found[..., None] * inside.astype(np.float32)
         return np.maximum(found, np.float32(1))

@@ -141,10 +141,15 @@ class SortedNodes:
 
 
 def translate_nodes(
-    model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[str, ...], str] = MappingProxyType({})
+    model: OnnxModel,
+    dims: Mapping[str, Dims],
+    refusals: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+    *,
+    assumes: bool = False,
 ) -> SortedNodes:
     """The nodes of a model one by one, for inputs of these dims; nothing is planned. `refusals`: of nodes of
-    which it is known that they do not run, by their outputs.
+    which it is known that they do not run, by their outputs. `assumes`: what is behind branches and loops
+    that a run decides is translated for the types of a branch, or of one step.
     """
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values: dict[str, Value] = dict(model.tensors)
@@ -165,16 +170,37 @@ def translate_nodes(
             try:
                 writer.run([node], values)
                 runs.append(node)
+            except KnownInRun as error:
+                why = _reason(error)
+                if not (assumes and node.operator in CONTROLS and (late := _assume(writer, node, values))):
+                    undecided.add(node.outputs)
+                else:
+                    why = late
+                refused.append((node, why))
             except Error as error:
                 refused.append((node, _reason(error)))
-                if isinstance(error, KnownInRun):
-                    undecided.add(node.outputs)
     types = {name: writer.builder.type(value) for name, value in values.items() if isinstance(value, str)}
     return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs, undecided)
 
 
+def _assume(writer: GraphWriter, node: OnnxNode, values: dict[str, Value]) -> str:
+    """Add what a branch, or a step, makes; why that does not run, and "" where it does."""
+    try:
+        results = writer.assumed(node, values)
+    except KnownInRun:
+        return ""  # what follows in it depends on values: only a run knows
+    except Error as error:
+        return _reason(error)
+    values.update((name, x) for name, x in zip(node.outputs, results, strict=False) if name)
+    return ""
+
+
 def sort_nodes(
-    model: OnnxModel, dims: Mapping[str, Dims], plan: Callable[[OnnxModel], T]
+    model: OnnxModel,
+    dims: Mapping[str, Dims],
+    plan: Callable[[OnnxModel], T],
+    *,
+    assumes: bool = False,
 ) -> tuple[SortedNodes, T | None]:
     """The nodes of a model one by one, for inputs of these dims, and what `plan` makes of those that run.
 
@@ -182,7 +208,7 @@ def sort_nodes(
     """
     refusals: dict[tuple[str, ...], str] = {}
     while True:
-        found = translate_nodes(model, dims, refusals)
+        found = translate_nodes(model, dims, refusals, assumes=assumes)
         if not found.part.outputs:
             return found, None
         try:
@@ -212,7 +238,10 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
     assumed = [name for name, opens in is_open.items() if opens and name not in named]
     engine = Engine("cpu")
     found, _ = sort_nodes(
-        model, dims, lambda part: plan_network(translated(part, fixed_inputs(part)), "plain", engine)
+        model,
+        dims,
+        lambda part: plan_network(translated(part, fixed_inputs(part)), "plain", engine),
+        assumes=True,
     )
     missing = missing_operators(model, model.nodes, OPERATORS)
     names = {name: tuple(nodes) for name, nodes in missing.items()}
@@ -221,9 +250,12 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
     refused += [RefusedNode("output", name, "it is no tensor") for name in sorted(lists)]
     runs = Counter(node.operator for node in found.runs)
     for node, why in found.refused:
-        if node.operator in CONTROLS and not missing_operators(model, node.inner_nodes(), OPERATORS):
+        inner = missing_operators(model, node.inner_nodes(), OPERATORS)
+        for operator, nodes in inner.items():
+            names[operator] = (*names.get(operator, ()), *nodes)
+        if node.operator in CONTROLS and node.outputs in found.undecided and not inner:
             runs[node.operator] += 1
-        elif not missing_operators(model, [node], OPERATORS):
+        elif not inner and not missing_operators(model, [node], OPERATORS):
             refused.append(RefusedNode(node.operator, node.name, why))
     behind = tuple(node.name for node in found.behind)
     return ModelCheck(runs, names, tuple(refused), behind, tuple(assumed))

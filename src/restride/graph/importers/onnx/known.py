@@ -93,7 +93,9 @@ def _constant_of_shape(call: OperatorCall, shape: Ints, *, value: Array | None =
 @ONNX("Range")
 def _range(call: OperatorCall, start: Array, limit: Array, delta: Array) -> Value:
     first, last, step = (bound.item() for bound in (start, limit, delta))
-    check_room(8 * int(max((last - first) / step, 0)))
+    count = int(max((last - first) / step, 0))
+    call.check_size((count,))
+    check_room(8 * count)
     return np.asarray(np.arange(first, last, step), start.dtype)
 
 
@@ -101,6 +103,7 @@ def _range(call: OperatorCall, start: Array, limit: Array, delta: Array) -> Valu
 def _eye_like(call: OperatorCall, x: Value, *, dtype: int = 0, k: int = 0) -> Value:
     kind = ELEMENTS[dtype] if dtype else call.type_of(x).numpy
     rows, columns = call.dims(x)
+    call.check_size((rows, columns))
     check_room(8 * rows * columns)
     return np.eye(rows, columns, k).astype(kind)
 

@@ -102,6 +102,15 @@ class Loop:
         ]
         return tuple(steps.stacked(parts, 0) for parts in zip(*results, strict=True))
 
+    def once(self, inputs: Sequence[T | None], steps: LoopSteps[T]) -> tuple[T, ...]:
+        """What it would make of the inputs of its node in one step."""
+        values = [x for x in inputs[self._head :] if x is not None]
+        carried, sources = values[: self.carried], values[self.carried :]
+        parts = [steps.part(x, axis, 0) for x, (axis, _) in zip(sources, self.reads, strict=True)]
+        results = self._step(0, steps.constant(np.array(True)), [*carried, *parts], steps)[1:]
+        made = zip(results[self.carried :], self.makes, strict=True)
+        return (*results[: self.carried], *(steps.stacked([x], axis) for x, (axis, _) in made))
+
     @property
     def _head(self) -> int:
         """How many inputs there are in front of those that the body reads."""

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from ....dtypes import DataType
 from ....model.result_dims import Misfit
 from ...dims import Dims
 from ...nodes.layers import BatchNormalizationOperation, LayerNormalizationOperation, LrnOperation
@@ -19,7 +20,6 @@ from ..operator_call import (
     Made,
     Operand,
     OperatorCall,
-    Parameter,
     Tensor,
     Usual,
     Value,
@@ -33,10 +33,10 @@ _F32 = 1
 def _batch_normalization(
     call: OperatorCall,
     x: Tensor,
-    scale: Parameter,
-    shift: Parameter,
-    mean: Parameter,
-    variance: Parameter,
+    scale: Operand,
+    shift: Operand,
+    mean: Operand,
+    variance: Operand,
     *,
     epsilon: float = 1e-5,
     momentum: float = 0.9,
@@ -48,7 +48,12 @@ def _batch_normalization(
     if not training_mode:
         if call.count_of_outputs > 1:
             raise call.unimplemented(*TRAINS)
-        return call.add(operation, x, scale, shift, mean, variance)
+        if call.type_of(x) is DataType.f64:
+            shape = -1, *(1,) * (len(call.dims(x)) - 2)
+            channels = (call.with_outputs(0).onnx("Reshape", each, shape) for each in (mean, variance))
+            return _with_channels(call, _by_elements(call, x, epsilon, *channels), scale, shift)
+        return call.add(operation, x, *map(call.parameter, (scale, shift, mean, variance)))
+    scale, shift = call.parameter(scale), call.parameter(shift)
     axes = tuple(axis for axis in range(len(call.dims(x))) if axis != 1)
     own = _statistics(call, x, axes, keepdims=False)
     result, apart = call.add(operation, x, scale, shift, *own), call.with_outputs(0)
@@ -71,11 +76,38 @@ def _statistics(call: OperatorCall, x: Value, axes: Dims, *, keepdims: bool = Tr
     return apart.reshaped(mean, own), variance
 
 
+def _by_elements(call: OperatorCall, x: Value, epsilon: float, mean: Value | None, variance: Value) -> Value:
+    """A normalization in f64, which primitives have not: by operations on elements."""
+    apart = call.with_outputs(0)
+    deviation = apart.onnx("Sqrt", apart.onnx("Add", variance, np.array(epsilon)))
+    return apart.onnx("Div", x if mean is None else apart.onnx("Sub", x, mean), deviation)
+
+
+def _rows_by_elements(
+    call: OperatorCall, x: Value, axes: Dims, epsilon: float, *, is_centered: bool = True
+) -> Value:
+    """The same by the statistics along axes."""
+    apart = call.with_outputs(0)
+    mean = apart.onnx("ReduceMean", x, axes) if is_centered else None
+    distance = x if mean is None else apart.onnx("Sub", x, mean)
+    return _by_elements(
+        call, distance, epsilon, None, apart.onnx("ReduceMean", apart.onnx("Mul", distance, distance), axes)
+    )
+
+
+def _with_channels(call: OperatorCall, x: Value, scale: Value, shift: Value) -> Value:
+    """A factor and a summand for each channel."""
+    apart, shape = call.with_outputs(0), (-1, *(1,) * (len(call.dims(x)) - 2))
+    scale, shift = (apart.onnx("Reshape", each, shape) for each in (scale, shift))
+    return call.onnx("Add", apart.onnx("Mul", x, scale), shift)
+
+
 def _row(call: OperatorCall, value: Value, dims: Dims) -> Value:
     """A parameter that is repeated along dims, as a vector with a number for each element of them."""
     if prod(call.dims(value)) != prod(dims):
         value = call.with_outputs(0).onnx("Expand", value, dims)
-    return call.parameter(call.reshaped(value, (prod(dims),)))
+    value = call.reshaped(value, (prod(dims),))
+    return value if call.type_of(value) is DataType.f64 else call.parameter(value)
 
 
 @ONNX("LayerNormalization")
@@ -92,9 +124,13 @@ def _layer_normalization(
     dims = call.dims(x)
     first = axis_of(axis, len(dims))
     own = dims[first:]
-    added = np.zeros(prod(own), np.float32) if shift is None else shift
-    operands = _row(call, scale, own), _row(call, added, own)
-    result = _by_rows(call, x, first, LayerNormalizationOperation(epsilon), operands)
+    if call.type_of(x) is DataType.f64:
+        result = call.onnx("Mul", _rows_by_elements(call, x, tuple(range(first, len(dims))), epsilon), scale)
+        result = result if shift is None else call.onnx("Add", result, shift)
+    else:
+        added = np.zeros(prod(own), np.float32) if shift is None else shift
+        operands = _row(call, scale, own), _row(call, added, own)
+        result = _by_rows(call, x, first, LayerNormalizationOperation(epsilon), operands)
     if call.count_of_outputs < 2:
         return result
     mean, variance = _statistics(call, x, tuple(range(first, len(dims))))
@@ -115,6 +151,9 @@ def _rms_normalization(
 ) -> Value:
     first = axis_of(axis, len(call.dims(x)))
     own = call.dims(x)[first:]
+    if call.type_of(x) is DataType.f64:
+        axes = tuple(range(first, len(call.dims(x))))
+        return call.onnx("Mul", _rows_by_elements(call, x, axes, epsilon, is_centered=False), scale)
     operands = _row(call, scale, own), call.placed(np.zeros(prod(own), np.float32))
     flags = "use_scale|use_shift|rms_norm"
     operation = PrimitiveOperation("LayerNormalizationForward", (("epsilon", epsilon), ("flags", flags)))
@@ -132,7 +171,7 @@ def _by_rows(call: OperatorCall, x: str, first: int, operation: Operation, opera
 
 @ONNX("InstanceNormalization")
 def _instance_normalization(
-    call: OperatorCall, x: Tensor, scale: Parameter, shift: Parameter, *, epsilon: float = 1e-5
+    call: OperatorCall, x: Tensor, scale: Operand, shift: Operand, *, epsilon: float = 1e-5
 ) -> Value:
     return _by_groups(call, x, (scale, shift), call.dims(x)[1], epsilon)
 
@@ -141,8 +180,8 @@ def _instance_normalization(
 def _group_normalization(
     call: OperatorCall,
     x: Tensor,
-    scale: Parameter,
-    shift: Parameter,
+    scale: Operand,
+    shift: Operand,
     *,
     num_groups: int,
     epsilon: float = 1e-5,
@@ -186,10 +225,14 @@ def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: in
     dims = call.dims(x)
     if len(dims) < 3:
         raise Misfit(f"{len(dims)} dims have no spatial one")
+    if call.type_of(x) is DataType.f64:
+        rows = call.reshaped(x, (dims[0], groups, prod(dims[1:]) // groups))
+        made = call.reshaped(_rows_by_elements(call, rows, (2,), epsilon), dims)
+        return _with_channels(call, made, *operands)
     flat = call.reshaped(x, dims if len(dims) < 6 else (*dims[:2], prod(dims[2:])))
     parameters = ("groups", groups), ("epsilon", epsilon)
     operation = PrimitiveOperation("GroupNormalizationForward", parameters)
-    return call.reshaped(call.add(operation, flat, *operands), dims)
+    return call.reshaped(call.add(operation, flat, *map(call.parameter, operands)), dims)
 
 
 @ONNX("LpNormalization")

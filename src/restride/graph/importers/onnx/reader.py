@@ -21,11 +21,11 @@ from ...dims import Dims
 from ...graph import Graph
 from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
-from ..operator_call import ONNX, Made, OperatorCall, Value
+from ..operator_call import ONNX, KnownInRun, Made, OperatorCall, Value
 from .functions import body_of, check_functions, count_nodes, has_bodies, missing_operators
-from .loops import LOOPS, Loop
+from .loops import Loop
 from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
-from .operators import CONDITIONAL, OPERATORS
+from .operators import CONDITIONAL, CONTROLS, OPERATORS
 from .tensors import ELEMENTS
 
 _MOST_SHOWN = 32
@@ -127,7 +127,8 @@ def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter
 class GraphWriter:
     """Translates nodes of a model, or of a function in it, in their order. `origins`: of each tensor that
     only a run knows, the inputs of the model that it follows from. `notes`: takes what is decided on the
-    numbers of `of_extents`. `around`: the functions that the nodes are in.
+    numbers of `of_extents`. `around`: the functions that the nodes are in. `assumes`: of branches and loops
+    that only a run decides all branches, and one step, are written.
     """
 
     builder: GraphBuilder
@@ -138,6 +139,7 @@ class GraphWriter:
     notes: list[Note] | None = None
     of_extents: set[str] = field(default_factory=set)
     around: tuple[str, ...] = ()
+    assumes: bool = False
 
     def add_input(self, model_input: OnnxInput, dims: Dims, values: dict[str, Value]) -> None:
         """Add an input of the model to `values`. Raises Unimplemented for a type that there is not."""
@@ -150,12 +152,7 @@ class GraphWriter:
         for node in nodes:
             read = [_value_of(values, name) if name else None for name in node.inputs]
             call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
-            if node.operator == CONDITIONAL:
-                results = self._branch(call, values)
-            elif node.operator in LOOPS:
-                results = self._unrolled(call, values)
-            else:
-                results = self._made(call)
+            results = self._decided(call, values) if node.operator in CONTROLS else self._made(call)
             for name, value in zip(node.outputs, results, strict=False):
                 if name:
                     values[name] = value
@@ -191,6 +188,37 @@ class GraphWriter:
         around = (*self.around, call.node.operator)
         replace(self, opset=function.opset, around=around).run(graph.nodes, inner)
         return self._results(graph, inner, call.node)
+
+    def _decided(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
+        """The results of a branch, or of a loop."""
+        try:
+            return (self._branch if call.node.operator == CONDITIONAL else self._unrolled)(call, values)
+        except KnownInRun:
+            if not self.assumes:
+                raise
+            return self.assumed(call.node, values)
+
+    def assumed(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
+        """What is of the types that a node makes of which only a run decides what it does: of its branches,
+        all of which are translated, or of one step. What is behind it is translated for these types.
+        """
+        writer = replace(self, assumes=True, notes=None)
+        read = [_value_of(values, name) if name else None for name in node.inputs]
+        call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
+        results: tuple[Value, ...] = ()
+        if node.operator == CONDITIONAL:
+            branches = [each for each in node.attributes.values() if isinstance(each, OnnxBranch)]
+            for branch in branches:
+                inner: dict[str, Value] = {**values, **branch.tensors}
+                writer.run(branch.nodes, inner)
+                results = writer._results(branch, inner, node)
+        else:
+            loop = _guarded(call, lambda call: Loop.of(call.node, self.opset))
+            if loop.is_batched:
+                raise call.known_in_run("how many steps it takes")
+            steps = _UnrolledSteps(writer, call, loop.body, values)
+            results = _guarded(call, lambda call: loop.once(call.values, steps))
+        return tuple(call.placed(x) if isinstance(x, np.ndarray) else x for x in results)
 
     def _branch(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
         """The results of the branch that a known condition takes; the other one leaves nothing."""

@@ -218,9 +218,9 @@ def _average_pooling(
     shares = np.ones((1, 1), np.float32)
     for axis, n in enumerate(call.dims(x)[2:]):
         kernel, stride, dilate, low, high = (part[axis] for part in places)
-        starts = np.arange(call.dims(averages)[axis + 2])[:, None] * stride
-        ends = starts + np.arange(kernel) * (dilate + 1)
-        shares = shares[..., None] * (kernel / (ends < low + n + high).sum(1)).astype(np.float32)
+        starts = np.arange(call.dims(averages)[axis + 2]) * stride
+        counts = np.minimum((low + n + high - 1 - starts) // (dilate + 1) + 1, kernel)
+        shares = shares[..., None] * (kernel / counts).astype(np.float32)
     return call.onnx("Mul", averages, shares)
 
 

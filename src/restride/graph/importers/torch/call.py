@@ -79,6 +79,7 @@ def translate_aten(call: OperatorCall) -> Made:
         if not call.values:
             check_room(sum(8 * prod(dims) for dims, _ in aten.results))
         return aten.computed(arguments)
+    arguments, is_row = _with_axis(call, arguments)
     inputs = [arguments[name] for name in aten.positional]
     # No value of an input could make known what is not: torch has exported the program.
     own = replace(call.with_outputs(1), origins=frozenset())
@@ -87,6 +88,8 @@ def translate_aten(call: OperatorCall) -> Made:
     except Unimplemented as error:
         raise error.with_context(f"node {call.node}") from None
     values = result if isinstance(result, tuple) else (result,)
+    if is_row:
+        values = tuple(call.reshaped(x, dims) for x, (dims, _) in zip(values, aten.results, strict=False))
     if any(call.node.outputs[len(values) :]):
         raise call.unimplemented("more of its results are read than its first one")
     for value, (dims, data_type) in zip(values, aten.results, strict=False):
@@ -95,7 +98,17 @@ def translate_aten(call: OperatorCall) -> Made:
             raise call.unimplemented(
                 f"its result would be {kind or call.dims(value)}, torch makes {data_type} {by(dims)}"
             )
-    return result
+    return values
+
+
+def _with_axis(call: OperatorCall, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Where a call names an axis of a tensor without dims, which torch takes as of one: it is a row then."""
+    tensors = [name for name, value in call.node.attributes.items() if isinstance(value, TensorArgument)]
+    points = {name: arguments[name] for name in tensors if not call.dims(arguments[name])}
+    names_axis = any(arguments.get(name) not in (None, ()) for name in ("dim", "dims"))
+    if not names_axis or next(iter(arguments), "") not in points:
+        return arguments, False
+    return {**arguments, **{name: call.reshaped(x, (1,)) for name, x in points.items()}}, True
 
 
 def _argument(call: OperatorCall, value: Any) -> Any:

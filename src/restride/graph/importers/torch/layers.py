@@ -27,10 +27,15 @@ def _batch_normalization(
     call: OperatorCall, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *, eps: float
 ) -> Made:
     scale, shift = (
-        make(call.dims(mean), _F32) if tensor is None else tensor
+        make(call.dims(mean), call.numpy_type(mean)) if tensor is None else tensor
         for make, tensor in ((np.ones, weight), (np.zeros, bias))
     )
     return call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
+
+
+def _wide_type(call: OperatorCall, x: Any) -> np.dtype[Any]:
+    """The type of numbers beside a tensor: f32, or wider where it is."""
+    return np.dtype(np.float64 if call.type_of(x) is DataType.f64 else _F32)
 
 
 @ATEN("native_layer_norm")
@@ -43,7 +48,7 @@ def _layer_normalization(
     scale, shift = (
         tensor if tensor is None else call.onnx("Reshape", tensor, (size,)) for tensor in (weight, bias)
     )
-    scale = np.ones(size, _F32) if scale is None else scale
+    scale = np.ones(size, _wide_type(call, x)) if scale is None else scale
     result = call.onnx("LayerNormalization", flat, scale, shift, axis=-1, epsilon=eps)
     return call.onnx("Reshape", result, dims)
 
@@ -60,7 +65,9 @@ def _normalized_rows(
     shape, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
     rows = groups * (dims[0] if order[0] == 0 else 1)
     result = call.onnx("Reshape", call.onnx("Transpose", x, perm=order), (rows, prod(dims) // rows))
-    result = call.onnx("LayerNormalization", result, np.ones(prod(dims) // rows, _F32), axis=-1, epsilon=eps)
+    result = call.onnx(
+        "LayerNormalization", result, np.ones(prod(dims) // rows, _wide_type(call, x)), axis=-1, epsilon=eps
+    )
     result = call.onnx("Transpose", call.onnx("Reshape", result, shape), perm=back)
     for operator, values in zip(("Mul", "Add"), affine, strict=True):
         if values is not None:
