@@ -63,8 +63,8 @@ def numbers(*values: int) -> Array:
     return np.array(values, np.int64)
 
 
-def attended() -> Array:
-    powers = np.exp(X @ X.swapaxes(2, 3) / np.sqrt(6))
+def attended(mask: Array | float = 0.0) -> Array:
+    powers = np.exp(X @ X.swapaxes(2, 3) / np.sqrt(6) + mask)
     return powers / powers.sum(-1, keepdims=True) @ X
 
 
@@ -120,6 +120,16 @@ CASES: dict[str, tuple[tuple[str, str, Sequence[str]], dict[str, Array], Array]]
         X,
     ),
     "attention": (("ScaledDotProductAttention", 'causal="false"', ["x", "x", "x"]), {}, attended()),
+    "causal attention": (
+        ("ScaledDotProductAttention", 'causal="true"', ["x", "x", "x"]),
+        {},
+        attended(np.triu(np.full(X.shape[2:3] * 2, -np.inf), 1)),
+    ),
+    "attention with a mask": (
+        ("ScaledDotProductAttention", 'causal="false"', ["x", "x", "x", "m"]),
+        {"m": W[0, 0, :1, :1]},
+        attended(W[0, 0, :1, :1]),
+    ),
 }
 
 

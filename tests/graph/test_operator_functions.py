@@ -229,6 +229,7 @@ SCALED = np.float32(0.5), np.uint8(4)
 
 # What an operator takes beside one tensor of four dims.
 MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "Attention": ((X[:, :4, ::2], X[:, 4:8, ::2]), {"is_causal": 1}),
     "AveragePool": ((), {"kernel_shape": (2, 2)}),
     "BitShift": ((BYTES,), {"direction": "RIGHT"}),
     "BatchNormalization": ((X[0, :, 0, 0], X[1, :, 0, 0], X[0, :, 1, 1], np.abs(X[0, :, 0, 1])), {}),
@@ -278,6 +279,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Reshape": (((2, -1),), {}),
     "Resize": ((None, None, (2, 20, 12, 10)), {}),
     "ReverseSequence": ((np.array([1, 2] * 10),), {}),
+    "RotaryEmbedding": ((X[0, :3, :2, 0], X[0, :3, 2:4, 0], np.arange(12).reshape(2, 6) % 3), {}),
     "ScatterElements": ((np.zeros((1, 20, 6, 5), np.int64), Y[:1]), {}),
     "ScatterND": ((np.array([[0, 3], [1, 19]]), Y[:, 0]), {}),
     "Slice": (((1,), (5,), (2,)), {}),
@@ -318,6 +320,8 @@ def test_every_operator_runs(name: str) -> None:
         x = BYTES if "MatMul" in name else RNG.integers(0, 9, (2, 1, 8, 9), np.uint8)
     if name == "EyeLike":
         x = X[0, 0]
+    if name in ("Attention", "RotaryEmbedding"):
+        x = X[:, :8] if name == "Attention" else X[..., :4]
     if name in ("DFT", "STFT"):
         x = X[:, 0, :, :2] if name == "DFT" else X[0, 0, :, :, np.newaxis]
     if name == "OneHot":
@@ -335,7 +339,9 @@ def test_every_operator_runs(name: str) -> None:
 
 def _by_onnx(name: str, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> list[np.ndarray]:
     onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
-    opset = {"Upsample": 9, "Gelu": 20, "DequantizeLinear": 21}.get(name, 18)
+    opset = {"Upsample": 9, "Gelu": 20, "DequantizeLinear": 21, "Attention": 24, "RotaryEmbedding": 23}.get(
+        name, 18
+    )
     arrays = {
         f"i{at}": np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else _kind_of(value))
         for at, value in enumerate(inputs)

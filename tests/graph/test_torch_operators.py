@@ -138,6 +138,28 @@ ATTENTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
         lambda x, y, m: F.scaled_dot_product_attention(x, y, y, m, enable_gqa=True),
         (HEADS, FEW_HEADS, HEADS[..., :6] > 0),
     ),
+    "a batch of batches": (
+        lambda x, m: F.scaled_dot_product_attention(x[None], x[None], x[None], m), (HEADS, HEADS[..., :6] > 0)
+    ),
+    "no batch": (lambda x: F.scaled_dot_product_attention(x[0], x[0], x[0, :, :4]), (HEADS,)),
+    "no heads": (
+        lambda x: F.scaled_dot_product_attention(x[0, 0], x[0, 1], x[0, 1], x[0, 0, 0, :6]), (HEADS,)
+    ),
+    "for the CPU": (
+        lambda x: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            x, x, x, 0.0, True, scale=0.3
+        )[0],
+        (HEADS,),
+    ),
+    "a mask for the CPU": (
+        lambda x, m: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            x, x, x, attn_mask=m
+        )[0],
+        (HEADS, HEADS[..., :6].contiguous()),
+    ),
+    "as a formula": (
+        lambda x: torch.ops.aten._scaled_dot_product_attention_math(x, x, x, is_causal=True)[0], (HEADS,)
+    ),
 }  # fmt: skip
 FLOATS = torch.tensor([[3.0, -1.0, torch.nan, 3.0], [2.0, 0.5, 2.0, -7.0]])
 BOUNDS = torch.tensor([-1.0, 0.0, 0.5])

@@ -53,8 +53,14 @@ _ELTWISE: dict[str, Callable[[Array, float, float], Array]] = {
 
 def graph_values(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The values of all tensors."""
-    values = {name: np.asarray(x, np.float64) for name, x in inputs.items()}
-    values |= {name: np.asarray(each.values, np.float64) for name, each in graph.constants.items()}
+    values = {
+        name: x if np.asarray(x).dtype == np.bool_ else np.asarray(x, np.float64)
+        for name, x in inputs.items()
+    }
+    values |= {
+        name: each.values if each.values.dtype == np.bool_ else np.asarray(each.values, np.float64)
+        for name, each in graph.constants.items()
+    }
     for node in graph.nodes:
         values[node.output] = _node_values(node, values)
     return values
@@ -169,6 +175,22 @@ def _slice(op: Any, x: Array) -> Array:
     return x[tuple(slice(at, at + (n - 1) * step + 1, step) for at, n, step in spans)]
 
 
+def _attention(op: Any, query: Array, key: Array, value: Array, mask: Array | None = None) -> Array:
+    """Of floats that are added, or of truth as 0 and 1 where all of a mask is one of these."""
+    words = dict(op.parameters)
+    key, value = (np.repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
+    scores = query @ key.swapaxes(2, 3) * words["scale"]
+    if mask is not None:
+        scores = scores + (np.where(mask, 0, -np.inf) if mask.dtype == np.bool_ else mask)
+    shift = {"none": None, "top_left": 0, "bottom_right": scores.shape[3] - scores.shape[2]}[words["causal"]]
+    if shift is not None:
+        scores = np.where(np.tri(*scores.shape[2:], shift), scores, -np.inf)
+    top = np.maximum(scores.max(-1, keepdims=True), -1e300)
+    powers = np.exp(scores - top)
+    total = powers.sum(-1, keepdims=True)
+    return powers / np.where(total > 0, total, 1) @ value
+
+
 _OPERATIONS: dict[str, Callable[..., Array]] = {
     "convolution": _convolution,
     "deconvolution": _deconvolution,
@@ -187,7 +209,11 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
     "transpose": lambda op, x: x.transpose(op.order),
     "slice": _slice,
     "gather": lambda op, x, at: np.take(x, at.astype(np.int64), dict(op.parameters)["axis"]),
-    "elementwise": lambda op, x, y: {"elementwise_gt": np.greater}[dict(op.parameters)["algorithm"]](x, y),
+    "elementwise": lambda op, *xs: {"elementwise_gt": np.greater, "elementwise_is_nan": np.isnan}[
+        dict(op.parameters)["algorithm"]
+    ](*xs),
+    "tile": lambda op, x: np.tile(x, dict(op.parameters)["repeats"]),
+    "attention": _attention,
     "pad": lambda op, x: np.pad(x, list(zip(op.low, op.high, strict=True)), constant_values=op.value),
     "reduction": lambda op, x: x.mean(tuple(op.axes), keepdims=True),
 }

@@ -58,6 +58,8 @@ class OperationProblem(ProblemBase):
     chosen_names tensors by name whose formats a hint may decide: copies have those that were chosen
     prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
                  says why no other, and what to do
+    is_strided   each tensor is read and written by strides of its own, as fast as a dense one: a node of a
+                 graph takes tensors as they come
     in_place     a source may be the destination, where both lie alike
     arg_names    the constants that its arguments go by
     parts        fields that hold further parameters
@@ -90,6 +92,7 @@ class OperationProblem(ProblemBase):
         "a forward primitive is forward_training or forward_inference",
         "gradients have primitives of their own, whose names end in Backward",
     )
+    is_strided: ClassVar[bool] = False
     in_place: ClassVar[bool] = True
     parts: ClassVar[tuple[str, ...]] = ()
     onnx: ClassVar[Mapping[str, object]] = {}

@@ -36,6 +36,28 @@ def Asin(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Asinh(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Atan(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Atanh(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = ...,
+    past_key: Any = ...,
+    past_value: Any = ...,
+    lengths: Any = ...,
+    /,
+    *,
+    scale: Any = ...,
+    softcap: float = ...,
+    is_causal: bool = ...,
+    q_num_heads: int = ...,
+    kv_num_heads: int = ...,
+    left_window_size: int = ...,
+    right_window_size: int = ...,
+    softmax_precision: int = ...,
+    qk_matmul_output_mode: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def AveragePool(
     x: Any,
     /,
@@ -605,6 +627,19 @@ def ReverseSequence(
     *,
     batch_axis: int = ...,
     time_axis: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def RotaryEmbedding(
+    x: Any,
+    cosines: Any,
+    sines: Any,
+    positions: Any = ...,
+    /,
+    *,
+    interleaved: int = ...,
+    num_heads: int = ...,
+    rotary_embedding_dim: int = ...,
     out: Any = ...,
     outputs: int | None = ...,
 ) -> Any: ...

@@ -81,6 +81,7 @@ class AttentionProblem(OperationProblem):
         ARG_BIAS: "sinks",
     }
     also_writes: ClassVar = {ARG_DST_1: "stats"}
+    is_strided = True
     in_place = False
     node_reads = "query", "key", "value", "mask?", "lengths?", "sinks?"
     arguments = """

@@ -5,6 +5,7 @@
 | convolution, deconvolution | the formats that "any" gives; every pair of row-major, channels last, blocked |
 | inner product, matmul | row-major, with weights as "any" gives them; and what comes |
 | recurrent layers | row-major, and any strides of the source; weights as "any" gives them |
+| what is strided, as attention | any strides of each tensor by itself |
 | reshape, transpose, slice | what comes, where its result is the same memory with another descriptor |
 | all others | what comes, and the result like it, as "any" gives it |
 
@@ -61,6 +62,8 @@ VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
 _MOST_FORMATS = 8
 # Formats that the views of a tensor want of it.
 _MOST_WANTED = 2
+# Formats of each source of what reads any of them.
+_MOST_STRIDED = 3
 # Nodes whose results need not be in the format of what they read: rows and elements are written anywhere.
 _TO_ANY_FORMAT = ("layer_normalization", "binary", "eltwise")
 _LETTERS = "abcdefghijkl"
@@ -212,6 +215,10 @@ def _families(tensor: TensorType) -> list[MemoryDesc]:
     return list(dict.fromkeys(MemoryDesc(dims, data_type, tag) for tag in tags))
 
 
+def _is_strided(operation: Operation) -> bool:
+    return operation._spec is not None and operation._spec.is_strided
+
+
 def _images(graph: Graph) -> set[str]:
     """The tensors whose format as an image matters: what is faster in one reads them, or a node behind them
     that gives their format on.
@@ -220,6 +227,7 @@ def _images(graph: Graph) -> set[str]:
     for node in reversed(graph.nodes):
         has_gain = isinstance(node.operation, ConvolutionOperation) or gains_by_channels(node.kind)
         is_end = isinstance(node.operation, (*_CHOOSERS, ReshapeOperation, TransposeOperation))
+        is_end = is_end or _is_strided(node.operation)
         if has_gain or (not is_end and found.intersection(node.outputs)):
             found.update(node.inputs)
     return found
@@ -274,6 +282,7 @@ class _AlternativesWriter:
         for node in self._graph.nodes:
             operation, cls = node.operation, type(self)
             choose = next((rule for kind, rule in _CHOOSERS.items() if isinstance(operation, kind)), None)
+            choose = cls._strided if _is_strided(operation) else choose
             find = choose or (cls._view if isinstance(operation, VIEWS) else cls._following)
             try:
                 alternatives = tuple(dict.fromkeys(find(self, node)))
@@ -363,6 +372,15 @@ class _AlternativesWriter:
         for source in self._unblocked(node.sources[0]):
             seconds = self._costs.product(terms, source, sources[1], results[0], all(packed))
             yield Alternative((source, *sources[1:]), tuple(results), seconds)
+
+    def _strided(self, node: Node) -> Iterator[Alternative]:
+        sources = [self._unblocked(name)[:_MOST_STRIDED] for name in node.sources]
+        strided = (md for md in self._before_views.get(node.output, ()) if not md.inner_blks)
+        results = [[*dict.fromkeys([self._plain(node.output), *strided])]]
+        results += [[self._plain(name)] for name in node.outputs[1:]]
+        for mds in product(*sources, *results):
+            inputs, outputs = mds[: len(sources)], mds[len(sources) :]
+            yield Alternative(inputs, outputs, self._costs.strided(node.kind, inputs, outputs))
 
     # --- followers ------------------------------------------------------------------------------------------
 

@@ -129,6 +129,15 @@ class CostModel:
         seconds = self._products(terms, share, (left, right, result))
         return seconds if is_packed else seconds + self._copying([right])
 
+    def strided(self, kind: str, inputs: Sequence[MemoryDesc], outputs: Sequence[MemoryDesc]) -> float:
+        """Seconds of a step that reads and writes rows anywhere, and brings others into rows before."""
+        # What lies between rows is not read.
+        dense = {md: MemoryDesc(md.dims, md.data_type) for md in (*inputs, *outputs)}
+        apart = [dense[md] for md in dense if md.strides[-1] != 1 and md.dims[-1] > 1]
+        return self.moving(kind, [dense[md] for md in inputs], [dense[md] for md in outputs]) + self._copying(
+            apart
+        )
+
     @property
     def _lanes(self) -> int:
         return self.machine.vector_bytes // 4

@@ -8,6 +8,7 @@
 | `moves` | chains of reshapes and transposes become one, or none |
 | `shuffles` | reshape, transpose, reshape become a shuffle of channels |
 | `layer_norm` | layer normalizations that are written as their formula become one node |
+| `attention` | products, a softmax and products become one node, with scales and masks between them |
 | `batches` | products of matrices keep the batch dims that were joined for them |
 | `lifts` | functions and sums of a reshaped product move in front of the reshape |
 | `functions` | hard swish and its like, and arithmetic with a number, become one function |
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 from ...desc.parse import parse_word
 from ..fields import check_fields, parse_field
 from ..graph import Graph
+from .attention import fuse_attention
 from .constants import fold_constants
 from .draft import AppliedFusion, GraphDraft
 from .epilogues import fuse_epilogues
@@ -50,6 +52,7 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "moves": fuse_moves,
     "layer_norm": fuse_layer_norm,
     "functions": fuse_functions,
+    "attention": fuse_attention,
     "batches": fuse_batches,
     "lifts": fuse_lifts,
     "pads": fuse_pads,

@@ -14,10 +14,10 @@ import numpy as np
 
 from ....ops.reduction import ReductionProblem
 from ....runtime.alloc import Array
-from ...nodes.layers import LayerNormalizationOperation, SoftmaxOperation
+from ...nodes.layers import LayerNormalizationOperation
 from ...nodes.moves import ShuffleOperation
-from ...nodes.products import MatmulOperation
 from ..onnx import operators
+from ..onnx.attention import AttentionForm, attended_of_any_rank
 from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows, specifications
 from ..operator_call import OPENVINO, Function, Ints, Made, Moved, OperatorCall, Value
@@ -209,19 +209,16 @@ def _attention(
     query: Moved,
     key: Moved,
     value: Moved,
-    mask: Annotated[Array, "the mask"] | None = None,
+    mask: Value | None = None,
     scale: Annotated[float, "its scale"] | None = None,
     *,
     causal: bool = False,
 ) -> Made:
-    if causal or (mask is not None and mask.any()):
-        raise call.unimplemented("its attention has a mask")
-    dims = call.dims(key)
-    scores = call.builder.add(MatmulOperation(), query, call.matrices_transposed(key))
-    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, call.type_of(scores).numpy)
-    scaled = call.with_outputs(0).binary("mul", scores, factor)
-    weights = call.builder.add(SoftmaxOperation("softmax_accurate", len(dims) - 1), scaled)
-    return call.add(MatmulOperation(), weights, value)
+    """Of any number of dims in front; a causal one has no mask."""
+    if mask is not None and not call.dims(mask):
+        mask = call.reshaped(mask, (1,))
+    form = AttentionForm(scale, "top_left" if causal else "none")
+    return attended_of_any_rank(call, (query, key, value), form, None if causal else mask)
 
 
 # --- elements -----------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ....dtypes import DataType
 from ....runtime.alloc import Array
+from ..onnx.attention import AttentionForm, attended_of_any_rank
 from ..onnx.rows import enter_rows
 from ..onnx.windows import OnnxWindow, maxima_in_images
 from ..operator_call import ATEN, Function, Ints, Made, OperatorCall, Value
@@ -141,7 +141,7 @@ def _linear(call: OperatorCall, x: Any, weights: Any, bias: Any = None) -> Made:
     return call.onnx("Reshape", call.onnx("Gemm", rows, weights, bias, transB=1), (*dims[:-1], outputs))
 
 
-@ATEN("scaled_dot_product_attention")
+@ATEN("scaled_dot_product_attention", "_scaled_dot_product_attention_math")
 def _attention(
     call: OperatorCall,
     query: Any,
@@ -153,44 +153,23 @@ def _attention(
     enable_gqa: bool = False,
     scale: float | None = None,
 ) -> Made:
-    """Scaled dot products, a softmax, and a weighted sum; what a query may not see weighs nothing.
-
-    Queries of several heads that share a key have its head as a dim of their own.
-    """
-    dims, keys, result = call.dims(query), call.dims(key), call.dims(value)[-1]
-    if is_causal:
-        mask = np.tri(dims[-2], keys[-2], dtype=np.bool_)
-    if enable_gqa and dims[-3] != keys[-3]:
-        heads, own = keys[-3], dims[-3] // keys[-3]
-        query = call.onnx("Reshape", query, (*dims[:-3], heads, own, *dims[-2:]))
-        key, value = (
-            call.onnx("Reshape", x, (*call.dims(x)[:-2], 1, *call.dims(x)[-2:])) for x in (key, value)
-        )
-        if mask is not None and len(call.dims(mask)) > 2:
-            *batch, count, rows, columns = call.dims(mask)
-            digits = (heads, own) if count == dims[-3] else (1, 1)
-            mask = call.onnx("Reshape", mask, (*batch, *digits, rows, columns))
-    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, _wide_type(call, query))
-    scores = call.onnx("Mul", call.onnx("MatMul", query, call.matrices_transposed(key)), factor)
-    weights = _weights(call, scores, mask)
-    return call.onnx("Reshape", call.onnx("MatMul", weights, value), (*dims[:-1], result))
+    """Of any number of dims in front, the last of which are heads; a mask of truth says what is seen."""
+    form = AttentionForm(scale, "top_left" if is_causal else "none")
+    return attended_of_any_rank(call, (query, key, value), form, mask, is_grouped=enable_gqa)
 
 
-def _weights(call: OperatorCall, scores: Any, mask: Any) -> Any:
-    """The softmax of scores; where a mask is false nothing, in rows too in which it is nowhere true."""
-    is_truth, wide = mask is not None and call.type_of(mask) is DataType.boolean, _wide_type(call, scores)
-    sees_something = isinstance(mask, np.ndarray) and is_truth and bool(mask.any(-1).all())
-    if sees_something:
-        scores = call.onnx("Add", scores, np.where(mask, 0, -np.inf).astype(wide))
-    elif is_truth:
-        twin = call.numpy_type(scores)
-        scores = call.onnx("Where", mask, scores, np.asarray(ml_dtypes.finfo(twin).min, twin))
-    elif mask is not None:
-        scores = call.onnx("Add", scores, mask)
-    weights = call.onnx("Softmax", scores, axis=-1)
-    return (
-        call.onnx("Where", mask, weights, np.zeros((), wide)) if is_truth and not sees_something else weights
-    )
+@ATEN("_scaled_dot_product_flash_attention_for_cpu")
+def _flash_attention(
+    call: OperatorCall,
+    query: Any,
+    key: Any,
+    value: Any,
+    *,
+    is_causal: bool = False,
+    attn_mask: Any = None,
+    scale: float | None = None,
+) -> Made:
+    return _attention(call, query, key, value, attn_mask, is_causal=is_causal, scale=scale)
 
 
 # --- windows ------------------------------------------------------------------------------------------------
