@@ -186,6 +186,10 @@ def test_dims_of_0(engine, dims):
     assert not found.any()
 
 
+def test_values_that_no_stack_holds_are_summed_by_steps_of_the_whole(engine):
+    check(engine, Problem((1, 1, 20, 9, 4, 70_000)))
+
+
 @pytest.mark.parametrize("dims", [SHORT, (2, 4, 300, 700, 16, 16), (4, 8, 1, 600, 64, 64)], ids=str)
 def test_no_number_of_threads_changes_a_bit(dims):
     problem, before, found = Problem(dims, 2, causal="bottom_right"), rs.get_num_threads(), []

@@ -31,9 +31,9 @@ def test_two_threads_that_compile_at_once_use_one_kernel(monkeypatch: pytest.Mon
     made = Launch(lower_nest(nest, host_isa(), CacheSizes()), (), 175)
     others: list[Kernel] = []
 
-    def slow(lowered: object, work_bytes: int) -> Kernel:
+    def slow(lowered: object, work_bytes: int, inner: object) -> Kernel:
         monkeypatch.setattr(
-            launch, "kernel_of", lambda *_: Kernel(KernelCode(made.lowered), made.lowered, work_bytes)
+            launch, "kernel_of", lambda *_: Kernel(KernelCode(made.lowered), made.lowered, work_bytes, {})
         )
         others.append(made.kernel(0))
         return kernel_of(made.lowered, work_bytes)

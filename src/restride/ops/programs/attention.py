@@ -55,6 +55,8 @@ LEAST = -3.4028234663852886e38
 _KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
 # The most queries of a block.
 _ROWS = 96
+# Own memory of a position lies on the stack of its thread, of which some systems have half a megabyte.
+_MOST_OWN_BYTES = 3 << 17
 # So few queries of a head of keys read keys and values where they lie.
 _FEW = 8
 # Where lengths are kept, within what there is: the first temporary.
@@ -472,6 +474,8 @@ class _GridWriter:
             self._many()
         self._hiding()
         self._states()
+        if self.own_bytes > _MOST_OWN_BYTES:
+            return self.whole
         grid = GridStep(
             *(tuple(self.grid.values()), self.own_bytes, tuple(self._calls()), self.problem.work_bytes),
             *(self.whole, "attention", self._told()),
