@@ -197,6 +197,26 @@ class AttentionProgram:
         """The rows of that table."""
         return self.batch if "lengths" in self.names else 1
 
+    def hide(
+        self,
+        tensors: dict[str, TreeTensor],
+        places: dict[str, Place],
+        steps: list[Step],
+        temporaries: list[int],
+    ) -> None:
+        """Add the tables of all queries and keys that a problem has, in further temporaries."""
+        queries, keys = self.queries, self.keys
+        if self.has_band:
+            places["band"] = Place(~len(temporaries))
+            steps.append(self.band_step(queries, keys, places["band"]))
+            temporaries.append(4 * self.band_count * (queries + keys))
+            tensors["band"] = self.band_tensor(queries, keys)
+        if "lengths" in self.names:
+            places["ends"] = Place(~len(temporaries))
+            steps.append(self.ends_step(keys, places["ends"]))
+            temporaries.append(4 * self.batch * keys)
+            tensors["ends"] = TreeTensor.row_major("ends", (self.batch, keys))
+
     def lengths_step(self, at: Place) -> TreeStep:
         """The step that brings lengths within 0 and the number of keys, into the first temporary."""
         b, given, brought = TreeAxis("b", self.batch), "given", self._lengths()
@@ -250,18 +270,10 @@ class AttentionProgram:
         total: Expr = Ref("s")
         if "sinks" in view:
             total = total + self.power(view.load("sinks", *self._sink(axes)) - Ref("m"))
-        power = self.power(self._kept(view, axes) - Ref("m"))
         items: list[Item] = [
             Each((j,), self._changed(view, axes)),
             Let("m", top),
-            Each(
-                (j,),
-                (
-                    Let("e", power),
-                    view.store("scores", (*rows, j), Ref("e")),
-                    fold_over("sum", "s", Ref("e")),
-                ),
-            ),
+            self._row_of_powers(view, axes),
             Let("total", total),
             view.store("scales", rows, _inverse(Ref("total"))),
         ]
@@ -269,6 +281,12 @@ class AttentionProgram:
             held = "logs" if "logs" in view else "stats"
             items.append(view.store(held, rows, Ref("m") + apply("log", Ref("total"))))
         return Each((*axes.around, *rows), tuple(items))
+
+    def _row_of_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
+        """Powers of a row in the place of its scores, less the top `m`, and their sum `s`."""
+        stored = view.store("scores", (*axes.rows, axes.keys), Ref("e"))
+        power = self.power(self._kept(view, axes) - Ref("m"))
+        return Each((axes.keys,), (Let("e", power), stored, fold_over("sum", "s", Ref("e"))))
 
     def logs(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """The statistics, from where all rows of a block have them."""
@@ -300,17 +318,11 @@ class AttentionProgram:
     def block_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
         rows, j = axes.rows, axes.keys
-        power = self.power(self._kept(view, axes) - Ref("m"))
-        powers = (
-            Let("e", power),
-            view.store("scores", (*rows, j), Ref("e")),
-            fold_over("sum", "s", Ref("e")),
-        )
         items: tuple[Item, ...] = (
             Each((j,), self._changed(view, axes)),
             Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), LEAST)),
             Let("less", self.power(view.load("top", *rows) - Ref("m"))),
-            Each((j,), powers),
+            self._row_of_powers(view, axes),
             view.store("old", rows, Ref("less")),
             view.store("sum", rows, view.load("sum", *rows) * Ref("less") + Ref("s")),
             view.store("top", rows, Ref("m")),
@@ -379,16 +391,7 @@ class AttentionProgram:
         for name in ("scores", "scales"):
             places[name] = Place(~len(temporaries))
             temporaries.append(self._held.nbytes(prod(tensors[name].sizes)))
-        if self.has_band:
-            places["band"] = Place(~len(temporaries))
-            steps.append(self.band_step(queries, keys, places["band"]))
-            temporaries.append(4 * self.band_count * (queries + keys))
-            tensors["band"] = self.band_tensor(queries, keys)
-        if "lengths" in self.names:
-            places["ends"] = Place(~len(temporaries))
-            steps.append(self.ends_step(keys, places["ends"]))
-            temporaries.append(4 * self.batch * keys)
-            tensors["ends"] = TreeTensor.row_major("ends", (self.batch, keys))
+        self.hide(tensors, places, steps, temporaries)
         head = hk * self.group + g
         outer: dict[str, Index] = {
             **dict.fromkeys(("query", "mask", "dst", "stats"), (b, head)),

@@ -59,35 +59,26 @@ class AttentionGradient:
         i, j = TreeAxis("i", maker.queries), TreeAxis("j", maker.keys)
         d, v = TreeAxis("d", maker.width), TreeAxis("v", maker.values)
         axes, around = AttentionAxes((b, hk, g), (i,), j, d, v), (b, hk, g, i)
-        view = self._view(b, hk, g)
         if not prod(self.problem.dst.dims):
             return self._zeros()
+        view = self._view(b, hk, g)
         self._run(view, maker.scores(view, axes))
         self._run(view, Each((*around, j), self._powers(view, axes)))
-        product = view.load("dst", i, v) * view.load("diff_dst", i, v)
-        summed = Each((v,), (fold_over("sum", "total", product),))
+        summed = _summed((v,), view.load("dst", i, v) * view.load("diff_dst", i, v))
         self._run(view, Each(around, (summed, view.store("delta", (i,), Ref("total")))))
-        total = Each(
-            (g, i), (fold_over("sum", "total", view.load("scores", i, j) * view.load("gradient", i, v)),)
-        )
-        self._run(view, Each((b, hk, j, v), (total, view.store("diff_value", (j, v), Ref("total")))))
-        inner = Each(
-            (v,), (fold_over("sum", "total", view.load("gradient", i, v) * view.load("values", v, j)),)
-        )
+        summed = _summed((g, i), view.load("scores", i, j) * view.load("gradient", i, v))
+        self._run(view, Each((b, hk, j, v), (summed, view.store("diff_value", (j, v), Ref("total")))))
+        summed = _summed((v,), view.load("gradient", i, v) * view.load("values", v, j))
         difference: Expr = view.load("scores", i, j) * (Ref("total") - view.load("delta", i))
         if self.problem.scale != 1.0:
             difference = difference * self.problem.scale
         if "caps" in view:
             difference = difference * view.load("caps", i, j)
-        self._run(view, Each((*around, j), (inner, view.store("scores", (i, j), difference))))
-        of_query = Each(
-            (j,), (fold_over("sum", "total", view.load("scores", i, j) * view.load("rows", j, d)),)
-        )
-        self._run(view, Each((*around, d), (of_query, view.store("diff_query", (i, d), Ref("total")))))
-        of_key = Each(
-            (g, i), (fold_over("sum", "total", view.load("scores", i, j) * view.load("query", i, d)),)
-        )
-        self._run(view, Each((b, hk, j, d), (of_key, view.store("diff_key", (j, d), Ref("total")))))
+        self._run(view, Each((*around, j), (summed, view.store("scores", (i, j), difference))))
+        summed = _summed((j,), view.load("scores", i, j) * view.load("rows", j, d))
+        self._run(view, Each((*around, d), (summed, view.store("diff_query", (i, d), Ref("total")))))
+        summed = _summed((g, i), view.load("scores", i, j) * view.load("query", i, d))
+        self._run(view, Each((b, hk, j, d), (summed, view.store("diff_key", (j, d), Ref("total")))))
         return Program(self.program_slots, tuple(self.steps), tuple(self.temporaries)).verify()
 
     def _powers(self, view: AttentionView, axes: AttentionAxes) -> tuple[Item, ...]:
@@ -140,15 +131,7 @@ class AttentionGradient:
         self._temporary(tensors, "delta", rows)
         if self.problem.soft_cap:
             self._temporary(tensors, "caps", (*rows, maker.keys))
-        if maker.has_band:
-            place = self._place(4 * maker.band_count * (maker.queries + maker.keys))
-            self.steps.append(maker.band_step(maker.queries, maker.keys, place))
-            tensors["band"], self.places["band"] = maker.band_tensor(maker.queries, maker.keys), place
-        if "lengths" in self.mds:
-            place = self._place(4 * maker.batch * maker.keys)
-            self.steps.append(maker.ends_step(maker.keys, place))
-            tensors["ends"] = TreeTensor.row_major("ends", (maker.batch, maker.keys))
-            self.places["ends"] = place
+        maker.hide(tensors, self.places, self.steps, self.temporaries)
         outer: dict[str, Index] = {
             **dict.fromkeys(
                 ("query", "mask", "dst", "diff_dst", "gradient", "stats", "diff_query"), (b, head)
@@ -194,3 +177,8 @@ class AttentionGradient:
             tree = self.forward.tree(view, (Each(axes, (view.store(name, axes, Const(0.0)),)),))
             steps.append(TreeStep(tree, (self.places[name],), self.mds[name].size))
         return Program(self.program_slots, tuple(steps)).verify()
+
+
+def _summed(axes: tuple[TreeAxis, ...], term: Expr) -> Each:
+    """The sum of a term over axes, as `total`."""
+    return Each(axes, (fold_over("sum", "total", term),))
