@@ -46,9 +46,10 @@ class Lock(Protocol):
 
 
 class _Forking(threading.local):
-    """The locks that the thread which forks holds, and whether Ctrl-C ended its wait."""
+    """The locks that the thread which forks holds; whether Ctrl-C only sets a flag meanwhile, and has."""
 
     held = ExitStack()
+    is_quiet = False
     is_interrupted = False
 
 
@@ -62,21 +63,25 @@ def hold(lock: Callable[[], Lock | None]) -> None:
 
 
 def _before() -> None:
+    # Raised between taking a lock and noting that it is held, KeyboardInterrupt would leave it held for ever;
+    # and Python drops what a hook raises, and forks. So Ctrl-C only ends the wait, and is told afterwards.
+    with contextlib.suppress(ValueError):  # another thread than the main one: Ctrl-C is not raised there
+        if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+            _signal.signal(_signal.SIGINT, _interrupt)
+            _forking.is_quiet = True
     end = time.monotonic() + _LIMIT_S
-    try:
-        with _logging_let_go():
-            while not _hold_all() and time.monotonic() < end:
-                _forking.held.close()
-                time.sleep(_PAUSE_S)
-    except KeyboardInterrupt:
-        # Python drops what a hook raises, and forks: it is told afterwards.
-        _forking.is_interrupted = True
+    with _logging_let_go():
+        while not _hold_all() and not _forking.is_interrupted and time.monotonic() < end:
+            _forking.held.close()
+            time.sleep(_PAUSE_S)
+
+
+def _interrupt(*_: object) -> None:
+    _forking.is_interrupted = True
 
 
 def _after_in_parent() -> None:
-    _forking.held.close()
-    if _forking.is_interrupted:
-        _forking.is_interrupted = False
+    if _let_go():
         # What is raised in here is dropped, too: it comes when Python is back in the program.
         me = threading.get_ident()
         timer = threading.Timer(_TOLD_AFTER_S, _signal.pthread_kill, (me, _signal.SIGINT))
@@ -84,9 +89,14 @@ def _after_in_parent() -> None:
         timer.start()
 
 
-def _after_in_child() -> None:
+def _let_go() -> bool:
+    """Release all locks; whether Ctrl-C ended the wait for them."""
     _forking.held.close()
-    _forking.is_interrupted = False
+    if _forking.is_quiet:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    was_interrupted = _forking.is_interrupted
+    _forking.is_interrupted = _forking.is_quiet = False
+    return was_interrupted
 
 
 def _hold_all() -> bool:
@@ -183,4 +193,4 @@ def _is_own(lock: Callable[[], object] | None) -> bool:
 
 # The package loads this module first, so that a fork waits for the rest of the package, too.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_after_in_parent, after_in_child=_let_go)

@@ -608,3 +608,21 @@ def test_a_handler_may_run_the_network_that_is_being_compiled():
     """,
         seconds=60,
     ) == ["True", "True"]
+
+
+def test_ctrl_c_between_two_steps_of_a_fork_leaves_no_lock_held():
+    assert _run("""
+        import _imp, restride
+        acquire = _imp.acquire_lock
+        def acquire_and_interrupt():
+            acquire()
+            signal.raise_signal(signal.SIGINT)
+        _imp.acquire_lock = acquire_and_interrupt
+        try:
+            pid = fork(lambda: True)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print(ended_well(pid))
+        _imp.acquire_lock = acquire
+        print(not _imp.lock_held(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    """) == ["True", "True", "True"]
