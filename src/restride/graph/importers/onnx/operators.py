@@ -22,6 +22,7 @@ from . import (  # noqa: F401
     spectra,
     windows,
 )
+from .gradients import GRADIENT
 from .loops import LOOPS
 
 CONDITIONAL = "If"
@@ -30,5 +31,5 @@ CONDITIONAL = "If"
 CONTROLS = frozenset((CONDITIONAL, *LOOPS))
 """The operators that are graphs in a graph: which of them run, and how often, may be known only in a run."""
 
-OPERATORS = frozenset((*ONNX, *CONTROLS))
+OPERATORS = frozenset((*ONNX, *CONTROLS, GRADIENT))
 """All operators that a model may have; some only on known values."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +24,7 @@ from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
 from ..operator_call import ONNX, KnownInRun, Made, OperatorCall, Value
 from .functions import body_of, check_functions, count_nodes, has_bodies, missing_operators
+from .gradients import GRADIENT, gradients
 from .loops import Loop
 from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
 from .operators import CONDITIONAL, CONTROLS, OPERATORS
@@ -149,10 +151,13 @@ class GraphWriter:
 
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
         """Add what the nodes make to `values`."""
-        for node in nodes:
+        for at, node in enumerate(nodes):
             read = [_value_of(values, name) if name else None for name in node.inputs]
             call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
-            results = self._decided(call, values) if node.operator in CONTROLS else self._made(call)
+            if node.operator == GRADIENT:
+                results = _guarded(call, partial(gradients, nodes=nodes[:at], values=values))
+            else:
+                results = self._decided(call, values) if node.operator in CONTROLS else self._made(call)
             for name, value in zip(node.outputs, results, strict=False):
                 if name:
                     values[name] = value
