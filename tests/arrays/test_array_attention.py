@@ -114,6 +114,16 @@ def test_types(kind, step):
     np.testing.assert_allclose(found.astype(np.float64), wanted(*arrays), atol=step)
 
 
+def test_numbers_of_f64_are_not_rounded():
+    q, k, v = (x.astype(np.float64) for x in problem())
+    scale = 0.1
+    found = rs.attention(q, k, v, scale=scale, soft_cap=1e6)
+    np.testing.assert_allclose(found, wanted(q * (scale * 4), k, v), atol=1e-11)  # sqrt(16) is 4
+    capped = rs.attention(q, k, v, soft_cap=0.3)
+    scores = q @ np.repeat(k, 2, 1).swapaxes(2, 3) / 4
+    np.testing.assert_allclose(capped, wanted(0 * q, k, v, added=0.3 * np.tanh(scores / 0.3)), atol=1e-14)
+
+
 def test_tensors_of_torch_come_back_as_such():
     torch = pytest.importorskip("torch")
     q, k, v = (torch.from_numpy(x) for x in problem())
@@ -140,6 +150,10 @@ def test_bad_input_is_refused_before_anything_is_written():
         ("RS-V06", "causal is 1", (q, k, v), {"causal": 1}),
         ("RS-V04", "causal", (q, k, v), {"causal": "left"}),
         ("RS-V05", "window", (q, k, v), {"window": 3}),
+        ("RS-V05", "window", (q, k, v), {"window": (1.5, 0)}),
+        ("RS-V05", "window", (q, k, v), {"window": "12"}),
+        ("RS-V02", "soft_cap is inf", (q, k, v), {"soft_cap": np.inf}),
+        ("RS-V02", "soft_cap is nan", (q, k, v), {"soft_cap": np.nan}),
         ("RS-V02", "scale", (q, k, v), {"scale": "a"}),
         ("RS-X02", "type", (q.astype(np.int8), k, v), {}),
         ("RS-A01", "k cannot be read", (q, "a", v), {}),

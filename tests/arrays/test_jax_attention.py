@@ -95,6 +95,11 @@ def test_fewer_dims_types_and_nan_behind_a_length():
     found = rj.attention(Q[0], k, v, lengths=6)
     assert found.shape == (4, 9, 24)
     np.testing.assert_allclose(found, rs.attention(Q[0], k, v, lengths=6), atol=1e-6)
+    for one in (np.int64(6), jnp.int32(6)):
+        np.testing.assert_array_equal(rj.attention(Q[0], k, v, lengths=one), found)
+    np.testing.assert_array_equal(jax.jit(lambda n: rj.attention(Q[0], k, v, lengths=n))(6), found)
+    whole = rs.attention(Q, K, V)
+    np.testing.assert_allclose(rj.attention(Q, K, V, lengths=1 << 40), whole, atol=1e-6)
     gradient = jax.grad(lambda q: rj.attention(q, k, v, lengths=6).sum())(Q[0])
     assert np.isfinite(gradient).all()
     half = [jnp.asarray(x, jnp.bfloat16) for x in (Q, K, V)]
@@ -109,6 +114,7 @@ def test_bad_input_is_refused():
         (("RS-R10", "mask"), lambda: rj.attention(Q, K, V, mask=MASK[:3])),
         (("RS-V06", "causal"), lambda: rj.attention(Q, K, V, causal=2)),
         (("RS-A17", "scale is traced"), lambda: jax.jit(lambda s: rj.attention(Q, K, V, scale=s))(0.5)),
+        (("RS-A17", "soft_cap is traced"), lambda: jax.jit(lambda s: rj.attention(Q, K, V, soft_cap=s))(0.5)),
         (("RS-A17", "array"), lambda: rj.attention("q", K, V)),
     ):
         with refused(*texts):

@@ -85,6 +85,7 @@ def test_any_leading_dims():
 
 def test_types():
     check(*problem(dtype=torch.float64), is_causal=True, step=1e-9)
+    check(*problem(dtype=torch.float64), scale=0.1, step=1e-12)
     check(*problem(dtype=torch.bfloat16), step=3e-2)
     check(*problem(dtype=torch.float16), step=4e-3)
 
@@ -143,6 +144,8 @@ def test_bad_input_is_refused():
         (("RS-R10", "mask"), lambda: ours(q, k, v, torch.zeros(1, 1, 1, 9, 11))),
         (("RS-R10", "mask"), lambda: ours(q[None], k[None], v[None], torch.zeros(3, 1, 1, 9, 11))),
         (("RS-A17", "no tensor"), lambda: ours(1, k, v)),
+        (("RS-V06", "is_causal is 'top_left'"), lambda: ours(q, k, v, is_causal="top_left")),
+        (("RS-V02", "scale is 'a'"), lambda: ours(q.requires_grad_(), k, v, scale="a")),
     ):
         with refused(*texts):
             call()

@@ -173,3 +173,25 @@ def test_elements_of_four_bits_come_and_go_packed(kind: str) -> None:
     np.testing.assert_array_equal(found[wide], x.astype(np.float32))
     np.testing.assert_array_equal(target.astype(np.float32), x.astype(np.float32))
     np.testing.assert_array_equal(net(x)[again].to_numpy().astype(np.float32), x.astype(np.float32))
+
+
+@pytest.mark.parametrize("operator", ["ReduceL1", "ReduceSumSquare", "ReduceSum", "ReduceMax"])
+def test_integers_that_are_not_reduced_are_computed_all_the_same(operator: str) -> None:
+    node = helper.make_node(operator, ["x"], ["y"], noop_with_empty_axes=1)
+    found = rs.onnx.load(model([node], [("x", "s32", (1, 2))], ("y", "s32", (1, 2))))(np.int32([[-3, 2]]))
+    wanted = {"ReduceL1": [[3, 2]], "ReduceSumSquare": [[9, 4]]}.get(operator, [[-3, 2]])
+    assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("kind", ["s8", "s32", "u64", "boolean"])
+def test_einsum_and_nearest_resize_move_what_they_do_not_multiply(kind: str) -> None:
+    x = np.arange(18).reshape(1, 2, 3, 3).astype(rs.DataType.parse(kind).numpy)
+    for equation in ("bcij->cbji", "bcii->bci"):
+        node = helper.make_node("Einsum", ["x"], ["y"], equation=equation)
+        wanted = np.einsum(equation, x)
+        made = rs.onnx.load(model([node], [("x", kind, x.shape)], ("y", kind, wanted.shape)))(x)
+        np.testing.assert_array_equal(made, wanted)
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="nearest")
+    constants = {"scales": np.float32([1, 1, 2, 2])}
+    made = rs.onnx.load(model([node], [("x", kind, x.shape)], ("y", kind, (1, 2, 6, 6)), constants))(x)
+    np.testing.assert_array_equal(made, x.repeat(2, 2).repeat(2, 3))

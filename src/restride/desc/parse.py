@@ -195,18 +195,23 @@ def to_f32(value: Any, name: str) -> float:
     """`value` rounded to f32, as a Python float; inf and NaN are values. Errors name `name`."""
     if type(value) is float:
         return c_float(value).value
+    wide = to_f64(value, name)
+    with np.errstate(all="ignore"):
+        return float(np.float32(wide))
+
+
+def to_f64(value: Any, name: str) -> float:
+    """`value` as a Python float; inf and NaN are values. Errors name `name`."""
     if isinstance(value, _NO_NUMBERS) or not is_scalar(value):
         raise refuse("RS-V02:real-number", name=name, value=short_repr(value))
     try:
-        wide = float(value)
+        return float(value)
     except OverflowError:
         raise refuse("RS-V02:real-number-float", name=name, value=short_repr(value)) from None
     except Exception:
         raise refuse(
             "RS-V02:real-number", name=name, value=short_repr(value)
         ) from None  # __float__ may raise anything
-    with np.errstate(all="ignore"):
-        return float(np.float32(wide))
 
 
 def f32_bits(value: float) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_bool, parse_int, to_f32
+from ..desc.parse import parse_bool, parse_int, to_f32, to_f64
 from ..errors import refuse
 from .any_format import resolved
 from .forms import CallArguments
@@ -67,9 +67,10 @@ class ArgumentReader:
         """A whole number."""
         return parse_int(getattr(self.arguments, name), f"{self.what}: {name}")
 
-    def number(self, name: str) -> float:
-        """A number, rounded to f32."""
-        return to_f32(getattr(self.arguments, name), f"{self.what}: {name}")
+    def number(self, name: str, *, is_wide: bool = False) -> float:
+        """A number, rounded to f32, or to f64."""
+        convert = to_f64 if is_wide else to_f32
+        return convert(getattr(self.arguments, name), f"{self.what}: {name}")
 
     def known(self, name: str) -> MemoryDesc:
         """A tensor whose format is known."""

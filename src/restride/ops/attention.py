@@ -11,7 +11,7 @@ Keys that a mask, causality, a window or a length hides have no share. Rows that
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any, ClassVar
 
 from ..desc.arguments import (
@@ -30,7 +30,7 @@ from ..desc.arguments import (
 )
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import short_repr
+from ..desc.parse import parse_ints, short_repr
 from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.program import Program
@@ -127,10 +127,13 @@ class AttentionProblem(OperationProblem):
         for name, md in (("query", query), ("key", key), ("value", value), ("dst", dst)):
             if md.data_type not in _FLOATS:
                 raise refuse("RS-X02:attention-type", what=call.what, name=name, md=md)
-        scale = 1.0 / sqrt(max(width, 1)) if call.scale is None else call.number("scale")
+        is_wide = is_computed_wide(query, key, value, dst)
+        scale = 1.0 / sqrt(max(width, 1)) if call.scale is None else call.number("scale", is_wide=is_wide)
         causal = call.word("causal", *_CAUSAL)
         window = _window(call)
-        soft_cap = call.number("soft_cap")
+        soft_cap = call.number("soft_cap", is_wide=is_wide)
+        if not isfinite(soft_cap):
+            raise refuse("RS-V02:not-finite", name=f"{call.what}: soft_cap", number=soft_cap)
         return cls(
             *(query, key, value, dst, mask, lengths, sinks, stats),
             *(scale, causal, window, soft_cap, call.attr()),
@@ -331,7 +334,7 @@ def _window(call: ArgumentReader) -> tuple[int, int]:
     if window is None:
         return -1, -1
     try:
-        before, behind = (int(n) for n in window)
+        before, behind = parse_ints(window, "window")
     except Exception:  # what is no pair of numbers may raise anything
         before = behind = -2
     if min(before, behind) < -1 or max(before, behind) >= 1 << 31:

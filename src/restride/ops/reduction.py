@@ -63,7 +63,7 @@ def _of_integers(algorithm: str, of: Callable[[Any, Value], Value] = lambda call
         axes = axes or (() if noop_with_empty_axes else tuple(range(len(dims))))
         which = tuple(sorted({from_end(axis, len(dims)) for axis in axes}))
         if not which:
-            return x
+            return of(call, x)
         wide = of(apart, x if is_exact else apart.onnx("Cast", x, to=_ONNX_S64))
         word = "sum" if algorithm == "mean" else algorithm
         folded = apart.primitive(

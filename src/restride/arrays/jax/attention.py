@@ -30,6 +30,7 @@ _ARGS = ARG_SRC, ARG_SRC_1, ARG_SRC_2, ARG_SHIFT, ARG_SRC_3, ARG_BIAS
 _OF_ONE_DIM = ARG_SRC_3, ARG_BIAS
 # Batch, heads, positions, width.
 _NDIMS = 4
+_MOST_KEYS = (1 << 31) - 1
 _LEAST = -3.4028234663852886e38
 
 
@@ -181,16 +182,19 @@ def attended(operands: Sequence[Any], parameters: Sequence[Any]) -> Any:
     Raises for what does not fit.
     """
     scale, causal, window, soft_cap = parameters
-    if any(isinstance(number, jax.core.Tracer) for number in (scale, soft_cap)):
-        raise refuse("RS-A17:scale-traced", call="attention")
+    for name, number in (("scale", scale), ("soft_cap", soft_cap)):
+        if isinstance(number, jax.core.Tracer):
+            raise refuse("RS-A17:scale-traced", call="attention", name=name)
     arrays: dict[int, Any] = {}
     for arg, x in zip(_ARGS, operands, strict=True):
         if arg == ARG_SRC_3 and isinstance(x, int):
-            x = jnp.full(arrays[ARG_SRC].shape[0], x, jnp.int32)
+            x = jnp.asarray(min(max(x, 0), _MOST_KEYS), jnp.int32)
         if x is None and arg not in _ARGS[:3]:
             continue
         array = array_of("attention", x)
         check_type("attention", array.dtype)
+        if arg == ARG_SRC_3 and not array.ndim:
+            array = jnp.full(arrays[ARG_SRC].shape[0], array)
         if arg not in _OF_ONE_DIM:
             array = array.reshape((1,) * (_NDIMS - array.ndim) + array.shape)
         arrays[arg] = differentiable(array, array.dtype)

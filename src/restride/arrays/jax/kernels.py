@@ -283,7 +283,7 @@ def factor_of(scale: Any) -> int | None:
     if scale is None:
         return None
     if isinstance(scale, jax.core.Tracer):
-        raise refuse("RS-A17:scale-traced", call="reorder")
+        raise refuse("RS-A17:scale-traced", call="reorder", name="scale")
     alpha = to_factor(scale, "scale")
     return None if alpha == 1.0 else int(struct.unpack("=I", struct.pack("=f", alpha))[0])
 

@@ -22,6 +22,7 @@ from ...desc.arguments import (
     ARG_SRC_1,
     ARG_SRC_2,
 )
+from ...desc.parse import parse_bool, to_f64
 from ...errors import Error, refuse
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
@@ -196,6 +197,8 @@ def attended(tensors: Sequence[Any], mask: Any, scale: Any, *, is_causal: bool, 
     not fit.
     """
     operands = [tensor_of(x) for x in tensors]
+    if not torch.compiler.is_compiling():
+        is_causal = parse_bool(f"{_NAME}: is_causal", is_causal)
     if any(x.dim() < _MATRIX for x in operands):
         raise _misfit(operands, "each has two dims or more: positions and width")
     is_usual = all(x.dim() == _NDIMS and x.shape[0] == operands[0].shape[0] for x in operands)
@@ -238,6 +241,8 @@ def _of_four_dims(tensors: Sequence[Any], scale: Any, is_causal: bool) -> Any:
         causal = _causal(is_causal)
         return attention_of_arrays(query, key, value, mask=mask, scale=scale, causal=causal)
     refuse_derivative(_NAME)
+    if not torch.compiler.is_compiling():
+        scale = None if scale is None else to_f64(scale, f"{_NAME}: scale")
     return torch.ops.restride.attention(*tensors, scale, is_causal)[0]
 
 

@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from ....model.result_dims import Misfit
-from ..operator_call import ONNX, Operand, OperatorCall, Value
+from ..operator_call import ONNX, OperatorCall, Value
 
 
 class _LabeledTensor(NamedTuple):
@@ -23,7 +23,7 @@ class _LabeledTensor(NamedTuple):
 
 
 @ONNX("Einsum")
-def _einsum(call: OperatorCall, *xs: Operand, equation: str) -> Value:
+def _einsum(call: OperatorCall, *xs: Value, equation: str) -> Value:
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     texts = inputs.split(",")
     if len(texts) != len(xs):

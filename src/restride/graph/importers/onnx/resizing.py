@@ -141,7 +141,12 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampli
     check_countable(tuple(line.result for line in lines), call.type_of(x))
     moved = [axis for axis, line in enumerate(lines) if not line.is_idle]
     is_primitive = 3 <= len(lines) <= 5 and min(moved, default=0) > 1 and mode in ("nearest", "linear")
-    if is_primitive and all(_is_resampling(sampling, lines[axis]) for axis in moved):
+    is_float = call.type_of(x).kind == "float"
+    if (
+        is_primitive
+        and (is_float or mode != "nearest")
+        and all(_is_resampling(sampling, lines[axis]) for axis in moved)
+    ):
         call.check_types(x)
         sizes = tuple(line.result for line in lines[2:])
         return call.add(ResamplingOperation(f"resampling_{mode}", sizes), x)
