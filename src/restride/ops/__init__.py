@@ -28,7 +28,7 @@ PRIMITIVES = {
     "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
     "elementwise": "Elementwise",
     "eltwise": "EltwiseBackward EltwiseForward",
-    "gather": "Gather ReverseSequence",
+    "gather": "Gather GatherBackward ReverseSequence",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
     "interpolation": "Interpolation",
