@@ -356,6 +356,18 @@ def test_sources_that_are_repeated_have_sums(engine: rs.Engine, tag: str, repeat
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shared", [Arg.DIFF_DST, Arg.SRC_0, Arg.SRC_1])
+def test_gradients_of_elements_in_place(shared: int) -> None:
+    cpu, md = rs.Engine("cpu"), rs.MemoryDesc(DIMS, "f32")
+    arrays = {arg: reals(DIMS) for arg in (Arg.SRC_0, Arg.SRC_1, Arg.DIFF_DST)}
+    memories = {arg: rs.Memory.from_numpy(array.copy()) for arg, array in arrays.items()}
+    pd = rs.onednn.ElementwiseBackward.PrimitiveDesc(cpu, "mul", *[md] * 4)
+    out = {Arg.DIFF_SRC: memories[shared]}
+    rs.onednn.ElementwiseBackward(pd).execute(rs.onednn.Stream(cpu), {**memories, **out})
+    wanted = arrays[Arg.DIFF_DST] * arrays[Arg.SRC_1]
+    np.testing.assert_array_equal(memories[shared].to_numpy(), wanted)
+
+
 def test_sources_that_are_not_there_are_refused() -> None:
     md, make = rs.MemoryDesc((4, 5), "f32"), rs.onednn.ElementwiseBackward.PrimitiveDesc
     with refused("there is no source 1"):

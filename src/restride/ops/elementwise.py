@@ -588,8 +588,8 @@ class ElementwiseProblem(OperationProblem):
 class ElementwiseBackwardProblem(GradientProblem):
     """The gradient of one source of a function of elements: `diff_src = diff_dst * df/dsrc0`.
 
-    Executed with `ARG_DIFF_DST`, the sources as in the forward step, and `ARG_DIFF_SRC`. Along dims that the
-    source repeats it is a sum. At a step, and where a function has no derivative, it is that of torch.
+    Executed with `ARG_DIFF_DST`, the sources as in the forward step, and `ARG_DIFF_SRC`, which may be one
+    memory with what is alike. Along dims that the source repeats it is a sum. At steps it is that of torch.
     """
 
     operation = "elementwise"
@@ -597,7 +597,6 @@ class ElementwiseBackwardProblem(GradientProblem):
     call = "algorithm", "diff_src", "diff_dst", *_SOURCES, "source", "alpha", "beta"
     defaults = {"src1": None, "src2": None, "source": 0, "alpha": 0.0, "beta": 0.0}
     algorithms = tuple(SLOPES)
-    in_place = False
     arguments = """
     `algorithm`, the sources, `alpha` and `beta` are as in the forward step. `source`: of which source it is
     the gradient, 0, 1 or 2. Gradients of format "any" have that of the first source, or follow it."""
