@@ -68,6 +68,7 @@ from .onednn import DeconvolutionBackwardData as DeconvolutionBackwardData
 from .onednn import DeconvolutionBackwardWeights as DeconvolutionBackwardWeights
 from .onednn import DeconvolutionForward as DeconvolutionForward
 from .onednn import Elementwise as Elementwise
+from .onednn import ElementwiseBackward as ElementwiseBackward
 from .onednn import EltwiseBackward as EltwiseBackward
 from .onednn import EltwiseForward as EltwiseForward
 from .onednn import EngineKind as EngineKind
@@ -75,12 +76,14 @@ from .onednn import Event as Event
 from .onednn import GRUBackward as GRUBackward
 from .onednn import GRUForward as GRUForward
 from .onednn import Gather as Gather
+from .onednn import GatherBackward as GatherBackward
 from .onednn import GroupNormalizationBackward as GroupNormalizationBackward
 from .onednn import GroupNormalizationForward as GroupNormalizationForward
 from .onednn import InnerProductBackwardData as InnerProductBackwardData
 from .onednn import InnerProductBackwardWeights as InnerProductBackwardWeights
 from .onednn import InnerProductForward as InnerProductForward
 from .onednn import Interpolation as Interpolation
+from .onednn import InterpolationBackward as InterpolationBackward
 from .onednn import LBRGRUBackward as LBRGRUBackward
 from .onednn import LBRGRUForward as LBRGRUForward
 from .onednn import LRNBackward as LRNBackward
@@ -119,7 +122,9 @@ from .onednn import ReverseSequence as ReverseSequence
 from .onednn import ScaledDotProductAttention as ScaledDotProductAttention
 from .onednn import ScaledDotProductAttentionBackward as ScaledDotProductAttentionBackward
 from .onednn import Scan as Scan
+from .onednn import ScanBackward as ScanBackward
 from .onednn import Scatter as Scatter
+from .onednn import ScatterBackward as ScatterBackward
 from .onednn import ScratchpadMode as ScratchpadMode
 from .onednn import ShuffleBackward as ShuffleBackward
 from .onednn import ShuffleForward as ShuffleForward
@@ -130,6 +135,7 @@ from .onednn import Stream as Stream
 from .onednn import StreamFlags as StreamFlags
 from .onednn import Sum as Sum
 from .onednn import Tile as Tile
+from .onednn import TileBackward as TileBackward
 from .onednn import TopK as TopK
 from .onednn import Trilu as Trilu
 from .onednn import VanillaRNNBackward as VanillaRNNBackward

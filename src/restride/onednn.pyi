@@ -489,6 +489,40 @@ class Elementwise(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class ElementwiseBackward(Primitive):
+    """The gradient of one source of a function of elements: `diff_src = diff_dst * df/dsrc0`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of elementwise."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src0: MemoryDesc,
+            src1: MemoryDesc | None = None,
+            src2: MemoryDesc | None = None,
+            source: int = 0,
+            alpha: float = 0.0,
+            beta: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class EltwiseBackward(Primitive):
     """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`."""
 
@@ -688,6 +722,36 @@ class Gather(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class GatherBackward(Primitive):
+    """The gradient of the source of a gather: `diff_src[..., indices[k], ...] += diff_dst[..., k, ...]`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of gather."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            indices: MemoryDesc,
+            diff_dst: MemoryDesc,
+            axis: int = 0,
+            batch_dims: int = 0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class GroupNormalizationBackward(Primitive):
     """The gradients of a group normalization (`dnnl::group_normalization_backward`)."""
 
@@ -850,6 +914,34 @@ class Interpolation(Primitive):
             indices: MemoryDesc,
             weights: MemoryDesc,
             dst: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class InterpolationBackward(Primitive):
+    """The gradient of the source: `diff_src[..., at[o, t], ...] += weights[o, t] * diff_dst[..., o, ...]`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of interpolation."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            diff_src: MemoryDesc,
+            indices: MemoryDesc,
+            weights: MemoryDesc,
+            diff_dst: MemoryDesc,
             axis: int,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
@@ -1658,6 +1750,37 @@ class Scan(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class ScanBackward(Primitive):
+    """The gradient of the source of a scan."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of scan."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            axis: int,
+            exclusive: bool = False,
+            reverse: bool = False,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class Scatter(Primitive):
     """The scatter primitive: `dst = src`, then `dst[..., indices[k], ...] = updates[..., k, ...]` in order."""
 
@@ -1675,6 +1798,37 @@ class Scatter(Primitive):
             indices: MemoryDesc,
             updates: MemoryDesc,
             dst: MemoryDesc,
+            axis: int = 0,
+            reduction: str = "none",
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ScatterBackward(Primitive):
+    """The gradients of source and updates, of the reductions "none" and "add"."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of scatter."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            indices: MemoryDesc,
+            diff_updates: MemoryDesc,
+            diff_dst: MemoryDesc,
             axis: int = 0,
             reduction: str = "none",
             attr: PrimitiveAttr | None = None,
@@ -1848,6 +2002,30 @@ class Tile(Primitive):
             engine: Engine,
             src: MemoryDesc,
             dst: MemoryDesc,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class TileBackward(Primitive):
+    """The gradient of the source of a tile: for each element the sum over its repeats."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of tile."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...

@@ -25,7 +25,7 @@ _NUMBERS = ("alpha", "beta", "k", "p", "eps", "epsilon")
 _TYPES = {
     **dict.fromkeys(_NUMBERS, "float"),
     **dict.fromkeys(("axis", "groups", "group_size", "local_size"), "int"),
-    **dict.fromkeys(("batch_axis", "batch_dims", "diagonal"), "int"),
+    **dict.fromkeys(("batch_axis", "batch_dims", "diagonal", "source"), "int"),
     **dict.fromkeys(("exclusive", "reverse", "select_last", "upper"), "bool"),
     **dict.fromkeys(("scale", "soft_cap"), "float"),
     "causal": "str",

@@ -26,12 +26,12 @@ PRIMITIVES = {
     "concat": "Concat",
     "convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
     "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
-    "elementwise": "Elementwise",
+    "elementwise": "Elementwise ElementwiseBackward",
     "eltwise": "EltwiseBackward EltwiseForward",
-    "gather": "Gather ReverseSequence",
+    "gather": "Gather GatherBackward ReverseSequence",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
-    "interpolation": "Interpolation",
+    "interpolation": "Interpolation InterpolationBackward",
     "layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
     "lrn": "LRNBackward LRNForward",
     "matmul": "Matmul",
@@ -41,13 +41,13 @@ PRIMITIVES = {
     "resampling": "ResamplingBackward ResamplingForward",
     "rnn": "GRUBackward GRUForward LBRGRUBackward LBRGRUForward LSTMBackward LSTMForward "
     "VanillaRNNBackward VanillaRNNForward",
-    "scan": "Scan",
-    "scatter": "OneHot Scatter",
+    "scan": "Scan ScanBackward",
+    "scatter": "OneHot Scatter ScatterBackward",
     "selection": "ArgReduction TopK",
     "shuffle": "ShuffleBackward ShuffleForward",
     "softmax": "SoftmaxBackward SoftmaxForward",
     "sum": "Sum",
-    "tile": "Tile Trilu",
+    "tile": "Tile TileBackward Trilu",
 }
 """The file of each operation, and the primitives that are made of it."""
 

@@ -123,8 +123,11 @@ class BinaryProblem(PointwiseProblem):
         return self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
 
 
-def broadcast_descs(call: ArgumentReader, names: Sequence[str]) -> tuple[tuple[MemoryDesc, ...], MemoryDesc]:
-    """The sources of these names, which are repeated along their dims of 1, and the destination.
+def broadcast_descs(
+    call: ArgumentReader, names: Sequence[str], result: str = "dst"
+) -> tuple[tuple[MemoryDesc, ...], MemoryDesc]:
+    """The sources of these names, which are repeated along their dims of 1, and the destination, or its
+    gradient.
 
     Formats "any" follow the first source, that of the destination the first that has its dims.
     """
@@ -135,11 +138,11 @@ def broadcast_descs(call: ArgumentReader, names: Sequence[str]) -> tuple[tuple[M
         _check_rank(what, name, md, first)
         pairs.append((name, resolved_operand(md, first)))
     dims = _joint_dims(what, pairs)
-    dst = call.open("dst")
+    dst = call.open(result)
     _check_dst(what, dst, dims)
     like = next((md for _, md in pairs if md.dims == dims), first)
     dst = resolved(dst, like) if like.dims == dims else resolved_operand(dst, like)
-    call.check_written("dst", dst)
+    call.check_written(result, dst)
     return tuple(md for _, md in pairs), dst
 
 

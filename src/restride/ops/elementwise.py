@@ -1,6 +1,7 @@
 """Elementwise: functions of elements of every type, by one table: what `eltwise` and `binary` do not have.
 
     dst = f(src0), f(src0, src1) or f(src0, src1, src2)          sources are repeated along their dims of 1
+    diff_src = sum(diff_dst * df/dsrc0)                          or of another source; over dims that repeat
 
 Reals are computed in f32, or in f64 where a tensor is f64 or has integers of 32 bits and more. Integers are
 computed in integers of the width of the tensors and wrap, as those of NumPy, ONNX and torch do: what has no
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf, nan
+from math import inf, nan, pi, sqrt
 from typing import Any
 
-from ..desc.arguments import ARG_SRC_0, ARG_SRC_1, ARG_SRC_2, short_name
+from ..desc.arguments import ARG_DIFF_DST, ARG_SRC_0, ARG_SRC_1, ARG_SRC_2, short_name
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
@@ -24,10 +25,11 @@ from ..ir.expression import Const, Expr, Ref, TreeAxis, apply
 from ..ir.numbers import Number
 from ..ir.pointwise import function_bytes
 from ..ir.scale_rule import LARGEST
-from ..ir.tree import Each, Let, LoopTree, TreeTensor
+from ..ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
 from ..model.forms import WrongCall
-from ..model.operation import OperationProblem, is_computed_wide
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
+from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, broadcast
@@ -299,6 +301,78 @@ FUNCTIONS = {
 }
 """The functions by name, in the order of what they are for."""
 
+_ONE, _ZERO = Const(1.0), Const(0.0)
+
+
+def _power_slope(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
+    return _select(apply("eq", b, 0), 0, b * apply("pow", a, 1, b - 1))
+
+
+def _exponent_slope(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
+    is_flat = apply("min", apply("eq", a, 0), apply("ge", b, 0))
+    return _select(is_flat, 0, apply("pow", a, 1, b) * apply("log", a))
+
+
+def _extreme_slope(is_other: str) -> _Formula:
+    """Of equal sources each has half of the gradient, and where one is NaN both have it."""
+    return lambda w, a, b: _select(apply("eq", a, b), 0.5, _not(apply(is_other, a, b)))
+
+
+def _square_sum(a: Expr, b: Expr) -> Expr:
+    return a * a + b * b
+
+
+def _off_square(x: Expr) -> Expr:
+    """1 - x**2, which does not cancel."""
+    return (1 - x) * (x + 1)
+
+
+SLOPES: dict[str, tuple[_Formula, ...]] = {
+    "add": (lambda w, a, b: _ONE, lambda w, a, b: _ONE),
+    "sub": (lambda w, a, b: _ONE, lambda w, a, b: Const(-1.0)),
+    "mul": (lambda w, a, b: b, lambda w, a, b: a),
+    "div": (lambda w, a, b: 1 / b, lambda w, a, b: a / b / (b * -1)),
+    "fmod": (lambda w, a, b: _ONE, lambda w, a, b: apply("trunc", a / b) * -1),
+    "mod": (lambda w, a, b: _ONE, lambda w, a, b: apply("floor", a / b) * -1),
+    "pow": (_power_slope, _exponent_slope),
+    "neg": (lambda w, a: Const(-1.0),),
+    "abs": (_real_sign,),
+    "min": (_extreme_slope("gt"), _extreme_slope("lt")),
+    "max": (_extreme_slope("lt"), _extreme_slope("gt")),
+    "clip": (
+        lambda w, x, low, high: apply("min", apply("ge", x, low), apply("le", x, high)),
+        lambda w, x, low, high: apply("min", apply("lt", x, low), apply("lt", low, high)),
+        lambda w, x, low, high: apply("max", apply("gt", x, high), apply("lt", high, low)),
+    ),
+    "where": (
+        lambda w, c, a, b: _ZERO,
+        lambda w, c, a, b: apply("ne", c, 0),
+        lambda w, c, a, b: apply("eq", c, 0),
+    ),
+    **{name: (lambda w, a: _ZERO,) for name in ("sign", "floor", "ceil", "trunc")},
+    "erf": (lambda w, x: apply("exp", x * x * -1) * (2 / sqrt(pi)),),
+    "expm1": (lambda w, x: apply("exp", x),),
+    "log1p": (lambda w, x: 1 / (x + 1),),
+    "sin": (lambda w, x: apply("cos", x),),
+    "cos": (lambda w, x: apply("sin", x) * -1,),
+    "tan": (lambda w, x: 1 / (apply("cos", x) * apply("cos", x)),),
+    "asin": (lambda w, x: 1 / apply("sqrt", _off_square(x)),),
+    "acos": (lambda w, x: -1 / apply("sqrt", _off_square(x)),),
+    "atan": (lambda w, x: 1 / (x * x + 1),),
+    "sinh": (lambda w, x: apply("cosh", x),),
+    "cosh": (lambda w, x: apply("sinh", x),),
+    "asinh": (lambda w, x: 1 / apply("sqrt", x * x + 1),),
+    "acosh": (lambda w, x: 1 / apply("sqrt", (x - 1) * (x + 1)),),
+    "atanh": (lambda w, x: 1 / _off_square(x),),
+    "atan2": (lambda w, a, b: b / _square_sum(a, b), lambda w, a, b: a / _square_sum(a, b) * -1),
+    "celu": (lambda w, x: _select(apply("gt", x, 0), 1, apply("exp", x / w.alpha)),),
+    "thresholded_relu": (lambda w, x: apply("gt", x, w.alpha),),
+    "shrink": (lambda w, x: _not(apply("le", apply("abs", x), w.beta)),),
+    "softsign": (lambda w, x: 1 / ((apply("abs", x) + 1) * (apply("abs", x) + 1)),),
+    "lerp": (lambda w, a, b, t: 1 - t, lambda w, a, b, t: t, lambda w, a, b, t: b - a),
+}
+"""The derivatives of functions of reals, by each source. Those that torch has not are left out."""
+
 # Functions that take as long as to move a few bytes.
 _CHEAP = (*tuple(name for name, each in FUNCTIONS.items() if each.integers), "floor", "ceil", "trunc", "lerp")
 _SOURCES = "src0", "src1", "src2"
@@ -425,18 +499,7 @@ class ElementwiseProblem(OperationProblem):
     @classmethod
     def read(cls, call: ArgumentReader) -> ElementwiseProblem:
         algorithm = call.algorithm()
-        count = FUNCTIONS[algorithm].sources
-        names = [name for name in _SOURCES if name == "src0" or getattr(call, name) is not None]
-        if names != [*_SOURCES[:count]]:
-            raise refuse(
-                "RS-V07:wrong-number-sources",
-                error=WrongCall,
-                what=call.what,
-                algorithm=algorithm,
-                which=("one", "two", "three")[count - 1],
-                shown=Elementwise.PrimitiveDesc.form.shown,
-            )
-        srcs, dst = broadcast_descs(call, names)
+        srcs, dst = broadcast_descs(call, _source_names(call, algorithm, Elementwise))
         problem = cls(algorithm, srcs, dst, call.number("alpha"), call.number("beta"), call.attr())
         problem._check_types(call.what)
         return problem
@@ -521,6 +584,91 @@ class ElementwiseProblem(OperationProblem):
         return self.moved_bytes + function_bytes(self.attr, _cost_of(self.algorithm)) * self.dst.nelems
 
 
+@dataclass(frozen=True, slots=True)
+class ElementwiseBackwardProblem(GradientProblem):
+    """The gradient of one source of a function of elements: `diff_src = diff_dst * df/dsrc0`.
+
+    Executed with `ARG_DIFF_DST`, the sources as in the forward step, and `ARG_DIFF_SRC`, which may be one
+    memory with what is alike. Along dims that the source repeats it is a sum. At steps it is that of torch.
+    """
+
+    operation = "elementwise"
+    primitive = "ElementwiseBackward"
+    call = "algorithm", "diff_src", "diff_dst", *_SOURCES, "source", "alpha", "beta"
+    defaults = {"src1": None, "src2": None, "source": 0, "alpha": 0.0, "beta": 0.0}
+    algorithms = tuple(SLOPES)
+    arguments = """
+    `algorithm`, the sources, `alpha` and `beta` are as in the forward step. `source`: of which source it is
+    the gradient, 0, 1 or 2. Gradients of format "any" have that of the first source, or follow it."""
+
+    algorithm: str
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    srcs: tuple[MemoryDesc, ...]
+    source: int = 0
+    alpha: float = 0.0
+    beta: float = 0.0
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ElementwiseBackwardProblem:
+        algorithm, source = call.algorithm(), call.integer("source")
+        names = _source_names(call, algorithm, ElementwiseBackward)
+        srcs, diff_dst = broadcast_descs(call, names, "diff_dst")
+        if not 0 <= source < len(srcs):
+            raise refuse("RS-V05:gradient-source", what=call.what, source=source, last=len(srcs) - 1)
+        diff_src = call.written("diff_src", srcs[source])
+        call.same_dims(**{_SOURCES[source]: srcs[source], "diff_src": diff_src})
+        numbers = call.number("alpha"), call.number("beta")
+        return cls(algorithm, diff_src, diff_dst, srcs, source, *numbers, call.attr())
+
+    @property
+    def verbose_aux(self) -> str:
+        numbers = f" alpha:{self.alpha:g} beta:{self.beta:g}" if self.alpha or self.beta else ""
+        return f"alg:elementwise_{self.algorithm} source:{self.source}{numbers}"
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {ARG_DIFF_DST: self.diff_dst, **dict(zip(_ARGS, self.srcs, strict=False))}
+
+    def tree(self) -> LoopTree:
+        """The loop tree: one value for each element, or a fold over those that are repeated."""
+        number = Number.real(is_wide=is_computed_wide(*self.srcs, self.diff_src, self.diff_dst))
+        writer = _FormulaWriter(number, False, self.diff_dst.data_type, self.alpha, self.beta)
+        gradient, *sources, out = (
+            TreeTensor.of_desc(short_name(arg), md) for arg, md in self.by_argument().items()
+        )
+        index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.diff_dst.dims))
+        slope = SLOPES[self.algorithm][self.source](writer, *(tensor.load(*index) for tensor in sources))
+        value: Expr = gradient.load(*index) * slope
+        repeated = tuple(axis for axis, n in zip(index, out.sizes, strict=True) if axis.extent != n)
+        items: tuple[Item, ...] = tuple(writer.lets)
+        if repeated:
+            items, value = (Each(repeated, (*items, fold_over("sum", "total", value))),), Ref("total")
+        axes = tuple(axis for axis in index if axis not in repeated)
+        loop = Each(axes, (*items, out.store(index, value)))
+        return LoopTree((gradient, *sources, out), (loop,), 0, number).verify()
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + function_bytes(self.attr, _cost_of(self.algorithm)) * self.diff_dst.nelems
+
+
+def _source_names(call: ArgumentReader, algorithm: str, primitive: type[Primitive]) -> list[str]:
+    """The names of the sources, of which a primitive has as many as the function. Raises InvalidArguments."""
+    count = FUNCTIONS[algorithm].sources
+    names = [name for name in _SOURCES if name == "src0" or getattr(call, name) is not None]
+    if names != [*_SOURCES[:count]]:
+        raise refuse(
+            "RS-V07:wrong-number-sources",
+            error=WrongCall,
+            what=call.what,
+            algorithm=algorithm,
+            which=("one", "two", "three")[count - 1],
+            shown=primitive.PrimitiveDesc.form.shown,
+        )
+    return names
+
+
 def _name_of(node: Any) -> str:
     """The function of a node of a graph."""
     name = str(node.algorithm).removeprefix("elementwise_")
@@ -535,3 +683,4 @@ def _cost_of(algorithm: str) -> str:
 
 
 Elementwise = make_primitive(ElementwiseProblem)
+ElementwiseBackward = make_primitive(ElementwiseBackwardProblem)

@@ -8,6 +8,8 @@
 An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
 nothing outside of a tensor is ever read. Elements are moved as they are, of every type. Where the types
 differ they are converted, as from a table of f16 or s8.
+
+The gradient of the source adds up, for each element, the gradients of all places where it was taken to.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ..desc.arguments import ARG_SRC, ARG_SRC_1
+from ..desc.arguments import ARG_DIFF_DST, ARG_SRC, ARG_SRC_1
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..ir.expression import Coordinate, Expr, Index, TreeAxis, apply
+from ..ir.expression import Const, Coordinate, Expr, Index, TreeAxis, apply
 from ..ir.numbers import Number
 from ..ir.tree import Each, LoopTree, TreeTensor
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem, is_computed_wide
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
@@ -243,13 +245,19 @@ class GatherProblem(OperationProblem):
         )
         indices = TreeTensor.of_desc("indices", as_indices(self.indices))
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
-        if self.algorithm == "window":
-            return self._window((src, indices, dst), axes, number)
-        loop = Each(axes, (dst.store(axes, src.load(*self._index(indices, axes))),))
-        return LoopTree((src, indices, dst), (loop,), number=number).verify()
+        place, own, before = self.places(indices, axes)
+        loop = Each(axes, (dst.store(axes, src.load(*place)),))
+        return LoopTree((src, indices, dst, *own), (*before, loop), number=number).verify()
 
-    def _index(self, indices: TreeTensor, axes: tuple[TreeAxis, ...]) -> Place:
-        """Where in the source an element of the destination is."""
+    def places(
+        self, indices: TreeTensor, axes: tuple[TreeAxis, ...]
+    ) -> tuple[Place, tuple[TreeTensor, ...], tuple[Each, ...]]:
+        """Where in the source an element of the destination is; the temporaries and loops that it takes."""
+        if self.algorithm == "window":
+            return self._places_of_part(indices, axes)
+        return self._place(indices, axes), (), ()
+
+    def _place(self, indices: TreeTensor, axes: tuple[TreeAxis, ...]) -> Place:
         axis, batch, rank = self.axis, self.batch_dims, len(indices.sizes)
         if self.algorithm == "elements":
             return (*axes[:axis], indices.load(*axes), *axes[axis + 1 :])
@@ -260,27 +268,115 @@ class GatherProblem(OperationProblem):
         own = axes[axis : axis + rank - batch]
         return (*axes[:axis], indices.load(*axes[:batch], *own), *axes[axis + len(own) :])
 
-    def _window(
-        self, tensors: tuple[TreeTensor, TreeTensor, TreeTensor], axes: tuple[TreeAxis, ...], number: Number
-    ) -> LoopTree:
-        """The tree of a part: first the indices of all of it."""
-        src, indices, dst = tensors
+    def _places_of_part(
+        self, indices: TreeTensor, axes: tuple[TreeAxis, ...]
+    ) -> tuple[Place, tuple[TreeTensor, ...], tuple[Each, ...]]:
+        """The places of a part: first the indices of all of it."""
         size, along = self.src.dims[self.axis], axes[self.axis]
         at = TreeTensor.row_major("at", (along.extent,), DataType.s64)
         first = _from_end(indices.load(*(0,) * len(indices.sizes)), size)
         first = apply("max", apply("min", first, size - along.extent), 0)
         place: Place = (*axes[: self.axis], at.load(along), *axes[self.axis + 1 :])
-        loops = (
-            Each((along,), (at.store((along,), first + Coordinate(along + 0)),), number=Number.i64),
-            Each(axes, (dst.store(axes, src.load(*place)),)),
-        )
-        return LoopTree((*tensors, at), loops, number=number).verify()
+        loop = Each((along,), (at.store((along,), first + Coordinate(along + 0)),), number=Number.i64)
+        return place, (at,), (loop,)
+
+    @property
+    def indexed_axes(self) -> slice:
+        """The dims of the destination along which elements may be taken from the same place."""
+        rank = self.indices.ndims
+        if self.algorithm == "nd":
+            return slice(self.batch_dims, rank - 1)
+        return slice(self.axis, self.axis + (rank - self.batch_dims if self.algorithm == "axis" else 1))
 
     @property
     def moved_bytes(self) -> int:
         """What is read of the source is as much as is written."""
         count = self.indices.data_type.nbytes(self.indices.nelems)
         return count + sum(md.data_type.nbytes(self.dst.nelems) for md in (self.src, self.dst))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherBackwardProblem(GradientProblem):
+    """The gradient of the source of a gather: `diff_src[..., indices[k], ...] += diff_dst[..., k, ...]`.
+
+    Executed with `ARG_DIFF_DST`, `ARG_SRC_1`, the indices, and `ARG_DIFF_SRC`. What was not taken has a
+    gradient of 0. With "gather_elements", `axis` and the indices that `TopK` has written, it is the gradient
+    of its source.
+    """
+
+    operation = "gather"
+    primitive = "GatherBackward"
+    call = "algorithm", "diff_src", "indices", "diff_dst", "axis", "batch_dims"
+    defaults = GatherProblem.defaults
+    algorithms = GatherProblem.algorithms
+    reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC_1: "indices"}
+    in_place = False
+    arguments = """
+    All is as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""
+
+    algorithm: str
+    diff_src: MemoryDesc
+    indices: MemoryDesc
+    diff_dst: MemoryDesc
+    axis: int
+    batch_dims: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> GatherBackwardProblem:
+        algorithm, indices, diff_dst = call.algorithm(), call.known("indices"), call.known("diff_dst")
+        diff_src = call.written("diff_src", diff_dst)
+        axis, batch_dims = call.axis(diff_src), call.integer("batch_dims")
+        size = diff_dst.dims[axis] if diff_dst.ndims == diff_src.ndims else 0
+        call.check_dims(
+            diff_dst,
+            lambda: _result_dims(algorithm, axis, batch_dims, (diff_src, indices), size),
+            *(diff_src, indices),
+            name="diff_dst",
+        )
+        return cls(algorithm, diff_src, indices, diff_dst, axis, batch_dims, call.attr())
+
+    def forward(self) -> GatherProblem:
+        """The forward step, of tensors like the gradients."""
+        return GatherProblem(
+            self.algorithm, self.diff_src, self.indices, self.diff_dst, self.axis, self.batch_dims
+        )
+
+    @property
+    def verbose_aux(self) -> str:
+        return self.forward().verbose_aux
+
+    def tree(self) -> LoopTree:
+        """The loop tree: a sum at the place of each element."""
+        gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
+        indices = TreeTensor.of_desc("indices", as_indices(self.indices))
+        axes, forward = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.diff_dst.dims)), self.forward()
+        place, own, before = forward.places(indices, axes)
+        sums, loops = sums_at(out, place, gradient.load(*axes), (axes, forward.indexed_axes))
+        number = Number.real(is_wide=is_computed_wide(self.diff_src, self.diff_dst))
+        tensors = (gradient, indices, out, *own, *sums)
+        return LoopTree(tensors, (*before, *loops), number=number).verify()
+
+
+def sums_at(
+    out: TreeTensor, place: Place, value: Expr, loops: tuple[tuple[TreeAxis, ...], slice]
+) -> tuple[tuple[TreeTensor, ...], tuple[Each, ...]]:
+    """The temporaries and loops that add values to zeros, each at a place. `loops`: the axes, and which of
+    them run in order, since values of theirs may have the same place.
+
+    Types that round sums are written at the end.
+    """
+    axes, in_order = loops
+    every = tuple(TreeAxis(f"c{i}", n) for i, n in enumerate(out.sizes))
+    is_exact = out.data_type in (DataType.f32, DataType.f64)
+    kind = DataType.f32 if out.data_type.bits < 32 else DataType.f64
+    sums = out if is_exact else TreeTensor.row_major("sums", out.sizes, kind)
+    around = (*axes[: in_order.start], *axes[in_order.stop :])
+    add = Each(axes[in_order], (sums.store(place, sums.load(*place) + value),), in_order=True)
+    found = Each(every, (sums.store(every, Const(0.0)),)), Each(around, (add,))
+    if is_exact:
+        return (), found
+    return (sums,), (*found, Each(every, (out.store(every, sums.load(*every)),)))
 
 
 def _from_end(index: Expr, size: int) -> Expr:
@@ -398,4 +494,5 @@ def _reversed_dims(axis: int, batch_axis: int, tensors: Sequence[Shaped]) -> Dim
 
 
 Gather = make_primitive(GatherProblem)
+GatherBackward = make_primitive(GatherBackwardProblem)
 ReverseSequence = make_primitive(ReverseSequenceProblem)

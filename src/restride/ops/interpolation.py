@@ -1,6 +1,7 @@
 """Interpolation: sums of some elements along one axis, each times a weight, both from tables.
 
     dst[..., o, ...] = sum over t of weights[o, t] * src[..., indices[o, t], ...]
+    diff_src[..., indices[o, t], ...] += weights[o, t] * diff_dst[..., o, ...]
 
 A tensor of another size along an axis is that for every way to resize: how many elements there are for each
 of the result is the width of the tables. As f32, or f64 where a tensor is f64.
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..desc.arguments import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS
+from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
@@ -21,10 +22,11 @@ from ..ir.expression import Index, Ref, TreeAxis
 from ..ir.numbers import Number
 from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem, is_computed_wide
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices
+from .gather import sums_at
 from .programs.bits import as_indices
 
 Dims = tuple[int, ...]
@@ -102,6 +104,57 @@ class InterpolationProblem(OperationProblem):
         return LoopTree(tensors, (loop,), chain.scalars, number).verify()
 
 
+@dataclass(frozen=True, slots=True)
+class InterpolationBackwardProblem(GradientProblem):
+    """The gradient of the source: `diff_src[..., at[o, t], ...] += weights[o, t] * diff_dst[..., o, ...]`.
+
+    Executed with `ARG_DIFF_DST`, `ARG_SRC_1`, the indices, `ARG_WEIGHTS` and `ARG_DIFF_SRC`. Terms are added
+    in the order of `o`, then of `t`.
+    """
+
+    operation = "interpolation"
+    primitive = "InterpolationBackward"
+    call = "diff_src", "indices", "weights", "diff_dst", "axis"
+    reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC_1: "indices", ARG_WEIGHTS: "weights"}
+    in_place = False
+    arguments = """
+    The tables and `axis` are as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""
+
+    diff_src: MemoryDesc
+    indices: MemoryDesc
+    weights: MemoryDesc
+    diff_dst: MemoryDesc
+    axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> InterpolationBackwardProblem:
+        indices, weights, diff_dst = call.known("indices"), call.known("weights"), call.known("diff_dst")
+        diff_src = call.written("diff_src", diff_dst)
+        axis, tensors = call.axis(diff_src), (diff_src, indices, weights)
+        call.check_dims(diff_dst, lambda: _result_dims(axis, *tensors), *tensors, name="diff_dst")
+        return cls(*tensors, diff_dst, axis, call.attr())
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis} terms:{self.indices.dims[1]}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: a sum at the place of each term."""
+        gradient, weights, out = (
+            TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "weights", "diff_src")
+        )
+        indices = TreeTensor.of_desc("indices", as_indices(self.indices))
+        index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.diff_dst.dims))
+        before, along, behind = index[: self.axis], index[self.axis], index[self.axis + 1 :]
+        term = TreeAxis("t", self.indices.dims[1])
+        place, value = indices.load(along, term), weights.load(along, term) * gradient.load(*index)
+        axes, in_order = (*before, along, term, *behind), slice(self.axis, self.axis + 2)
+        sums, loops = sums_at(out, (*before, place, *behind), value, (axes, in_order))
+        number = Number.real(is_wide=is_computed_wide(self.diff_src, self.diff_dst))
+        return LoopTree((gradient, indices, weights, out, *sums), loops, number=number).verify()
+
+
 def _result_dims(axis: int, src: Shaped, indices: Shaped, weights: Shaped) -> Dims:
     """The dims of the result. Raises Misfit."""
     check_axis(axis, src)
@@ -114,3 +167,4 @@ def _result_dims(axis: int, src: Shaped, indices: Shaped, weights: Shaped) -> Di
 
 
 Interpolation = make_primitive(InterpolationProblem)
+InterpolationBackward = make_primitive(InterpolationBackwardProblem)

@@ -5,24 +5,33 @@
 op: sum, mul, max, min. From one element to the next, in f32, f64 where a tensor is f64, or integers that
 wrap: so the bits are the same for any number of threads, and floats of 16 bits are rounded where they are
 written. Of maxima and minima NaN is the largest and the smallest.
+
+The gradient goes the other way, with a number `held` from element to element, and of mul the product before:
+
+    held += diff_dst[k]                                          exclusive: after the two other lines
+    diff_src[k] = held;  of mul before[k] * held;  of max, min held where src[k] is the extreme, else 0
+    of mul held *= src[k];  of max, min held = 0 where it is
+
+Nothing is divided by: products with zeros are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 
+from ..desc.arguments import ARG_DIFF_DST, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..ir.expression import Affine, Const
+from ..ir.expression import Affine, Const, Expr, Ref, TreeAxis, apply
 from ..ir.numbers import Number
-from ..ir.tree import Each, LoopTree, TreeTensor
+from ..ir.tree import Each, Let, LoopTree, TreeTensor
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem, is_computed_wide
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis, from_end
@@ -151,9 +160,7 @@ class ScanProblem(OperationProblem):
         if any(kind.kind == "float" for kind in kinds):
             number = Number.real(is_wide=is_computed_wide(self.src, self.dst))
         held = TreeTensor.row_major("so_far", (1,), number.storage if number.is_integer else DataType.f32)
-        index, outer, along = axes_of(self.src.dims, self.axis)
-        place = Affine(((along.name, -1),), along.extent - 1) if self.reverse else along + 0
-        at: Place = (*index[: self.axis], place, *index[self.axis + 1 :])
+        at, outer, along = _places(self.src.dims, self.axis, is_reverse=self.reverse)
         found = held.load(0)
         is_ordered = self.src.data_type is DataType.u64 and number is Number.i64
         kind = DataType.u64 if is_ordered else number.storage
@@ -166,4 +173,85 @@ class ScanProblem(OperationProblem):
         return LoopTree((src, dst), (Each(outer, body, locals=(held,)),), number=number).verify()
 
 
+def _places(
+    dims: Sequence[int], axis: int, *, is_reverse: bool
+) -> tuple[Place, tuple[TreeAxis, ...], TreeAxis]:
+    """The places of elements, from the end on where it is reverse; the axes around, and that of the scan."""
+    index, outer, along = axes_of(dims, axis)
+    place = Affine(((along.name, -1),), along.extent - 1) if is_reverse else along + 0
+    return (*index[:axis], place, *index[axis + 1 :]), outer, along
+
+
+@dataclass(frozen=True, slots=True)
+class ScanBackwardProblem(GradientProblem):
+    """The gradient of the source of a scan.
+
+    Executed with `ARG_DIFF_DST`, `ARG_SRC` where it is no sum, and `ARG_DIFF_SRC`, which may be one memory
+    with each of them. Of equal extremes the last one has the gradient, and each NaN, as of torch.
+    """
+
+    operation = "scan"
+    primitive = "ScanBackward"
+    call = "algorithm", "src", "diff_src", "diff_dst", "axis", "exclusive", "reverse"
+    defaults = ScanProblem.defaults
+    algorithms = ScanProblem.algorithms
+    reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC: "src"}
+    arguments = """
+    All is as in the forward step. Gradients of format "any" have that of the source. Floats."""
+
+    algorithm: str
+    src: MemoryDesc
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    axis: int
+    exclusive: bool
+    reverse: bool
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ScanBackwardProblem:
+        algorithm, src = call.algorithm(), call.known("src")
+        tensors = (src, *call.gradients(src=src))
+        return cls(
+            algorithm, *tensors, call.axis(src), call.flag("exclusive"), call.flag("reverse"), call.attr()
+        )
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {ARG_DIFF_DST: self.diff_dst} | ({} if self.algorithm == "sum" else {ARG_SRC: self.src})
+
+    @property
+    def verbose_aux(self) -> str:
+        words = f"{' exclusive' * self.exclusive}{' reverse' * self.reverse}"
+        return f"alg:scan_{self.algorithm} axis:{self.axis}{words}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: where it is no sum, first the scan; then the other way."""
+        gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
+        number = Number.real(is_wide=is_computed_wide(self.src, self.diff_src, self.diff_dst))
+        held = TreeTensor.row_major("held", (1,))
+        at, outer, along = _places(self.src.dims, self.axis, is_reverse=not self.reverse)
+        new, old = gradient.load(*at), held.load(0)
+        total: Expr = old if self.exclusive else old + new
+        value = rest = total
+        before: tuple[Each, ...] = ()
+        tensors: tuple[TreeTensor, ...] = ()
+        if self.algorithm != "sum":
+            so_far = MemoryDesc(self.src.dims, DataType.f64 if number is Number.f64 else DataType.f32)
+            is_product = self.algorithm == "mul"
+            forward = ScanProblem(
+                self.algorithm, self.src, so_far, self.axis, is_product, self.reverse
+            ).tree()
+            tensors, before = forward.tensors, forward.items
+            x, found = (tensor.load(*at) for tensor in tensors)
+            is_extreme = apply("max", apply("eq", x, found), apply("ne", x, x))
+            value, rest = apply("select", is_extreme, total, 0), apply("select", is_extreme, 0, total)
+            if is_product:
+                value, rest = found * total, x * total
+        more = held.store((0,), rest + new if self.exclusive else rest)
+        step = Each((along,), (Let("found", value), more, out.store(at, Ref("found"))), in_order=True)
+        loop = Each(outer, (held.store((0,), Const(0.0)), step), locals=(held,))
+        return LoopTree((gradient, *tensors, out), (*before, loop), number=number).verify()
+
+
 Scan = make_primitive(ScanProblem)
+ScanBackward = make_primitive(ScanBackwardProblem)

@@ -9,6 +9,9 @@ nothing outside of a tensor is ever written. Indices may name an element again: 
 in which they lie, so that the last one stays, and sums have the same bits for any number of threads. Sums and
 products of integers wrap; each sum of floats is rounded to the type of the destination.
 
+The gradient of an update is that of the element it was written to, and the source has none there, unless the
+update was added. Where updates replace each other the last one has it.
+
 A one-hot tensor is one of two values, by whether an index is the place along an axis.
 """
 
@@ -17,19 +20,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ..desc.arguments import ARG_SRC, ARG_SRC_1, ARG_SRC_2
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC_1, ARG_SRC, ARG_SRC_1, ARG_SRC_2
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..ir.expression import Coordinate, Expr, TreeAxis, apply
+from ..ir.expression import Affine, Const, Coordinate, Expr, TreeAxis, apply
 from ..ir.numbers import Number
 from ..ir.tree import Each, LoopTree, TreeTensor
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem
+from ..model.operation import GradientProblem, OperationProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
@@ -275,25 +278,105 @@ class ScatterProblem(OperationProblem):
         moved = {name: as_bits(getattr(self, name)) for name in ("src", "updates", "dst")}
         src, updates, dst = (TreeTensor.of_desc(name, md) for name, md in moved.items())
         indices = TreeTensor.of_desc("indices", as_indices(self.indices))
-        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.updates.dims))
-        if self.algorithm == "nd":
-            count = len(self.indices.dims) - 1
-            in_order, around = axes[:count], axes[count:]
-            index: Place = (
-                *(indices.load(*in_order, place) for place in range(self.indices.dims[-1])),
-                *around,
-            )
-        else:
-            in_order, around = axes[self.axis : self.axis + 1], (*axes[: self.axis], *axes[self.axis + 1 :])
-            at = indices.load(*(axes if self.algorithm == "elements" else in_order))
-            index = (*axes[: self.axis], at, *axes[self.axis + 1 :])
-        value = combined(op, dst.load(*index), updates.load(*axes), kind)
+        index, at, around, in_order = self.places(indices)
+        value = combined(op, dst.load(*index), updates.load(*at), kind)
         every = tuple(TreeAxis(f"c{i}", n) for i, n in enumerate(self.src.dims))
         loops = (
             Each(every, (dst.store(every, src.load(*every)),), number=number_of_bits(self.src)),
             Each(around, (Each(in_order, (dst.store(index, value),), in_order=True),)),
         )
         return LoopTree((src, indices, updates, dst), loops, number=number).verify()
+
+    def places(
+        self, indices: TreeTensor, *, is_backwards: bool = False
+    ) -> tuple[Place, Place, tuple[TreeAxis, ...], tuple[TreeAxis, ...]]:
+        """Where in the destination an update is, where in the updates; the axes around the loop in order, and
+        those of it, which begins with the last update where it is backwards.
+        """
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.updates.dims))
+        first, count = (0, self.indices.ndims - 1) if self.algorithm == "nd" else (self.axis, 1)
+        ordered = slice(first, first + count)
+        at: Place = axes
+        if is_backwards:
+            last_first = (Affine(((axis.name, -1),), axis.extent - 1) for axis in axes[ordered])
+            at = (*axes[:first], *last_first, *axes[first + count :])
+        if self.algorithm == "nd":
+            places = (indices.load(*at[ordered], place) for place in range(self.indices.dims[-1]))
+            index: Place = (*places, *at[count:])
+        else:
+            place = indices.load(*(at if self.algorithm == "elements" else at[ordered]))
+            index = (*at[:first], place, *at[first + 1 :])
+        return index, at, (*axes[:first], *axes[first + count :]), axes[ordered]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterBackwardProblem(GradientProblem):
+    """The gradients of source and updates, of the reductions "none" and "add".
+
+    Executed with `ARG_DIFF_DST`, `ARG_SRC_1`, the indices, `ARG_DIFF_SRC` and `ARG_DIFF_SRC_1`, the gradient
+    of the updates. Of updates of one element only the last one has its gradient where they are not added, and
+    the source none: these are zeros.
+    """
+
+    operation = "scatter"
+    primitive = "ScatterBackward"
+    call = "algorithm", "diff_src", "indices", "diff_updates", "diff_dst", "axis", "reduction"
+    defaults = ScatterProblem.defaults
+    algorithms = ScatterProblem.algorithms
+    reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC_1: "indices"}
+    also_writes: ClassVar = {ARG_DIFF_SRC_1: "diff_updates"}
+    in_place = False
+    arguments = """
+    All is as in the forward step; `reduction` is "none" or "add". `diff_src` and `diff_updates`: of format
+    "any" they follow `diff_dst`."""
+
+    algorithm: str
+    diff_src: MemoryDesc
+    indices: MemoryDesc
+    diff_updates: MemoryDesc
+    diff_dst: MemoryDesc
+    axis: int
+    reduction: str
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ScatterBackwardProblem:
+        algorithm, indices, diff_dst = call.algorithm(), call.known("indices"), call.known("diff_dst")
+        diff_src, diff_updates = call.written("diff_src", diff_dst), call.written("diff_updates", diff_dst)
+        axis, reduction = call.axis(diff_src), call.word("reduction", "none", "add")
+        call.same_types(diff_dst=diff_dst, diff_src=diff_src, diff_updates=diff_updates)
+        tensors = diff_src, indices, diff_updates
+        call.check_dims(
+            *(diff_dst, lambda: _result_dims(algorithm, axis, reduction, tensors), *tensors), name="diff_dst"
+        )
+        return cls(algorithm, *tensors, diff_dst, axis, reduction, call.attr())
+
+    def forward(self) -> ScatterProblem:
+        """The forward step, of tensors like the gradients."""
+        tensors = self.diff_src, self.indices, self.diff_updates, self.diff_dst
+        return ScatterProblem(self.algorithm, *tensors, self.axis, self.reduction)
+
+    @property
+    def verbose_aux(self) -> str:
+        return self.forward().verbose_aux
+
+    def tree(self) -> LoopTree:
+        """The loop tree: a copy, of which the last update takes what it finds, and leaves a zero."""
+        gradient, of_updates, out = (
+            TreeTensor.of_desc(name, as_bits(getattr(self, name)))
+            for name in ("diff_dst", "diff_updates", "diff_src")
+        )
+        indices = TreeTensor.of_desc("indices", as_indices(self.indices))
+        replaces = self.reduction == "none"
+        index, at, around, in_order = self.forward().places(indices, is_backwards=replaces)
+        take = of_updates.store(at, out.load(*index)), *((out.store(index, Const(0)),) if replaces else ())
+        every = tuple(TreeAxis(f"c{i}", n) for i, n in enumerate(self.diff_src.dims))
+        loops = (
+            Each(every, (out.store(every, gradient.load(*every)),)),
+            Each(around, (Each(in_order, take, in_order=replaces),)),
+        )
+        number = number_of_bits(self.diff_dst)
+        return LoopTree((gradient, indices, out, of_updates), loops, number=number).verify()
 
 
 def number_of_values(data_type: DataType) -> Number:
@@ -425,4 +508,5 @@ def _one_hot_dims(axis: int, depth: int, tensors: Sequence[Shaped]) -> Dims:
 
 
 Scatter = make_primitive(ScatterProblem)
+ScatterBackward = make_primitive(ScatterBackwardProblem)
 OneHot = make_primitive(OneHotProblem)

@@ -1,9 +1,10 @@
 """Tile: a tensor repeated along its dims. Trilu: what lies on one side of a diagonal, and zeros.
 
     tile   dst[r * n + i] = src[i]                  along each dim, n that of the source
+           diff_src[i] = sum over r of diff_dst[r * n + i]
     trilu  dst[..., i, j] = j - i >= k ? src[..., i, j] : 0        upper; lower: j - i <= k
 
-Elements are moved as they are, of every type.
+Elements are moved as they are, of every type. The gradient of trilu is the trilu of the gradient.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ..desc.arguments import ARG_SRC, ARG_SRC_1
+from ..desc.arguments import ARG_DIFF_DST, ARG_SRC, ARG_SRC_1
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..ir.expression import Affine, Const, Coordinate, Expr, TreeAxis, apply
+from ..ir.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from ..ir.numbers import Number
-from ..ir.tree import Each, LoopTree, TreeTensor
+from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_indices
@@ -80,12 +81,7 @@ class TileProblem(OperationProblem):
         dst = call.written("dst", src)
         call.same_types(src=src, dst=dst)
 
-        def dims() -> Dims:
-            if len(dst.dims) != len(src.dims):
-                raise Misfit("the ranks differ", "reshape the source: dims of 1 may be in front")
-            return tuple(n * (m // n) if n else 0 for n, m in zip(src.dims, dst.dims, strict=True))
-
-        call.check_dims(dst, dims, src)
+        call.check_dims(dst, lambda: _tile_dims(src, dst), src)
         return cls(src, dst, call.attr())
 
     @classmethod
@@ -113,6 +109,52 @@ class TileProblem(OperationProblem):
     @property
     def moved_bytes(self) -> int:
         return 2 * self.dst.data_type.nbytes(self.dst.nelems)
+
+
+@dataclass(frozen=True, slots=True)
+class TileBackwardProblem(GradientProblem):
+    """The gradient of the source of a tile: for each element the sum over its repeats.
+
+    Executed with `ARG_DIFF_DST` and `ARG_DIFF_SRC`.
+    """
+
+    operation = "tile"
+    primitive = "TileBackward"
+    call = "diff_src", "diff_dst"
+    reads = {ARG_DIFF_DST: "diff_dst"}
+    in_place = False
+    arguments = """
+    Dims are as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""
+
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> TileBackwardProblem:
+        diff_dst = call.known("diff_dst")
+        diff_src = call.written("diff_src", diff_dst)
+        call.check_dims(diff_dst, lambda: _tile_dims(diff_src, diff_dst), diff_src, name="diff_dst")
+        return cls(diff_src, diff_dst, call.attr())
+
+    def tree(self) -> LoopTree:
+        """The loop tree: for each element of the source a fold over the repeats."""
+        gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
+        sizes = tuple(zip(self.diff_src.dims, self.diff_dst.dims, strict=True))
+        axes = tuple(TreeAxis(f"d{i}", n) for i, (n, _) in enumerate(sizes))
+        turns = tuple(TreeAxis(f"r{i}", m // n if n else 0) for i, (n, m) in enumerate(sizes))
+        place = (turn * axis.extent + axis for turn, axis in zip(turns, axes, strict=True))
+        total = Each(turns, (fold_over("sum", "total", gradient.load(*place)),))
+        number = Number.real(is_wide=is_computed_wide(self.diff_src, self.diff_dst))
+        loop = Each(axes, (total, out.store(axes, Ref("total"))))
+        return LoopTree((gradient, out), (loop,), number=number).verify()
+
+
+def _tile_dims(src: MemoryDesc, dst: MemoryDesc) -> Dims:
+    """The dims that a tile of about the dims of a destination has. Raises Misfit."""
+    if len(dst.dims) != len(src.dims):
+        raise Misfit("the ranks differ", "reshape the source: dims of 1 may be in front")
+    return tuple(n * (m // n) if n else 0 for n, m in zip(src.dims, dst.dims, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +236,5 @@ def _trilu_dims(src: Shaped, offset: Shaped | None = None) -> Dims:
 
 
 Tile = make_primitive(TileProblem)
+TileBackward = make_primitive(TileBackwardProblem)
 Trilu = make_primitive(TriluProblem)
