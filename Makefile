@@ -18,7 +18,7 @@ MAKEFLAGS += --no-builtin-rules
 .PHONY: help demo demo-network demo-language test test-core test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
 
 help: ## list what make can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and memcpy
 	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
