@@ -17,6 +17,7 @@ from restride_bench.language import main as language
 from restride_bench.language.encoder import Encoder, batches_of, encoder_in
 from restride_bench.language.main import Comparison, Reading
 from restride_bench.language.paragraphs import paragraphs_in, paragraphs_of
+from restride_bench.onnx_runtime import session_of
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = """\
@@ -196,7 +197,7 @@ def test_missing_and_broken_wheels_are_told(stem: str, tmp_path: Path) -> None:
     assert encoders._WHEELS.read_text("utf-8").count("--hash=sha256:") == 2
 
 
-def test_missing_pages_and_tokenizers_are_told(
+def test_missing_pages_and_packages_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo-language", "--docs", str(tmp_path)]) == 1
@@ -204,6 +205,7 @@ def test_missing_pages_and_tokenizers_are_told(
     monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(rs.RuntimeFailure, match=r"restride\[language\]"):
         Encoder(b"", "{}", ("", "")).tokens(["text"])
+    assert session_of(b"") is None
 
 
 def test_the_trained_encoder_finds_what_is_meant_as_onnx_runtime_does(
