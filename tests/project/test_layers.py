@@ -36,6 +36,7 @@ _OPTIONAL = {
     "onednn",
     "onnx",
     "onnxruntime",
+    "tokenizers",
     "openvino",
     "zarr",
     "dask",

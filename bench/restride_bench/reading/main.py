@@ -8,7 +8,6 @@ texts are compared.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from restride.cli.usage import Parser
 from restride.runtime.alloc import Array
 from restride.view.names import aligned
 
+from ..onnx_runtime import session_of
 from .models import Models, as_colours, models_in, page
 from .reader import LineRead, PageReader
 
@@ -111,16 +111,15 @@ def _measured(models: Models, rule: str, picture: Array) -> tuple[RuleRow, list[
 
 def _by_onnx_runtime(models: Models, picture: Array) -> list[LineRead] | None:
     """What ONNX Runtime reads; None where it is not installed."""
-    if importlib.util.find_spec("onnxruntime") is None:
+    sessions = [session_of(getattr(models, name)) for name in _NETWORKS]
+    if None in sessions:
         return None
-    runtime = importlib.import_module("onnxruntime")
 
-    def session(name: str) -> Callable[[Array], Any]:
-        found = runtime.InferenceSession(getattr(models, name), providers=["CPUExecutionProvider"])
-        name_in = found.get_inputs()[0].name
-        return lambda x: found.run(None, {name_in: x})[0]
+    def call(session: Any) -> Callable[[Array], Any]:
+        name_in = session.get_inputs()[0].name
+        return lambda x: session.run(None, {name_in: x})[0]
 
-    return PageReader(models.characters, *map(session, _NETWORKS))(picture)
+    return PageReader(models.characters, *map(call, sessions))(picture)
 
 
 # --- what is said -------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,13 +14,14 @@ from restride.errors import RuntimeFailure
 from restride.graph.importers.onnx.wire import read_message
 from restride.runtime.alloc import Array
 
+from ..wheels import file_name, member, open_wheel
+
 _FOLDER = "rapidocr_onnxruntime/models"
 _FILES = {
     "detection": "ch_PP-OCRv4_det_infer.onnx",
     "direction": "ch_ppocr_mobile_v2.0_cls_infer.onnx",
     "recognition": "ch_PP-OCRv4_rec_infer.onnx",
 }
-_MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +41,10 @@ class Models:
 
 def models_in(folder: Path) -> Models:
     """The models of the newest rapidocr_onnxruntime wheel in a folder. Raises RuntimeFailure for none."""
-    wheels = sorted(folder.glob("rapidocr_onnxruntime-*.whl"))
-    if not wheels:
-        raise RuntimeFailure(
-            "demo-network: there are no networks",
-            code="RS-C04",
-            where=str(folder),
-            why="no wheel of rapidocr-onnxruntime lies there; it is read, and need not be installed",
-            hint=f"pip download --no-deps rapidocr-onnxruntime -d {folder}",
-        )
-    try:
-        with zipfile.ZipFile(wheels[-1]) as wheel:
-            found = {name: _member(wheel, f"{_FOLDER}/{file}") for name, file in _FILES.items()}
+    with open_wheel(folder, "rapidocr_onnxruntime", "demo-network", "networks") as wheel:
+        found = {name: member(wheel, f"{_FOLDER}/{file}") for name, file in _FILES.items()}
         characters = _characters(found["recognition"])
-    except (OSError, KeyError, ValueError, IndexError, zipfile.BadZipFile, RuntimeError) as error:
-        raise RuntimeFailure(
-            "demo-network: the networks cannot be read",
-            code="RS-C04",
-            where=str(wheels[-1]),
-            why=str(error) or type(error).__name__,
-            hint="download the wheel anew",
-        ) from None
-    return Models(**found, characters=characters, origin=wheels[-1].name)
-
-
-def _member(wheel: zipfile.ZipFile, name: str) -> bytes:
-    if wheel.getinfo(name).file_size > _MOST_BYTES:
-        raise OSError(f"{name} claims to be too large")
-    return wheel.read(name)
+        return Models(**found, characters=characters, origin=file_name(wheel))
 
 
 def _characters(model: bytes) -> tuple[str, ...]:

@@ -27,6 +27,10 @@ COMMANDS = {
         "restride_bench.reading.main",
         "runs trained networks that read the text in a photograph",
     ),
+    "demo-language": Command(
+        "restride_bench.language.main",
+        "runs a trained encoder that finds the paragraphs which answer a question",
+    ),
     "reorder": Command("restride.cli.reorder", "brings a .npy file into another memory format or data type"),
     "convert": Command("restride.cli.convert", "converts checkpoints and arrays of any size by rules"),
     "show": Command("restride.cli.show", "draws a layout: as text, as a picture or as a page"),
