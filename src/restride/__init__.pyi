@@ -37,6 +37,7 @@ from .files.load import load as load
 from .arrays.functions import matmul as matmul
 from .arrays.functions import normalize as normalize
 from . import onednn as onednn
+from . import onednn_graph as onednn_graph
 from . import onnx as onnx
 from . import openvino as openvino
 from . import ops as ops

@@ -1,0 +1,274 @@
+"""oneDNN's graphs, as JSON of its graph driver: operations become those of ONNX, or formulas of these."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ...desc.parse import short_repr
+from ...errors import Error, refuse
+from ...files.mapped_file import MappedFile
+from ...model.result_dims import Misfit
+from .onnx import operators as _operators  # noqa: F401  (enters those of ONNX, which these are made of)
+from .onnx.model import OnnxInput, OnnxModel, OnnxNode
+from .onnx.tensors import ELEMENTS
+from .operator_call import Made, OperatorCall, OperatorTable, Value
+
+__all__ = ["read_graph", "translate_operation"]
+
+# The numbers that ONNX has for element types, by oneDNN's words.
+_NUMBERS = {
+    "f32": 1, "u8": 2, "s8": 3, "s32": 6, "s64": 7, "boolean": 9, "f16": 10, "bf16": 16, "f8_e4m3": 17,
+    "f8_e5m2": 19,
+}  # fmt: skip
+ONEDNN_GRAPH = OperatorTable(None)
+"""The operations of graphs, by their kinds."""
+
+
+def read_graph(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> OnnxModel:
+    """The operations of a graph as nodes, whose tensors are called by their numbers.
+
+    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no graph.
+    """
+    text = _text(source)
+    try:
+        graph = json.loads(text)
+        nodes = tuple(_node(each) for each in graph["graph"] if each["kind"] not in ("End", "Wildcard"))
+        tensors = {str(x["id"]): x for each in graph["graph"] for x in (*each["outputs"], *each["inputs"])}
+        made = {name for node in nodes for name in node.outputs}
+        read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in made)
+        ports = [str(port) for port in graph.get("input_ports", ())]
+        order = dict.fromkeys((*(port for port in ports if port in read), *read))
+        inputs = tuple(_input(name, tensors[name]) for name in order)
+        unread = made - {name for node in nodes for name in node.inputs}
+        outputs = tuple(str(port) for port in graph.get("output_ports") or sorted(unread, key=int))
+        return OnnxModel(nodes, {}, inputs, outputs, opset=18)
+    except Error:
+        raise
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:200]
+        raise refuse("RS-F04:onednn-graph", why=why) from None
+
+
+def translate_operation(call: OperatorCall) -> Made:
+    """The values and tensors that stand for an operation."""
+    named = {name: value for name, value in call.node.attributes.items() if not name.startswith("_")}
+    if call.node.operator not in ONEDNN_GRAPH:
+        raise call.unimplemented("restride has no operation of this kind")
+    return ONEDNN_GRAPH.run(call, call.values, named)
+
+
+def _text(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> str | bytes:
+    if isinstance(source, str | os.PathLike):
+        return bytes(MappedFile(str(Path(source)), "a .json file").content)
+    try:
+        return source.read()
+    except Exception as error:  # a foreign file may raise anything
+        raise refuse("RS-F04:onednn-graph", why=f"it cannot be read: {str(error)[:200]}") from None
+
+
+def _node(operation: Any) -> OnnxNode:
+    inputs, outputs = (
+        tuple(str(int(each["id"])) for each in operation[part]) for part in ("inputs", "outputs")
+    )
+    attributes: dict[str, Any] = {
+        name: tuple(each["value"]) if isinstance(each["value"], list) else each["value"]
+        for name, each in operation.get("attrs", {}).items()
+    }
+    # What a cast makes is said by its result alone.
+    attributes["_types"] = tuple(each["dtype"] for each in operation["outputs"])
+    name = str(operation.get("name") or operation.get("id", ""))
+    return OnnxNode(str(operation["kind"]), f"{name} {','.join(outputs)}", inputs, outputs, attributes)
+
+
+def _input(name: str, tensor: Any) -> OnnxInput:
+    dims = tuple(int(n) if n >= 0 else None for n in tensor["shape"])
+    return OnnxInput(name, dims, _NUMBERS.get(tensor["dtype"], 0))
+
+
+def _number(call: OperatorCall) -> int:
+    """ONNX's number of the type of the result."""
+    (word,) = call.node.attributes["_types"][:1]
+    if word not in _NUMBERS:
+        raise call.unimplemented(f"its result is of type {short_repr(word)}")
+    return _NUMBERS[word]
+
+
+# --- operations that ONNX has -------------------------------------------------------------------------------
+
+# By the number of their inputs: names in oneDNN and, where it has another one, in ONNX.
+_SAME = {
+    1: "Abs Exp Log Reciprocal ReLU:Relu Reorder:Identity Round Sigmoid Sqrt Tanh",
+    2: "Add Divide:Div Maximum:Max Minimum:Min Multiply:Mul Subtract:Sub GreaterEqual:GreaterOrEqual",
+    3: "Select:Where",
+}
+_ONNX_NAMES = {
+    name: (count, twin or name)
+    for count, names in _SAME.items()
+    for name, _, twin in (each.partition(":") for each in names.split())
+}
+
+
+@ONEDNN_GRAPH(*_ONNX_NAMES)
+def _same(call: OperatorCall, *xs: Value, auto_broadcast: str = "numpy") -> Made:
+    count, name = _ONNX_NAMES[call.node.operator]
+    if auto_broadcast not in ("numpy", "none"):
+        raise Misfit(f"auto_broadcast is {auto_broadcast!r}")
+    if len(xs) != count:
+        raise Misfit(f"it has {len(xs)} inputs, and takes {count}")
+    return call.onnx(name, *xs)
+
+
+@ONEDNN_GRAPH("MatMul")
+def _matmul(
+    call: OperatorCall,
+    a: Value,
+    b: Value,
+    bias: Value | None = None,
+    *,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> Made:
+    left, right = (
+        call.matrices_transposed(x) if flip and len(call.dims(x)) > 1 else x
+        for x, flip in ((a, transpose_a), (b, transpose_b))
+    )
+    inner = call if bias is None else call.with_outputs(0)
+    product = inner.onnx("MatMul", left, right)
+    return product if bias is None else call.onnx("Add", product, bias)
+
+
+@ONEDNN_GRAPH("SoftMax", "LogSoftmax")
+def _softmax(call: OperatorCall, x: Value, *, axis: int = 1, mode: str = "none") -> Made:
+    if mode != "none":
+        raise call.unimplemented(f"its mode is {mode!r}")
+    return call.onnx("Softmax" if call.node.operator == "SoftMax" else "LogSoftmax", x, axis=axis)
+
+
+@ONEDNN_GRAPH("SoftMaxBackward")
+def _softmax_backward(call: OperatorCall, diff_dst: Value, dst: Value, *, axis: int = 1) -> Made:
+    apart = call.with_outputs(0)
+    product = apart.onnx("Mul", diff_dst, dst)
+    total = apart.onnx("ReduceSum", product, (axis,))
+    return call.onnx("Mul", apart.onnx("Sub", diff_dst, total), dst)
+
+
+@ONEDNN_GRAPH("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+def _reduction(call: OperatorCall, x: Value, *, axes: tuple[int, ...] = (), keep_dims: bool = False) -> Made:
+    return call.onnx(call.node.operator, x, axes, keepdims=int(keep_dims)) if axes else x
+
+
+@ONEDNN_GRAPH("StaticReshape")
+def _reshape(call: OperatorCall, x: Value, *, shape: tuple[int, ...], special_zero: bool) -> Made:
+    return call.onnx("Reshape", x, shape, allowzero=int(not special_zero))
+
+
+@ONEDNN_GRAPH("StaticTranspose")
+def _transpose(call: OperatorCall, x: Value, *, order: tuple[int, ...]) -> Made:
+    rank = len(call.dims(x))
+    return call.onnx("Transpose", x, perm=tuple(axis + rank * (axis < 0) for axis in order))
+
+
+@ONEDNN_GRAPH("Concat")
+def _concat(call: OperatorCall, *xs: Value, axis: int) -> Made:
+    return call.onnx("Concat", *xs, axis=axis)
+
+
+@ONEDNN_GRAPH("TypeCast")
+def _cast(call: OperatorCall, x: Value) -> Made:
+    return call.onnx("Cast", x, to=_number(call))
+
+
+@ONEDNN_GRAPH("Square")
+def _square(call: OperatorCall, x: Value) -> Made:
+    return call.onnx("Mul", x, x)
+
+
+@ONEDNN_GRAPH("Pow")
+def _pow(call: OperatorCall, x: Value, *, beta: float) -> Made:
+    return call.onnx("Pow", x, np.float32(beta))
+
+
+@ONEDNN_GRAPH("GELU")
+def _gelu(call: OperatorCall, x: Value, *, mode: str = "gelu_erf") -> Made:
+    return call.onnx("com.microsoft.Gelu" if mode == "gelu_erf" else "com.microsoft.FastGelu", x)
+
+
+# --- quantization -------------------------------------------------------------------------------------------
+
+
+@ONEDNN_GRAPH("Dequantize")
+def _dequantize(
+    call: OperatorCall,
+    x: Value,
+    *,
+    scales: tuple[float, ...],
+    zps: tuple[int, ...] = (),
+    qtype: str = "per_tensor",
+    axis: int = 1,
+) -> Made:
+    kind = call.numpy_type(x)
+    return call.onnx("DequantizeLinear", x, *_factors(kind, scales, zps, qtype), axis=axis)
+
+
+@ONEDNN_GRAPH("Quantize")
+def _quantize(
+    call: OperatorCall,
+    x: Value,
+    *,
+    scales: tuple[float, ...],
+    zps: tuple[int, ...] = (),
+    qtype: str = "per_tensor",
+    axis: int = 1,
+) -> Made:
+    kind = ELEMENTS[_number(call)]
+    return call.onnx("QuantizeLinear", x, *_factors(kind, scales, zps, qtype), axis=axis)
+
+
+def _factors(
+    kind: np.dtype[Any], scales: Sequence[float], zps: Sequence[int], qtype: str
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Scales and zero points as ONNX has them: of one number where they are for all of the tensor."""
+    points = np.zeros(len(scales), kind) if not zps else np.array(zps).astype(kind)
+    if zps and not np.array_equal(points, zps):
+        raise Misfit(f"zps {list(zps)[:4]} are none of {kind}")
+    factors = np.array(scales, np.float32)
+    return (factors.reshape(()), points.reshape(())) if qtype == "per_tensor" else (factors, points)
+
+
+@ONEDNN_GRAPH("DynamicDequantize")
+def _dynamic_dequantize(
+    call: OperatorCall,
+    x: Value,
+    scales: Value,
+    zps: Value | None = None,
+    *,
+    qtype: str = "per_tensor",
+    axis: int = 1,
+    group_shape: tuple[int, ...] = (),
+) -> Made:
+    dims, apart, number = call.dims(x), call.with_outputs(0), _number(call)
+    if qtype == "per_group":
+        counts = call.dims(scales)
+    elif qtype == "per_channel":
+        counts = tuple(n if at == axis % len(dims) else 1 for at, n in enumerate(dims))
+    else:
+        counts = (1,) * len(dims)
+    groups = tuple(n // max(count, 1) for n, count in zip(dims, counts, strict=True))
+    if any(n != count * group for n, count, group in zip(dims, counts, groups, strict=True)):
+        raise Misfit(f"scales of {counts} are not for {dims}")
+    if group_shape and group_shape != groups:
+        raise Misfit(f"group_shape is {group_shape}, and by the scales it is {groups}")
+    split = tuple(n for pair in zip(counts, groups, strict=True) for n in pair)
+    spread = tuple(n for count in counts for n in (count, 1))
+    # In f32, and rounded once.
+    value = call.reshaped(apart.onnx("Cast", x, to=1), split)
+    if zps is not None:
+        value = apart.onnx("Sub", value, call.reshaped(apart.onnx("Cast", zps, to=1), spread))
+    value = apart.onnx("Mul", value, call.reshaped(apart.onnx("Cast", scales, to=1), spread))
+    return call.onnx("Cast", call.reshaped(value, dims), to=number)

@@ -1,0 +1,56 @@
+"""Graphs of oneDNN as networks: `rs.onednn_graph.load(path)` of the JSON that its graph driver reads.
+
+>>> import io, json
+>>> import numpy as np
+>>> import restride as rs
+>>> def tensor(id):
+...     return {"id": id, "dtype": "f32", "shape": [2, 3]}
+>>> relu = {"kind": "ReLU", "name": "relu", "inputs": [tensor(0)], "outputs": [tensor(1)], "attrs": {}}
+>>> net = rs.onednn_graph.load(io.StringIO(json.dumps({"graph": [relu], "output_ports": [1]})))
+>>> net(np.array([[1, -1, 2], [-3, 4, 0]], np.float32))
+array([[1., 0., 2.],
+       [0., 4., 0.]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO
+
+from .errors import Error
+from .graph.importers.onednn import read_graph, translate_operation
+from .graph.importers.onnx.inputs import ModelSource, network_inputs
+from .graph.importers.onnx.reader import check_order
+from .graph.network.network import Network
+
+__all__ = ["load"]
+
+
+def load(
+    source: str | os.PathLike[str] | IO[str] | IO[bytes],
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    rule: str = "optimal",
+    without: Iterable[str] = (),
+) -> Network:
+    """The network of a graph of oneDNN: the path of its .json file, or that file, open.
+
+    Inputs and outputs are called by the numbers of their logical tensors: "0", "59". Inputs come in the order
+    of `input_ports`, in any strides. `dims`, `rule` and `without` are those of `rs.onnx.load`, and so are the
+    errors.
+    """
+    try:
+        model = read_graph(source)
+        check_order(model)
+        inputs = network_inputs(model, {} if dims is None else dims)
+        graphs = ModelSource(model, tuple(inputs), {}, translate_operation)
+        return Network.of_source(inputs, model.outputs, graphs, rule, without, is_linear=graphs.is_linear)
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+def __dir__() -> list[str]:
+    """The public names, and nothing else."""
+    return sorted(__all__)
