@@ -2,8 +2,8 @@
 
 Arrays: `reorder`, `attention`, `softmax`, `pool`, `convolution`, `matmul`, `quantize`, `concat`, and so on.
 Operators of ONNX on arrays: `ops`. Files: `save`, `load`, `convert`, `rechunk`. Networks: `onnx`, `openvino`,
-`graph`, `Network`. Tensors: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`. The programming model of oneDNN,
-with its primitives, is `restride.onednn`. Every name here is public; all else is not.
+`onednn_graph`, `graph`, `Network`. Tensors: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`. The programming
+model of oneDNN, with its primitives, is `restride.onednn`. Every name here is public; all else is not.
 """
 
 import sys as _sys

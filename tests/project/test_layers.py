@@ -76,7 +76,7 @@ _ROWS = (
         "files",
         "dask",
     ),
-    ("graph", "onnx", "openvino", "torch"),
+    ("graph", "onednn_graph", "onnx", "openvino", "torch"),
     ("",),  # restride/__init__.py, which gathers the public names
     ("cli", "view", "__main__"),
     ("restride_bench",),  # a package of its own: the library knows its name, and imports nothing of it

@@ -23,6 +23,7 @@ _MODULES = {
     "rs.graph": "restride.graph",
     "rs.formats": "restride.formats",
     "rs.onnx": "restride.onnx",
+    "rs.onednn_graph": "restride.onednn_graph",
     "rs.openvino": "restride.openvino",
     "rs.dask": "restride.dask",
     "rs.sycl_interop": "restride.sycl_interop",
