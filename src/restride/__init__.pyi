@@ -116,6 +116,7 @@ from .onednn import RUNTIME_DIM as RUNTIME_DIM
 from .onednn import RUNTIME_F32_VAL as RUNTIME_F32_VAL
 from .onednn import RUNTIME_S32_VAL as RUNTIME_S32_VAL
 from .onednn import Reduction as Reduction
+from .onednn import ReductionBackward as ReductionBackward
 from .onednn import Reorder as Reorder
 from .onednn import ResamplingBackward as ResamplingBackward
 from .onednn import ResamplingForward as ResamplingForward

@@ -1563,6 +1563,37 @@ class Reduction(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class ReductionBackward(Primitive):
+    """The gradient of the source of a reduction."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of reduction."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            p: float = 0.0,
+            eps: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_epsilon(self) -> float: ...
+        def get_kind(self) -> str: ...
+        def get_p(self) -> float: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class ResamplingBackward(Primitive):
     """The gradient of the source of a resampling (`dnnl::resampling_backward`)."""
 

@@ -1,4 +1,4 @@
-"""Gradients of gathers, scatters, scans, tiles, interpolations and functions of elements, beside torch's."""
+"""Gradients of gathers, scatters, scans, tiles, interpolations, reductions, elements: beside torch."""
 
 from __future__ import annotations
 
@@ -376,3 +376,64 @@ def test_sources_that_are_not_there_are_refused() -> None:
         make(rs.Engine("cpu"), "mul", md, md, md)
     with refused("algorithm"):
         make(rs.Engine("cpu"), "floor_divide", md, md, md, md)
+
+
+# --- reductions ---------------------------------------------------------------------------------------------
+
+FOLDS = {
+    "sum": lambda x, axes: x.sum(axes, keepdim=True),
+    "mean": lambda x, axes: x.mean(axes, keepdim=True),
+    "max": lambda x, axes: x.amax(axes, keepdim=True),
+    "min": lambda x, axes: x.amin(axes, keepdim=True),
+    "mul": lambda x, axes: product(x, axes),
+    "norm_lp_sum": lambda x, axes: ((x.abs() ** P).sum(axes, keepdim=True) + 0.5) ** (1 / P),
+    "norm_lp_max": lambda x, axes: (x.abs() ** P).sum(axes, keepdim=True).clamp(min=0.5) ** (1 / P),
+    "norm_lp_power_p_sum": lambda x, axes: (x.abs() ** P).sum(axes, keepdim=True) + 0.5,
+    "norm_lp_power_p_max": lambda x, axes: (x.abs() ** P).sum(axes, keepdim=True).clamp(min=0.5),
+}
+P = 3.0
+
+
+def product(x: Any, axes: tuple[int, ...]) -> Any:
+    for axis in axes:
+        x = x.prod(axis, keepdim=True)
+    return x
+
+
+def reduction_gradient(
+    engine: rs.Engine, algorithm: str, x: np.ndarray, d: np.ndarray, tag: str = "abc", p: float = P
+) -> np.ndarray:
+    descs = rs.MemoryDesc(x.shape, x.dtype, tag), rs.MemoryDesc(x.shape, x.dtype, "any")
+    numbers = (p, 0.5) if "norm" in algorithm else ()
+    inputs = {Arg.DIFF_DST: d} | ({} if algorithm in ("sum", "mean") else {Arg.SRC: x})
+    arguments = f"reduction_{algorithm}", *descs, rs.MemoryDesc(d.shape, d.dtype)
+    return executed(engine, "ReductionBackward", inputs, *arguments, *numbers)[Arg.DIFF_SRC]
+
+
+@pytest.mark.parametrize("axes", [(0,), (2,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("tag", TAGS)
+@pytest.mark.parametrize("algorithm", FOLDS)
+def test_reductions(engine: rs.Engine, algorithm: str, tag: str, axes: tuple[int, ...]) -> None:
+    x = reals(DIMS)
+    # Elements that are equal, and zeros of which there may be one among those that are folded, or two.
+    x.reshape(-1)[::41], x.reshape(-1)[::7] = 0, 1.25
+    x = x.clip(-1.25, 1.25)
+    d = reals(tuple(1 if i in axes else n for i, n in enumerate(DIMS)))
+    (wanted,) = by_torch(lambda x: FOLDS[algorithm](x, axes), d, x)
+    is_close(reduction_gradient(engine, algorithm, x, d, tag), wanted)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+@pytest.mark.parametrize("kind", ["f64", "bf16"])
+def test_norms_of_ones_and_squares(engine: rs.Engine, p: float, kind: str) -> None:
+    x, d = reals(DIMS, kind), reals((3, 1, 6), kind)
+    (wanted,) = by_torch(lambda x: ((x.abs() ** p).sum(1, keepdim=True) + 0.5) ** (1 / p), d, x)
+    is_close(reduction_gradient(engine, "norm_lp_sum", x, d, p=p), wanted)
+
+
+def test_the_gradient_of_a_norm_of_zeros_is_zero(engine: rs.Engine) -> None:
+    x, d = np.zeros((4, 8), np.float32), np.ones((4, 1), np.float32)
+    descs = (*[rs.MemoryDesc(x.shape, "f32")] * 2, rs.MemoryDesc(d.shape, "f32"))
+    inputs = {Arg.DIFF_DST: d, Arg.SRC: x}
+    found = executed(engine, "ReductionBackward", inputs, "reduction_norm_lp_sum", *descs, 2.0)
+    assert not found[Arg.DIFF_SRC].any()

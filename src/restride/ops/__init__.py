@@ -37,7 +37,7 @@ PRIMITIVES = {
     "matmul": "Matmul",
     "pooling": "MaxPooling PoolingBackward PoolingForward",
     "prelu": "PReLUBackward PReLUForward",
-    "reduction": "Reduction",
+    "reduction": "Reduction ReductionBackward",
     "resampling": "ResamplingBackward ResamplingForward",
     "rnn": "GRUBackward GRUForward LBRGRUBackward LBRGRUForward LSTMBackward LSTMForward "
     "VanillaRNNBackward VanillaRNNForward",

@@ -3,6 +3,8 @@
 max, min, sum, mul, mean      of the elements
 norm_lp_max, norm_lp_sum      max(sum(|x|**p), eps)**(1/p), (sum(|x|**p) + eps)**(1/p)
 norm_lp_power_p_max, ..._sum  the same without the root
+
+Gradients of extremes are shared evenly by the elements that are equal to them, as of torch's amax.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ..desc.arguments import ARG_DST
+from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
@@ -25,10 +27,10 @@ from ..ir.attribute_chain import AttributeChain
 from ..ir.computation import Computation, computation_of
 from ..ir.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
 from ..ir.numbers import Number
-from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
+from ..ir.tree import Each, Fold, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem, is_computed_wide
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis, from_end
@@ -138,17 +140,11 @@ class ReductionProblem(OperationProblem):
     def read(cls, call: ArgumentReader) -> ReductionProblem:
         algorithm, p, eps = call.algorithm(), call.number("p"), call.number("eps")
         src, dst = call.known("src"), call.open("dst")
-        if src.ndims != dst.ndims or any(
-            out not in (1, n) for n, out in zip(src.dims, dst.dims, strict=True)
-        ):
-            raise refuse("RS-R10:dst-not-fit", what=call.what, src=src, dst=dst)
+        _check_folded(call, src, dst)
         dst = resolved_operand(dst, src)
         call.check_written("dst", dst)
-        is_norm = algorithm in NORMS
-        if is_norm and not (isfinite(p) and p >= 1.0 and isfinite(eps)):
-            raise refuse("RS-P06:norm-numbers", what=call.what, algorithm=algorithm, p=p, eps=eps)
-        attr = call.attr("post_ops", of={ARG_DST: dst})
-        return cls(algorithm, src, dst, p if is_norm else 0.0, eps if is_norm else 0.0, attr)
+        numbers = _norm_numbers(call, algorithm, p, eps)
+        return cls(algorithm, src, dst, *numbers, call.attr("post_ops", of={ARG_DST: dst}))
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
@@ -237,4 +233,112 @@ class ReductionProblem(OperationProblem):
         return self.moved_bytes + _POWER_BYTES * is_costly * self.src.nelems
 
 
+@dataclass(frozen=True, slots=True)
+class ReductionBackwardProblem(GradientProblem):
+    """The gradient of the source of a reduction.
+
+    Executed with `ARG_DIFF_DST`, `ARG_SRC` where it is no sum and no mean, and `ARG_DIFF_SRC`. What the
+    forward step has folded is folded again.
+    """
+
+    operation = "reduction"
+    primitive = "ReductionBackward"
+    call = "algorithm", "src", "diff_src", "diff_dst", "p", "eps"
+    defaults = ReductionProblem.defaults
+    algorithms = ReductionProblem.algorithms
+    reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC: "src"}
+    in_place = False
+    arguments = """
+    All is as in the forward step. `diff_src`: of format "any" it has that of the source. Floats."""
+
+    algorithm: str
+    src: MemoryDesc
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    p: float = 0.0
+    eps: float = 0.0
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ReductionBackwardProblem:
+        algorithm, src, diff_dst = call.algorithm(), call.known("src"), call.known("diff_dst")
+        numbers = _norm_numbers(call, algorithm, call.number("p"), call.number("eps"))
+        diff_src = call.written("diff_src", src)
+        call.check_dims(diff_src, lambda: src.dims, src, name="diff_src")
+        _check_folded(call, src, diff_dst)
+        return cls(algorithm, src, diff_src, diff_dst, *numbers, call.attr())
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        is_linear = self.algorithm in ("sum", "mean")
+        return {ARG_DIFF_DST: self.diff_dst} | ({} if is_linear else {ARG_SRC: self.src})
+
+    @property
+    def verbose_aux(self) -> str:
+        numbers = f" p:{self.p:g} eps:{self.eps:g}" if self.algorithm in NORMS else ""
+        return f"alg:reduction_{self.algorithm}{numbers}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: the folds of what belongs together, and then the gradient of each element of it."""
+        gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
+        src = TreeTensor.of_desc("src", self.src)
+        index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
+        pairs = tuple(zip(index, self.diff_dst.dims, strict=True))
+        inner = tuple(axis for axis, n in pairs if n == 1)
+        outer = tuple(axis for axis, n in pairs if n != 1)
+        folds, slope = self._slope(src.load(*index))
+        value = gradient.load(*(0 if n == 1 else axis for axis, n in pairs)) * slope
+        items = (*(Each(inner, (fold,)) for fold in folds), Each(inner, (out.store(index, value),)))
+        number = Number.real(is_wide=is_computed_wide(self.src, self.diff_src, self.diff_dst))
+        tensors = (gradient, src, out) if folds else (gradient, out)
+        return LoopTree(tensors, (Each(outer, items),), number=number).verify()
+
+    def _slope(self, x: Expr) -> tuple[tuple[Fold, ...], Expr]:
+        """What is folded of the source, and by what a gradient is multiplied for an element of it."""
+        count = prod(n for n, out in zip(self.src.dims, self.diff_dst.dims, strict=True) if out == 1)
+        if self.algorithm in ("sum", "mean"):
+            return (), Const(1.0 if self.algorithm == "sum" else 1.0 / max(count, 1))
+        if self.algorithm in ("max", "min"):
+            is_found = apply("eq", x, Ref("found"))
+            folds = fold_over(self.algorithm, "found", x), fold_over("sum", "count", is_found)
+            return folds, apply("select", is_found, 1.0 / Ref("count"), 0)
+        is_zero = apply("eq", x, 0)
+        if self.algorithm == "mul":
+            rest, zeros = Ref("rest"), Ref("zeros")
+            folds = (
+                fold_over("sum", "zeros", is_zero),
+                fold_over("mul", "rest", apply("select", is_zero, 1, x)),
+            )
+            of_one = apply("select", apply("min", is_zero, apply("eq", zeros, 1)), rest, 0)
+            return folds, apply("select", apply("eq", zeros, 0), rest / x, of_one)
+        size, sign = apply("abs", x), apply("gt", x, 0) - apply("lt", x, 0)
+        power = sign if self.p == 1.0 else x if self.p == 2.0 else sign * apply("pow", size, 1.0, self.p - 1)
+        term = size if self.p == 1.0 else x * x if self.p == 2.0 else apply("pow", size, 1.0, self.p)
+        total = Ref("found")
+        folded = apply("max", total, self.eps) if self.algorithm.endswith("_max") else total + self.eps
+        slope: Expr = power * self.p
+        if "power" not in self.algorithm:
+            slope = power * apply("pow", folded, 1.0, 1.0 / self.p - 1)
+            # Where a norm is zero it has a corner.
+            slope = apply("select", apply("eq", folded, 0), 0, slope)
+        if self.algorithm.endswith("_max"):
+            slope = apply("select", apply("lt", total, self.eps), 0, slope)
+        return (fold_over("sum", "found", term),), slope
+
+
+def _check_folded(call: ArgumentReader, src: MemoryDesc, dst: MemoryDesc) -> None:
+    """Raise InvalidArguments unless each dim is that of the source, or 1."""
+    if src.ndims != dst.ndims or any(out not in (1, n) for n, out in zip(src.dims, dst.dims, strict=True)):
+        raise refuse("RS-R10:dst-not-fit", what=call.what, src=src, dst=dst)
+
+
+def _norm_numbers(call: ArgumentReader, algorithm: str, p: float, eps: float) -> tuple[float, float]:
+    """p and eps of a norm, else zeros. Raises InvalidArguments for those that no norm has."""
+    if algorithm not in NORMS:
+        return 0.0, 0.0
+    if not (isfinite(p) and p >= 1.0 and isfinite(eps)):
+        raise refuse("RS-P06:norm-numbers", what=call.what, algorithm=algorithm, p=p, eps=eps)
+    return p, eps
+
+
 Reduction = make_primitive(ReductionProblem)
+ReductionBackward = make_primitive(ReductionBackwardProblem)
