@@ -108,7 +108,9 @@ def test_whoever_refers_to_a_result_keeps_its_bytes(hold: Callable[[Any], Any]) 
     assert address_of(rs.reorder(x, None)) != first
     del held
     gc.collect()
-    assert first in {address_of(rs.reorder(x, None)) for _ in range(2)}
+    # The pool's keeper may have changed the order of what waits at this very moment.
+    results = [rs.reorder(x, None) for _ in range(8)]
+    assert first in map(address_of, results)
 
 
 def test_memories_come_from_the_pool_and_go_back() -> None:
