@@ -349,6 +349,7 @@ def test_a_count_that_is_no_number_is_refused(most: Array) -> None:
         ("scan_input_axes", [0, 0]),
         ("scan_output_axes", [7]),
         ("num_scan_inputs", 9),
+        ("num_scan_inputs", 0),
     ],
 )
 @pytest.mark.parametrize("extent", [4, "n"])
@@ -395,3 +396,10 @@ def test_nodes_in_branches_and_behind_them_are_checked(
     assert tuple(each.name for each in told.refused) == refused
     assert set(told.missing) == {within, behind} & {"Det"}
     assert told.is_whole == (within != "Det" and behind != "Det" and not refused)
+
+
+def test_an_output_without_a_name_is_refused() -> None:
+    made = summing(3)
+    made.graph.output[0].name = ""
+    with pytest.raises(rs.InvalidArguments, match="no node makes an output"):
+        rs.onnx.load(made)

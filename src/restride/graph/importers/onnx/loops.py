@@ -73,6 +73,8 @@ class Loop:
             loop = cls(node, body, count, (), makes, is_counted=True, is_batched=False)
         else:
             parts = named.get("num_scan_inputs", 0)
+            if parts < 1:
+                raise _error(node, f"its num_scan_inputs is {parts}, and it would never end")
             count, is_batched = len(body.inputs) - parts, opset <= _LAST_BATCHED
             ways = named.get("directions" if is_batched else "scan_input_directions")
             reads = _axes(parts, named.get("scan_input_axes"), ways)

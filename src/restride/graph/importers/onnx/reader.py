@@ -63,8 +63,9 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
 def check_order(model: OnnxModel) -> None:
     """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
     _check_nodes(model, {"", *model.tensors, *(model_input.name for model_input in model.inputs)})
-    if not model.outputs:
-        raise refuse("RS-G01:no-node-makes", where=listed([]))
+    nameless = [name for name in model.outputs if not name]
+    if nameless or not model.outputs:
+        raise refuse("RS-G01:no-node-makes", where=listed(nameless))
 
 
 def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
