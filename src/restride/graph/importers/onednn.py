@@ -202,8 +202,8 @@ def _gelu(call: OperatorCall, x: Value, *, mode: str = "gelu_erf") -> Made:
 # --- quantization -------------------------------------------------------------------------------------------
 
 
-@ONEDNN_GRAPH("Dequantize")
-def _dequantize(
+@ONEDNN_GRAPH("Dequantize", "Quantize")
+def _quantization(
     call: OperatorCall,
     x: Value,
     *,
@@ -212,22 +212,9 @@ def _dequantize(
     qtype: str = "per_tensor",
     axis: int = 1,
 ) -> Made:
-    kind = call.numpy_type(x)
-    return call.onnx("DequantizeLinear", x, *_factors(kind, scales, zps, qtype), axis=axis)
-
-
-@ONEDNN_GRAPH("Quantize")
-def _quantize(
-    call: OperatorCall,
-    x: Value,
-    *,
-    scales: tuple[float, ...],
-    zps: tuple[int, ...] = (),
-    qtype: str = "per_tensor",
-    axis: int = 1,
-) -> Made:
-    kind = ELEMENTS[_number(call)]
-    return call.onnx("QuantizeLinear", x, *_factors(kind, scales, zps, qtype), axis=axis)
+    operator = call.node.operator
+    kind = ELEMENTS[_number(call)] if operator == "Quantize" else call.numpy_type(x)
+    return call.onnx(f"{operator}Linear", x, *_factors(kind, scales, zps, qtype), axis=axis)
 
 
 def _factors(

@@ -10,6 +10,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
+from ....model.result_dims import from_end
 from ..operator_call import OperatorCall, Value
 from .model import OnnxNode
 
@@ -115,7 +116,7 @@ def _of_sum(call: OperatorCall, g: Value, y: Value, x: Value, axes: Value | None
     given = named.get("axes", ()) if axes is None else axes
     if isinstance(given, str):
         raise call.unimplemented("its axes are known only in a run, and it is differentiated")
-    summed = {int(axis) % len(dims) for axis in given}
+    summed = {from_end(int(axis), len(dims)) for axis in given}
     if not summed and not named.get("noop_with_empty_axes"):
         summed = {*range(len(dims))}
     kept = call.reshaped(g, tuple(1 if axis in summed else n for axis, n in enumerate(dims)))
