@@ -20,8 +20,7 @@ from typing import IO
 
 from .errors import Error
 from .graph.importers.onednn import read_graph, translate_operation
-from .graph.importers.onnx.inputs import ModelSource, network_inputs
-from .graph.importers.onnx.reader import check_order
+from .graph.importers.onnx.inputs import network_of
 from .graph.network.network import Network
 
 __all__ = ["load"]
@@ -41,11 +40,7 @@ def load(
     errors.
     """
     try:
-        model = read_graph(source)
-        check_order(model)
-        inputs = network_inputs(model, {} if dims is None else dims)
-        graphs = ModelSource(model, tuple(inputs), {}, translate_operation)
-        return Network.of_source(inputs, model.outputs, graphs, rule, without, is_linear=graphs.is_linear)
+        return network_of(read_graph(source), translate_operation, dims, rule, without)
     except Error as error:
         error.drop_frames()
         raise

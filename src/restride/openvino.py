@@ -33,8 +33,7 @@ from .arrays.openvino.xml_source import opened
 from .arrays.shuffles import shuffle_channels
 from .desc.parse import parse_int, parse_ints, short_repr
 from .errors import Error, InvalidArguments, refuse
-from .graph.importers.onnx.inputs import ModelSource, network_inputs
-from .graph.importers.onnx.reader import check_order
+from .graph.importers.onnx.inputs import network_of
 from .graph.importers.openvino.model import read_ir_model
 from .graph.importers.openvino.operators import translate_layer
 from .graph.network.network import Network
@@ -189,11 +188,7 @@ def load(
 
     `dims`, `rule` and `without` are those of `rs.onnx.load`, and so are the errors.
     """
-    source = read_ir_model(model, weights)
-    check_order(source)
-    inputs = network_inputs(source, {} if dims is None else dims)
-    graphs = ModelSource(source, tuple(inputs), {}, translate_layer)
-    return Network.of_source(inputs, source.outputs, graphs, rule, without, is_linear=graphs.is_linear)
+    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, without)
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:

@@ -16,9 +16,10 @@ from ...dims import Dims, by
 from ...fields import parse_field
 from ...graph import Graph
 from ...network.inputs import NetworkInput
+from ...network.network import Network
 from ..operator_call import ONNX, Made, OperatorCall
 from .model import OnnxInput, OnnxModel
-from .reader import Translator, data_type_of, follows_batch, translated
+from .reader import Translator, check_order, data_type_of, follows_batch, translated
 from .tensors import ELEMENTS
 
 
@@ -135,3 +136,17 @@ class ModelSource:
     def is_linear(self, batches: Sequence[Mapping[str, Dims]]) -> bool:
         """True where the model decides the same for all these dims, which differ in the batch alone."""
         return follows_batch(self.model, batches, self.translate)
+
+
+def network_of(
+    model: OnnxModel,
+    translate: Translator,
+    dims: Mapping[str, Sequence[int]] | None,
+    rule: str,
+    without: Iterable[str],
+) -> Network:
+    """The network of a model of another library, whose nodes `translate` knows; else as `rs.onnx.load`."""
+    check_order(model)
+    inputs = network_inputs(model, {} if dims is None else dims)
+    graphs = ModelSource(model, tuple(inputs), {}, translate)
+    return Network.of_source(inputs, model.outputs, graphs, rule, without, is_linear=graphs.is_linear)
