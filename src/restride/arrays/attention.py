@@ -9,25 +9,20 @@ from typing import Any, cast
 import numpy as np
 
 from ..desc.arguments import (
+    ARG_ATTR_SCALES,
     ARG_BIAS,
-    ARG_DIFF_DST,
-    ARG_DIFF_SRC,
-    ARG_DIFF_SRC_1,
-    ARG_DIFF_SRC_ITER_C,
     ARG_DST,
-    ARG_DST_1,
+    ARG_MULTIPLE_SRC,
     ARG_SHIFT,
     ARG_SRC,
     ARG_SRC_1,
     ARG_SRC_2,
-    ARG_SRC_3,
 )
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_bool
+from ..desc.parse import parse_bool, short_repr
 from ..errors import refuse
 from ..model.forms import CallArguments
 from ..model.parse import check_written
-from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..ops.attention import AttentionBackwardProblem, AttentionProblem
 from ..runtime.memory import Memory
@@ -39,30 +34,21 @@ from .calls.tensors import as_array
 
 __all__ = ["attention"]
 
-_NAMES = {
-    ARG_SRC: "q",
-    ARG_SRC_1: "k",
-    ARG_SRC_2: "v",
-    ARG_SHIFT: "mask",
-    ARG_SRC_3: "lengths",
-    ARG_BIAS: "sinks",
-}
+_ALWAYS = ARG_SRC, ARG_SRC_1, ARG_SRC_2
+_NAMES = {**AttentionProblem.reads, **dict(zip(_ALWAYS, "qkv", strict=True))}
 _ATTENTION = ArrayFunction("attention", may_be_in_place=False, narrows_lists=False, arguments=_NAMES)
 _BACK = ArrayFunction("attention", "backward", may_be_in_place=False, arguments=_NAMES)
 # What calls of the primitives' descriptors have, but for the engine.
-_arguments, _back_arguments = (
-    cast(Callable[..., CallArguments], namedtuple("_Arguments", (*problem.call, "attr")))
+_CALLS: dict[type, Callable[..., CallArguments]] = {
+    problem: cast(Any, namedtuple("_Arguments", (*problem.call, "attr")))
     for problem in (AttentionProblem, AttentionBackwardProblem)
-)
-_ALWAYS = ARG_SRC, ARG_SRC_1, ARG_SRC_2
-_WIDE = *_ALWAYS, ARG_DST, ARG_SHIFT
-# Arguments in the order in which a problem takes their descriptors.
-_ORDER = *_WIDE, ARG_SRC_3, ARG_BIAS, ARG_DST_1
-_GRADIENTS = ARG_DIFF_SRC, ARG_DIFF_SRC_1, ARG_DIFF_SRC_ITER_C, ARG_DIFF_DST
-_BACK_ORDER = *_ALWAYS, ARG_DST, ARG_DST_1, *_GRADIENTS, ARG_SHIFT, ARG_SRC_3, ARG_BIAS
+}
+_PARAMETERS = "scale", "causal", "window", "soft_cap"
+_OFFSETS = ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + 1
+_SCALES = ARG_ATTR_SCALES | ARG_SRC_1, ARG_ATTR_SCALES | ARG_SRC_2
+# What may have fewer dims: leading ones are 1.
+_NDIMS = dict.fromkeys((*_ALWAYS, ARG_DST, ARG_SHIFT), 4) | dict.fromkeys(_SCALES, 3)
 _CAUSAL = "none", "bottom_right"
-# Batch, heads, positions, width.
-_NDIMS = 4
 
 
 def attention(
@@ -77,6 +63,10 @@ def attention(
     causal: Any = False,
     window: Any = None,
     soft_cap: Any = 0.0,
+    offsets: Any = None,
+    key_offsets: Any = None,
+    key_scales: Any = None,
+    value_scales: Any = None,
     out: Any = None,
 ) -> Any:
     """Scaled dot-product attention: for each query the values, weighted by how well it fits their keys.
@@ -96,6 +86,11 @@ def attention(
               same
     window    a pair: how many keys before and behind its place a query sees, -1 for all
     soft_cap  c makes c * tanh(x / c) of scores
+    offsets   sequences lie one behind the other, without padding, and see nothing of each other: where each
+              begins, and where the last one ends, in ascending order. Causality and windows are of each alone
+    key_offsets   the same of keys and values, where these are not as many
+    key_scales    (batch, key heads, keys): what each key is multiplied by, where keys are s8 or f8
+    value_scales  the same of values
     out       where to write, in any layout: an array or `Memory` of (batch, heads, queries, width of values);
               it is returned
 
@@ -117,7 +112,7 @@ def attention(
     causal = parse_causal(causal)
     window = tuple(window) if type(window) is list else window
     parameters = scale, causal, window, soft_cap
-    operands = k, v, mask, lengths, sinks
+    operands = k, v, mask, lengths, sinks, offsets, key_offsets, key_scales, value_scales
     return _ATTENTION.call(_attention, parameters, plain_key(parameters), q, out, operands)
 
 
@@ -143,24 +138,36 @@ def _attention(
     if target.desc.dims != dims:
         raise refuse("RS-R10:out-other-dims", call="attention", desc=target.desc, dims=dims)
     check_written("attention", "out", target.desc)
-    attend({**memories, ARG_DST: target}, parameters, signed if query.ndims == _NDIMS else None)
+    attend({**memories, ARG_DST: target}, parameters, signed if query.ndims == _NDIMS[ARG_SRC] else None)
     return target
 
 
 def _array(arg: int, x: Any, arrays: Mapping[int, Any]) -> Any:
     """What is passed, but numbers of Python in the type that they are read as."""
-    if arg not in (ARG_SRC_3, ARG_BIAS) or isinstance(x, Memory):
+    if arg in (*_ALWAYS, ARG_SHIFT) or isinstance(x, Memory):
         return x
     array = as_array(x, f"attention: {_NAMES[arg]}")
     if not isinstance(array, np.ndarray):
         return array
-    if arg == ARG_BIAS:
+    if arg in (ARG_BIAS, *_SCALES):
         return array.astype(np.float32) if array.dtype == np.float64 else array
+    if arg in _OFFSETS:
+        positions = _dims(arrays[ARG_SRC if arg == ARG_MULTIPLE_SRC else ARG_SRC_1])[-2:-1]
+        if array.ndim == 1 and array.size and array.dtype.kind in "iu" and positions:
+            around = np.diff(array, prepend=0, append=positions[0])
+            if (around < 0).any():
+                raise refuse(
+                    "RS-V05:offsets", name=_NAMES[arg], positions=positions[0], offsets=short_repr(x)
+                )
+        return array
     if array.ndim:
         return array
-    q = arrays[ARG_SRC]
-    dims = q.desc.dims if isinstance(q, Memory) else np.shape(q)
-    return np.full(dims[0] if len(dims) == _NDIMS else 1, array)
+    dims = _dims(arrays[ARG_SRC])
+    return np.full(dims[0] if len(dims) == _NDIMS[ARG_SRC] else 1, array)
+
+
+def _dims(x: Any) -> tuple[int, ...]:
+    return x.desc.dims if isinstance(x, Memory) else np.shape(x)
 
 
 def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallKey | None = None) -> None:
@@ -168,31 +175,38 @@ def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallK
 
     Raises, before anything is written, for what does not fit.
     """
-    wide = {arg: _of_four_dims(memory) if arg in _WIDE else memory for arg, memory in memories.items()}
+    wide = {arg: _of_more_dims(memory, _NDIMS.get(arg, 0)) for arg, memory in memories.items()}
     problem = attention_problem({arg: memory.desc for arg, memory in wide.items()}, parameters)
     _ATTENTION.run(problem, wide[ARG_SRC].engine, wide, signed)
 
 
 def attention_problem(mds: Mapping[int, MemoryDesc], parameters: Parameters) -> AttentionProblem:
     """The problem of descriptors of four dims, by argument. Raises for what does not fit."""
-    descs = (mds.get(arg) for arg in _ORDER)
-    call = ArgumentReader("attention", _arguments(*descs, *parameters, None), PropKind.undef, ("", ()))
-    return AttentionProblem.read(call)
+    return AttentionProblem.read(_reader(AttentionProblem, mds, parameters))
 
 
 def attend_backward(memories: Mapping[int, Memory], parameters: Parameters) -> None:
     """Run the gradients of attention of memories of four dims, by argument."""
-    descs = (memories[arg].desc if arg in memories else None for arg in _BACK_ORDER)
-    arguments = _back_arguments(*descs, *parameters, None)
-    problem = AttentionBackwardProblem.read(
-        ArgumentReader("attention", arguments, PropKind.backward, ("", ()))
-    )
+    mds = {arg: memory.desc for arg, memory in memories.items()}
+    problem = AttentionBackwardProblem.read(_reader(AttentionBackwardProblem, mds, parameters))
     _BACK.run(problem, memories[ARG_SRC].engine, memories)
 
 
-def _of_four_dims(memory: Memory) -> Memory:
+def _reader(
+    problem: type[AttentionProblem | AttentionBackwardProblem],
+    mds: Mapping[int, MemoryDesc],
+    parameters: Parameters,
+) -> ArgumentReader:
+    """The arguments of a primitive's descriptor."""
+    names = {**problem.reads, **problem.also_writes, problem.writes: "diff_query", ARG_DST: "dst"}
+    given = dict(zip(_PARAMETERS, parameters, strict=True)) | {names[arg]: md for arg, md in mds.items()}
+    call = _CALLS[problem](**{**dict.fromkeys((*problem.call, "attr")), **given})
+    return ArgumentReader("attention", call, problem.prop_kinds[0], ("", ()))
+
+
+def _of_more_dims(memory: Memory, ndims: int) -> Memory:
     """The memory with leading dims of 1, over the same bytes."""
     dims = memory.desc.dims
-    if len(dims) >= _NDIMS:
+    if len(dims) >= ndims:
         return memory
-    return Memory(memory.desc.reshape((1,) * (_NDIMS - len(dims)) + dims), memory.engine, memory)
+    return Memory(memory.desc.reshape((1,) * (ndims - len(dims)) + dims), memory.engine, memory)

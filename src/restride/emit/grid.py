@@ -6,10 +6,10 @@ by their numbers in the table::
     head       positions that threads share, axes, positions of the last one, bytes of own memory, calls,
                the most words that one call reads, then the extents of the axes but the last
     call       entry, whole, words of the record, conditions, places, then these, then the kernel's numbers
-    condition  constant, number of a memory or -1, its bytes along the first axis, a factor for each axis
+    condition  constant, how often an s64 in memory is added, a factor for each axis, the place of that one
     place      number of a memory or -1 for the own one, bytes behind it, bytes along each axis
 
-A call is made where all of its conditions are at least 0; the memory of one has an s64 that is added.
+A call is made where all of its conditions are at least 0.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ begin:
   %places_at = getelementptr inbounds i64, ptr %record, i64 4
   %places = load i64, ptr %places_at, align 8
   %first_condition = getelementptr inbounds i64, ptr %record, i64 5
-  %condition_words = add i64 %axes, 3
+  %two_axes = shl i64 %axes, 1
+  %condition_words = add i64 %two_axes, 4
   %place_words = add i64 %axes, 2
   br label %condition
 condition:
@@ -133,23 +134,19 @@ condition:
   br i1 %has_k, label %check, label %place
 check:
   %constant = load i64, ptr %condition_at, align 8
-  %number_at = getelementptr inbounds i64, ptr %condition_at, i64 1
-  %number = load i64, ptr %number_at, align 8
-  %factors_at = getelementptr inbounds i64, ptr %condition_at, i64 3
+  %sign_at = getelementptr inbounds i64, ptr %condition_at, i64 1
+  %sign = load i64, ptr %sign_at, align 8
+  %factors_at = getelementptr inbounds i64, ptr %condition_at, i64 2
   %sum = call i64 @moved(ptr %factors_at, ptr %at, i64 %axes)
   %known = add i64 %constant, %sum
-  %has_number = icmp sge i64 %number, 0
-  br i1 %has_number, label %read, label %decide
+  %is_known = icmp eq i64 %sign, 0
+  br i1 %is_known, label %decide, label %read
 read:
-  %step_at = getelementptr inbounds i64, ptr %condition_at, i64 2
-  %step = load i64, ptr %step_at, align 8
-  %first_position = load i64, ptr %at, align 8
-  %distance = mul i64 %step, %first_position
-  %param = getelementptr inbounds ptr, ptr %params, i64 %number
-  %memory = load ptr, ptr %param, align 8
-  %value_at = getelementptr i8, ptr %memory, i64 %distance
+  %added_at = getelementptr inbounds i64, ptr %factors_at, i64 %axes
+  %value_at = call ptr @reached(ptr %added_at, ptr %at, i64 %axes, ptr %own, ptr %params)
   %value = load i64, ptr %value_at, align 8
-  %with_value = add i64 %known, %value
+  %signed = mul i64 %value, %sign
+  %with_value = add i64 %known, %signed
   br label %decide
 decide:
   %total = phi i64 [ %known, %check ], [ %with_value, %read ]

@@ -190,17 +190,19 @@ def moved_places(places: Sequence[Place], strides: Sequence[int], turns: int) ->
 class GridCondition:
     """True at positions of a grid where `constant + sum of factor * position` is not negative.
 
-    `added`: a place of an s64 for each position of the first axis that is added, as a length that only a run
-    knows; None adds nothing.
+    `added`: a place of an s64, as a length that only a run knows, which is added `sign` times, and `strides`:
+    the bytes that it moves from one position to the next, an axis after the other; None adds nothing.
     """
 
     constant: int
     factors: tuple[int, ...]
     added: Place | None = None
+    strides: tuple[int, ...] = ()
+    sign: int = 1
 
     def __str__(self) -> str:
         terms = "".join(f" + {factor} * {i}" for i, factor in enumerate(self.factors) if factor)
-        added = f" + {self.added}" if self.added else ""
+        added = f" + {self.sign} * {self.added} moved by {self.strides} bytes" if self.added else ""
         return f"0 <= {self.constant}{terms}{added}"
 
 

@@ -10,11 +10,13 @@ Keys that a mask, causality, a window or a length hides have no share. Rows that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import isfinite, sqrt
 from typing import Any, ClassVar
 
 from ..desc.arguments import (
+    ARG_ATTR_SCALES,
     ARG_BIAS,
     ARG_DIFF_DST,
     ARG_DIFF_SRC,
@@ -22,6 +24,7 @@ from ..desc.arguments import (
     ARG_DIFF_SRC_ITER_C,
     ARG_DST,
     ARG_DST_1,
+    ARG_MULTIPLE_SRC,
     ARG_SHIFT,
     ARG_SRC,
     ARG_SRC_1,
@@ -45,6 +48,9 @@ from .programs.attention_gradient import AttentionGradient
 
 _NO_DESC = MemoryDesc()
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
+# What keys and values are kept as, for queries that are floats.
+_STORED = (*_FLOATS, DataType.s8, DataType.f8_e4m3, DataType.f8_e5m2)
+_INTEGERS = (DataType.s64, DataType.s32)
 _CAUSAL = "none", "top_left", "bottom_right"
 # What is added to scores, or says which keys are seen.
 _MASKS = (*_FLOATS, DataType.boolean, DataType.u8, DataType.s8)
@@ -63,10 +69,10 @@ class AttentionProblem(OperationProblem):
     primitive = "ScaledDotProductAttention"
     call = (
         *("query", "key", "value", "dst", "mask", "lengths", "sinks", "stats"),
-        *("scale", "causal", "window", "soft_cap"),
+        *("scale", "causal", "window", "soft_cap", "offsets", "key_offsets", "key_scales", "value_scales"),
     )
     defaults: ClassVar = {
-        **dict.fromkeys(("mask", "lengths", "sinks", "stats", "scale")),
+        **dict.fromkeys(call[4:]),
         "causal": "none",
         "window": None,
         "soft_cap": 0.0,
@@ -79,11 +85,15 @@ class AttentionProblem(OperationProblem):
         ARG_SHIFT: "mask",
         ARG_SRC_3: "lengths",
         ARG_BIAS: "sinks",
+        ARG_MULTIPLE_SRC: "offsets",
+        ARG_MULTIPLE_SRC + 1: "key_offsets",
+        ARG_ATTR_SCALES | ARG_SRC_1: "key_scales",
+        ARG_ATTR_SCALES | ARG_SRC_2: "value_scales",
     }
     also_writes: ClassVar = {ARG_DST_1: "stats"}
     is_strided = True
     in_place = False
-    node_reads = "query", "key", "value", "mask?", "lengths?", "sinks?"
+    node_reads = "query", "key", "value", *(f"{name}?" for name in (*call[4:7], *call[12:]))
     arguments = """
     `query` (batch, heads, queries, width), `key` (batch, key heads, keys, width), `value` (batch, key heads,
     keys, width of values), `dst` (batch, heads, queries, width of values): floats, in any format, so that
@@ -94,6 +104,10 @@ class AttentionProblem(OperationProblem):
     of the powers of scores. `scale`: 1 / sqrt(width) where it is None. `causal`: "top_left" hides keys behind
     the query of the same number, "bottom_right" counts from the last ones; `window`: a pair of how many keys
     before and behind that place are seen, -1 for all. `soft_cap`: c makes c * tanh(x / c) of scores; 0 none.
+    `offsets` (sequences + 1): s32 or s64, where sequences begin that lie one behind the other, and where the
+    last one ends: a query sees keys of its own sequence alone, and all else is counted within it.
+    `key_offsets`: the same of keys, where these are not as many. `key_scales`, `value_scales` (batch, key
+    heads, keys): floats that keys and values are multiplied by; these may be s8 and f8.
     """
 
     query: MemoryDesc
@@ -108,6 +122,10 @@ class AttentionProblem(OperationProblem):
     causal: str
     window: tuple[int, int]
     soft_cap: float
+    offsets: MemoryDesc
+    key_offsets: MemoryDesc
+    key_scales: MemoryDesc
+    value_scales: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
     @classmethod
@@ -116,17 +134,28 @@ class AttentionProblem(OperationProblem):
         query, key, value = (_row_major(md) for md in (query, key, value))
         dst = call.written("dst", MemoryDesc(_dims(call, query, key, value), query.data_type))
         call.check_dims(dst, lambda: _result_dims(query, key, value), query, key, value)
-        masks = [call.open(name) if getattr(call, name) is not None else _NO_DESC for name in cls.call[4:8]]
-        mask, lengths, sinks, stats = map(_row_major, masks)
+        more = {
+            name: _row_major(call.open(name)) if getattr(call, name, None) is not None else _NO_DESC
+            for name in (*cls.call[4:8], *cls.call[12:])
+        }
         batch, heads, queries, width = query.dims
-        keys = key.dims[2]
-        _check(call, "mask", mask, (batch, heads, queries, keys), _MASKS, may_repeat=True)
-        _check(call, "lengths", lengths, (batch,), (DataType.s64, DataType.s32))
-        _check(call, "sinks", sinks, (heads,), (DataType.f32,))
-        _check(call, "stats", stats, (batch, heads, queries), (DataType.f32,))
+        key_heads, keys = key.dims[1:3]
+        sequences = more["offsets"].dims
+        for name, dims, types in (
+            ("mask", (batch, heads, queries, keys), _MASKS),
+            ("lengths", (batch,), _INTEGERS),
+            ("sinks", (heads,), (DataType.f32,)),
+            ("stats", (batch, heads, queries), (DataType.f32,)),
+            ("offsets", (max(*sequences, 1),) if sequences else (1,), _INTEGERS),
+            ("key_offsets", sequences, _INTEGERS),
+            ("key_scales", (batch, key_heads, keys), _FLOATS[:3]),
+            ("value_scales", (batch, key_heads, keys), _FLOATS[:3]),
+        ):
+            _check(call, name, more[name], dims, types, may_repeat=name == "mask")
         for name, md in (("query", query), ("key", key), ("value", value), ("dst", dst)):
-            if md.data_type not in _FLOATS:
+            if md.data_type not in (_STORED if name in ("key", "value") else _FLOATS):
                 raise refuse("RS-X02:attention-type", what=call.what, name=name, md=md)
+        _check_offsets(call, more, queries, keys)
         is_wide = is_computed_wide(query, key, value, dst)
         scale = 1.0 / sqrt(max(width, 1)) if call.scale is None else call.number("scale", is_wide=is_wide)
         causal = call.word("causal", *_CAUSAL)
@@ -135,8 +164,13 @@ class AttentionProblem(OperationProblem):
         if not isfinite(soft_cap):
             raise refuse("RS-V02:not-finite", name=f"{call.what}: soft_cap", number=soft_cap)
         return cls(
-            *(query, key, value, dst, mask, lengths, sinks, stats),
-            *(scale, causal, window, soft_cap, call.attr()),
+            *(query, key, value, dst),
+            scale=scale,
+            causal=causal,
+            window=window,
+            soft_cap=soft_cap,
+            **more,
+            attr=call.attr(),
         )
 
     @classmethod
@@ -189,12 +223,12 @@ class AttentionBackwardProblem(OperationProblem):
     primitive = "ScaledDotProductAttentionBackward"
     call = (
         *("query", "key", "value", "dst", "stats", "diff_query", "diff_key", "diff_value", "diff_dst"),
-        *("mask", "lengths", "sinks", "scale", "causal", "window", "soft_cap"),
+        *("mask", "lengths", "sinks", "scale", "causal", "window", "soft_cap", "offsets", "key_offsets"),
     )
     defaults: ClassVar = {name: AttentionProblem.defaults[name] for name in call[9:]}
     prop_kinds = (PropKind.backward,)
     reads: ClassVar = {
-        **AttentionProblem.reads,
+        **{arg: name for arg, name in AttentionProblem.reads.items() if arg < ARG_ATTR_SCALES},
         ARG_DST: "result",
         ARG_DST_1: "stats",
         ARG_DIFF_DST: "diff_dst",
@@ -223,6 +257,8 @@ class AttentionBackwardProblem(OperationProblem):
     causal: str
     window: tuple[int, int]
     soft_cap: float
+    offsets: MemoryDesc
+    key_offsets: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
     @classmethod
@@ -246,7 +282,8 @@ class AttentionBackwardProblem(OperationProblem):
         for name, md in zip((*cls.call[5:8], "diff_dst"), (*gradients, diff_dst), strict=True):
             if md.data_type not in _FLOATS:
                 raise refuse("RS-X02:attention-type", what=call.what, name=name, md=md)
-        own = {f.name: getattr(forward, f.name) for f in fields(forward) if f.name != "dst"}
+        names = {f.name for f in fields(forward)} & {f.name for f in fields(cls)}
+        own = {name: getattr(forward, name) for name in names}
         of_query, of_key, of_value = gradients
         more = {"diff_query": of_query, "diff_key": of_key, "diff_value": of_value, "diff_dst": diff_dst}
         return cls(**{**own, **more, "result": forward.dst})
@@ -254,7 +291,7 @@ class AttentionBackwardProblem(OperationProblem):
     def forward(self) -> AttentionProblem:
         """The forward step."""
         names = (f.name for f in fields(AttentionProblem) if f.name not in ("dst", "attr"))
-        return AttentionProblem(dst=self.result, **{name: getattr(self, name) for name in names})
+        return AttentionProblem(dst=self.result, **{name: getattr(self, name, _NO_DESC) for name in names})
 
     @property
     def dst(self) -> MemoryDesc:
@@ -326,6 +363,21 @@ def _check(
     if not fits or md.data_type not in types:
         kinds = ", ".join(map(str, types))
         raise refuse("RS-R10:attention-operand", what=call.what, name=name, md=md, dims=dims, types=kinds)
+
+
+def _check_offsets(call: ArgumentReader, more: Mapping[str, MemoryDesc], queries: int, keys: int) -> None:
+    """Raise InvalidArguments for sequences that are said twice, or whose keys are nowhere said."""
+    has = {name for name, md in more.items() if not md.is_zero()}
+    if "key_offsets" in has and "offsets" not in has:
+        why, hint = "key_offsets say where keys begin, and nothing where queries do", "pass offsets too"
+    elif {"offsets", "lengths"} <= has:
+        why, hint = "offsets say how many keys each sequence has, and so do lengths", "leave one of them out"
+    elif "offsets" in has and "key_offsets" not in has and queries != keys:
+        why = f"offsets are of {queries} queries, and there are {keys} keys"
+        hint = "pass key_offsets, where the keys of each sequence begin"
+    else:
+        return
+    raise refuse("RS-R10:misfit", what=call.what, where=str(more["offsets"]), why=why, hint=hint)
 
 
 def _window(call: ArgumentReader) -> tuple[int, int]:

@@ -13,8 +13,9 @@ caches. With more than one block of keys the results so far are scaled down wher
 | many | batch, heads, blocks of queries | products of matrices: columns of keys, values in f32 |
 | few | batch, heads of keys | keys and values read once where they lie, in any type |
 
-What hides keys by their places is a table: of a causal mask or a window, and of lengths, 0 or -inf for each
-difference of places, and for each key. A tensor of it has a stride of -1 along queries, of 1 along keys.
+What hides keys by their places, causality, a window, lengths and offsets, is two tables: the first key that a
+query sees, and the end of them. A block of keys is left out where no query of a block sees one of them, and
+looked at key by key where one is hidden.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ _ROWS = 96
 _MOST_OWN_BYTES = 3 << 17
 # So few queries of a head of keys read keys and values where they lie.
 _FEW = 8
-# Where lengths are kept, within what there is: the first temporary.
-LENGTHS = Place(-1)
+# What says where sequences begin and end.
+_PLACES = "lengths", "offsets", "key_offsets"
+# What is looked at where keys may be hidden.
+_HIDING = "first", "end", "base"
 _NARROW = (DataType.boolean, DataType.u8, DataType.s8)
 Dims = tuple[int, ...]
 Index = tuple[Affine | TreeAxis | int, ...]
@@ -116,7 +119,7 @@ class AttentionProgram:
     def names(self) -> dict[str, MemoryDesc]:
         """The tensors that there are, in the order of slots."""
         problem = self.problem
-        names = ("query", "dst", "key", "value", "mask", "lengths", "sinks", "stats")
+        names = ("query", "dst", *problem.call[1:3], *problem.call[4:8], *problem.call[12:])
         return {name: md for name in names if not (md := getattr(problem, name)).is_zero()}
 
     @property
@@ -138,64 +141,64 @@ class AttentionProgram:
     # --- what hides keys ------------------------------------------------------------------------------------
 
     @property
-    def has_band(self) -> bool:
-        """True where keys are hidden by their places beside those of queries."""
-        return self.problem.causal != "none" or self.problem.window != (-1, -1)
-
-    @property
     def band(self) -> tuple[float, float]:
         """From where to where keys are seen, counted from the place of a query."""
         before, behind = (inf if n < 0 else float(n) for n in self.problem.window)
         return -before, min(behind, inf if self.problem.causal == "none" else 0.0)
 
     @property
-    def shift(self) -> int:
-        """The place among the keys of the first query, without lengths."""
-        return self.keys - self.queries if self.problem.causal == "bottom_right" else 0
+    def bounds(self) -> tuple[str, ...]:
+        """The tables of which keys a query sees: from its `first` one on, and those before its `end`."""
+        (low, high), is_packed = self.band, "offsets" in self.names
+        has = {
+            "first": is_packed or low > -inf,
+            "end": is_packed or high < inf or "lengths" in self.names,
+        }
+        return tuple(name for name in has if has[name])
 
     @property
-    def counts_from_lengths(self) -> bool:
-        """True where lengths say which place the first query has."""
-        return self.problem.causal == "bottom_right" and "lengths" in self.names
-
-    def band_step(self, queries: int, keys: int, to: Place) -> TreeStep:
-        """The step that makes the table of the differences of places, from -(queries - 1) to keys - 1."""
-        count = self.batch if self.counts_from_lengths else 1
-        b, t = TreeAxis("b", count), TreeAxis("t", queries + keys - 1)
-        table = TreeTensor.row_major("band", (count, t.extent))
-        lengths = self._lengths()
-        shift = self.shift + queries - 1
-        at: Expr = Coordinate(t - shift)
-        if self.counts_from_lengths:
-            at = Coordinate(t - (queries - 1 - self.queries)) - lengths.load(b)
-        low, high = self.band
-        seen: Expr = Const(0.0)
-        if high < inf:
-            seen = apply("select", apply("gt", at, high), Const(-inf), seen)
-        if low > -inf:
-            seen = apply("select", apply("lt", at, low), Const(-inf), seen)
-        tensors = (table, lengths) if self.counts_from_lengths else (table,)
-        tree = LoopTree(tensors, (Each((b, t), (table.store((b, t), seen),)),), number=self.number)
-        places = (to, LENGTHS) if self.counts_from_lengths else (to,)
-        return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
-
-    def ends_step(self, keys: int, to: Place) -> TreeStep:
-        """The step that makes the table of keys that are behind the end."""
-        b, j = TreeAxis("b", self.ends_count), TreeAxis("j", keys)
-        table, lengths = TreeTensor.row_major("ends", (b.extent, keys)), self._lengths()
-        has_lengths = "lengths" in self.names
-        last: Expr = lengths.load(b) if has_lengths else Const(float(self.keys))
-        is_inside = apply("lt", Coordinate(j + 0), last)
-        value = apply("select", is_inside, Const(0.0), Const(-inf))
-        tensors = (table, lengths) if has_lengths else (table,)
-        tree = LoopTree(tensors, (Each((b, j), (table.store((b, j), value),)),), number=self.number)
-        places = (to, LENGTHS) if has_lengths else (to,)
-        return TreeStep(tree.verify(), places, 4 * prod(table.sizes), is_named=False)
-
-    @property
-    def ends_count(self) -> int:
-        """The rows of that table."""
+    def bound_rows(self) -> int:
+        """How many elements of the batch have bounds of their own."""
         return self.batch if "lengths" in self.names else 1
+
+    def bounds_step(self, queries: int, to: Mapping[str, Place], at: Mapping[str, Place]) -> TreeStep:
+        """The step that makes the tables of so many queries; neither grows smaller along them."""
+        b, i = TreeAxis("b", self.bound_rows), TreeAxis("i", queries)
+        given = {name: TreeTensor.of_desc(name, self.names[name]) for name in _PLACES if name in self.names}
+        tables = {name: TreeTensor.row_major(name, (b.extent, queries), DataType.s64) for name in to}
+        items: list[Item] = []
+        begin: dict[str, Expr] = {"query": Const(0.0), "key": Const(0.0)}
+        end: dict[str, Expr] = {"query": Const(float(self.queries)), "key": Const(float(self.keys))}
+        if "lengths" in given:
+            end["key"] = _within(given["lengths"].load(b), self.keys)
+        elif "offsets" in given:
+            # All but the first and the last offset are of a sequence that ends and of one that begins.
+            last = given["offsets"].sizes[0] - 1
+            s = TreeAxis("s", last + 1)
+            of_keys = given.get("key_offsets", given["offsets"])
+            sides = (("query", given["offsets"], self.queries), ("key", of_keys, self.keys))
+            first = given["offsets"].load(s)
+            folds: list[Item] = []
+            for name, offsets, most in sides:
+                own = _within(offsets.load(s), most)
+                outside = _within(offsets.load(0), most), _within(offsets.load(last), most)
+                is_before = apply("le", first, Coordinate(i + 0))
+                folds.append(fold_over("max", f"{name}_begin", apply("select", is_before, own, outside[0])))
+                folds.append(fold_over("min", f"{name}_end", apply("select", is_before, outside[1], own)))
+                begin[name], end[name] = Ref(f"{name}_begin"), Ref(f"{name}_end")
+            items.append(Each((s,), tuple(folds)))
+        place = Coordinate(i + 0) - begin["query"] + begin["key"]
+        if self.problem.causal == "bottom_right":
+            place = place + (end["key"] - begin["key"]) - (end["query"] - begin["query"])
+        (low, high), found = self.band, {"first": begin["key"], "end": end["key"]}
+        for name, distance in (("first", low), ("end", high + 1.0)):
+            if abs(distance) < inf:
+                inside = apply("max", apply("min", place + distance, end["key"]), begin["key"])
+                found[name] = inside
+        items += [table.store((b, i), found[name]) for name, table in tables.items()]
+        tree = LoopTree((*given.values(), *tables.values()), (Each((b, i), tuple(items)),), number=Number.i64)
+        places = (*(at[name] for name in given), *to.values())
+        return TreeStep(tree.verify(), places, 8 * prod((b.extent, queries)), is_named=False)
 
     def hide(
         self,
@@ -204,30 +207,15 @@ class AttentionProgram:
         steps: list[Step],
         temporaries: list[int],
     ) -> None:
-        """Add the tables of all queries and keys that a problem has, in further temporaries."""
-        queries, keys = self.queries, self.keys
-        if self.has_band:
-            places["band"] = Place(~len(temporaries))
-            steps.append(self.band_step(queries, keys, places["band"]))
-            temporaries.append(4 * self.band_count * (queries + keys))
-            tensors["band"] = self.band_tensor(queries, keys)
-        if "lengths" in self.names:
-            places["ends"] = Place(~len(temporaries))
-            steps.append(self.ends_step(keys, places["ends"]))
-            temporaries.append(4 * self.batch * keys)
-            tensors["ends"] = TreeTensor.row_major("ends", (self.batch, keys))
-
-    def lengths_step(self, at: Place) -> TreeStep:
-        """The step that brings lengths within 0 and the number of keys, into the first temporary."""
-        b, given, brought = TreeAxis("b", self.batch), "given", self._lengths()
-        own = TreeTensor.of_desc(given, self.problem.lengths)
-        number = Number.i64
-        value = apply("max", apply("min", own.load(b), float(self.keys)), 0.0)
-        tree = LoopTree((own, brought), (Each((b,), (brought.store((b,), value),)),), number=number).verify()
-        return TreeStep(tree, (at, LENGTHS), 16 * self.batch, is_named=False)
-
-    def _lengths(self) -> TreeTensor:
-        return TreeTensor.row_major("lengths", (self.batch,), DataType.s64)
+        """Add the tables of all queries that a problem has, in further temporaries."""
+        for name in self.bounds:
+            places[name] = Place(~len(temporaries))
+            sizes = self.bound_rows, self.queries
+            temporaries.append(8 * prod(sizes))
+            tensors[name] = TreeTensor.row_major(name, sizes, DataType.s64)
+        if self.bounds:
+            to = {name: places[name] for name in self.bounds}
+            steps.append(self.bounds_step(self.queries, to, places))
 
     # --- trees ----------------------------------------------------------------------------------------------
 
@@ -241,24 +229,32 @@ class AttentionProgram:
     def score(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score with all that changes it."""
         problem, at = self.problem, (*axes.rows, axes.keys)
-        value = self._scaled(view.load("scores", *at))
+        value = self.scaled(view, axes)
         if problem.soft_cap:
-            value = self.capped(view.load("scores", *at))
+            value = self.capped(value)
         if "mask" in view and problem.mask.data_type not in _NARROW:
             value = value + view.load("mask", *at)
         elif "mask" in view:
             value = apply("select", view.load("mask", *at), value, Const(-inf))
-        for table, index in (("band", (axes.rows[-1], axes.keys)), ("ends", (axes.keys,))):
-            if table in view:
-                value = apply("select", apply("eq", view.load(table, *index), 0.0), value, Const(-inf))
+        place: Expr = Coordinate(axes.keys + 0)
+        if "base" in view:
+            place = place + view.load("base")
+        for name, sees in (("first", "ge"), ("end", "lt")):
+            if name in view:
+                bound = view.load(name, axes.rows[-1])
+                value = apply("select", apply(sees, place, bound), value, Const(-inf))
         return value
 
     def capped(self, product: Expr) -> Expr:
         """A scaled product within the soft cap."""
         cap, word = self.problem.soft_cap, "tanh" if self.problem.is_wide else "tanh_single"
-        return apply(word, self._scaled(product) / cap) * cap
+        return apply(word, product / cap) * cap
 
-    def _scaled(self, product: Expr) -> Expr:
+    def scaled(self, view: AttentionView, axes: AttentionAxes) -> Expr:
+        """A product of a query and a key, with their scales."""
+        product: Expr = view.load("scores", *axes.rows, axes.keys)
+        if "key_scales" in view:
+            product = product * view.load("key_scales", axes.keys)
         return product * self.problem.scale if self.problem.scale != 1.0 else product
 
     def powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
@@ -284,7 +280,13 @@ class AttentionProgram:
 
     def _row_of_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
         """Powers of a row in the place of its scores, less the top `m`, and their sum `s`."""
-        stored = view.store("scores", (*axes.rows, axes.keys), Ref("e"))
+        share: Expr = Ref("e")
+        if "value_scales" in view:
+            share = share * view.load("value_scales", axes.keys)
+            if not {"first", "end"}.isdisjoint(view.tensors):
+                # What lies behind a length is no scale.
+                share = apply("select", Ref("e"), share, Const(0.0))
+        stored = view.store("scores", (*axes.rows, axes.keys), share)
         power = self.power(self._kept(view, axes) - Ref("m"))
         return Each((axes.keys,), (Let("e", power), stored, fold_over("sum", "s", Ref("e"))))
 
@@ -303,9 +305,9 @@ class AttentionProgram:
     def _kept(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score whose power is next, as it is in memory."""
         loaded: Expr = view.load("scores", *axes.rows, axes.keys)
-        if self.problem.soft_cap or not {"mask", "band", "ends"}.isdisjoint(view.tensors):
+        if self.problem.soft_cap or not {"mask", "first", "end"}.isdisjoint(view.tensors):
             return loaded
-        return self._scaled(loaded)
+        return self.scaled(view, axes)
 
     def begin(self, view: AttentionView, axes: AttentionAxes) -> tuple[Each, Each]:
         """What is known before the first block of keys."""
@@ -384,9 +386,6 @@ class AttentionProgram:
         tensors["scores"] = TreeTensor.row_major("scores", (*rows, keys), self._held)
         tensors["scales"] = TreeTensor.row_major("scales", rows, self._held)
         steps, temporaries = list[Step](), list[int]()
-        if "lengths" in self.names:
-            steps.append(self.lengths_step(self.places["lengths"]))
-            temporaries.append(8 * self.batch)
         places = {**self.places}
         for name in ("scores", "scales"):
             places[name] = Place(~len(temporaries))
@@ -395,12 +394,12 @@ class AttentionProgram:
         head = hk * self.group + g
         outer: dict[str, Index] = {
             **dict.fromkeys(("query", "mask", "dst", "stats"), (b, head)),
-            **dict.fromkeys(("key", "value"), (b, hk)),
+            **dict.fromkeys(("key", "value", "key_scales", "value_scales"), (b, hk)),
             **dict.fromkeys(("scores", "scales"), (b, hk, g)),
-            **dict.fromkeys(("band", "ends"), (b,)),
+            **dict.fromkeys(("first", "end"), (b,)),
             "sinks": (head,),
         }
-        view = AttentionView({name: tensor for name, tensor in tensors.items() if name != "lengths"}, outer)
+        view = AttentionView({name: t for name, t in tensors.items() if name not in _PLACES}, outer)
         skips = "lengths" in self.names
         for each in (self.scores(view, axes), self.powers(view, axes), self.found(view, axes, skips=skips)):
             steps.append(self._step(view, (each,), places))
@@ -409,17 +408,6 @@ class AttentionProgram:
     @property
     def _held(self) -> DataType:
         return DataType.f64 if self.problem.is_wide else DataType.f32
-
-    @property
-    def band_count(self) -> int:
-        """The rows of the table of differences."""
-        return self.batch if self.counts_from_lengths else 1
-
-    def band_tensor(self, queries: int, keys: int) -> TreeTensor:
-        """The table as a tensor of queries and keys."""
-        along = (IndexDigit(1, queries + keys - 1),), (IndexDigit(1, -1),), (IndexDigit(1, 1),)
-        sizes = self.band_count, queries, keys
-        return TreeTensor("band", DataType.f32, sizes, sizes, along, queries - 1)
 
     def _step(self, view: AttentionView, items: tuple[Each, ...], places: Mapping[str, Place]) -> TreeStep:
         tree = self.tree(view, items)
@@ -431,6 +419,11 @@ class AttentionProgram:
         every = LoopTree(tuple(view.tensors.values()), items, number=self.number)
         used = {*(load.tensor for load in every.loads), *(store.tensor for store in every.stores)}
         return replace(every, tensors=tuple(t for t in every.tensors if t.name in used)).verify()
+
+
+def _within(number: Expr, most: int) -> Expr:
+    """A number that a run brings, within 0 and the most that there are."""
+    return apply("max", apply("min", number, float(most)), 0.0)
 
 
 def _inverse(total: Expr) -> Expr:
@@ -449,7 +442,9 @@ class _GridWriter:
         self.is_few = maker.group * maker.queries <= _FEW
         self.block = kernel_block()
         self.rows = maker.queries if self.is_few else _rows_of_block(maker.queries)
-        self.keys = _keys_of_block(maker.keys, self.block, has_band=maker.has_band and not self.is_few)
+        self.keys = _keys_of_block(
+            maker.keys, self.block, is_banded=maker.band != (-inf, inf) and not self.is_few
+        )
         self.row_blocks = -(-maker.queries // self.rows)
         self.key_blocks = -(-maker.keys // self.keys)
         self.all_rows = self.row_blocks * self.rows
@@ -459,9 +454,6 @@ class _GridWriter:
         self.after: list[Step] = []
         self.temporaries: list[int] = []
         self.own_bytes = 0
-        if "lengths" in maker.names:
-            self._temporary(8 * maker.batch)
-            self.steps.append(maker.lengths_step(maker.places["lengths"]))
         self.tensors: dict[str, TreeTensor] = {}
         self.at: dict[str, tuple[Place, tuple[int, ...]]] = {}
         names = ("b", "h", "j") if self.is_few else ("b", "h", "g", "i", "j")
@@ -605,6 +597,7 @@ class _GridWriter:
         padded = (0, 0, self.all_rows, self.all_keys)
         self._read("mask", {2: self.rows, 3: self.keys}, padded, **of_row, j=(3, self.keys))
         self._read("sinks", {}, (0,), h=(0, group), g=(0, 1))
+        self._scales((0, 0, self.all_keys))
 
     def _few(self) -> None:
         """Keys and values as they lie."""
@@ -617,6 +610,11 @@ class _GridWriter:
         self._written("stats", rows, **of_row)
         self._read("mask", {**rows, 3: self.keys}, four, **of_row, j=(3, self.keys))
         self._read("sinks", {0: group}, (0,), h=(0, group))
+        self._scales((0, 0, 0))
+
+    def _scales(self, padded: Dims) -> None:
+        for name in ("key_scales", "value_scales"):
+            self._read(name, {2: self.keys}, padded, b=(0, 1), h=(1, 1), j=(2, self.keys))
 
     @staticmethod
     def _is_plain(md: MemoryDesc) -> bool:
@@ -636,25 +634,26 @@ class _GridWriter:
 
     def _hiding(self) -> None:
         """The tables of what hides keys."""
-        maker = self.maker
-        if maker.has_band:
-            queries = maker.queries if self.is_few else self.all_rows
-            place = self._temporary(4 * maker.band_count * (queries + self.all_keys))
-            self.steps.append(maker.band_step(queries, self.all_keys, place))
-            whole, sizes = maker.band_tensor(queries, self.all_keys), (self.rows, self.keys)
-            self.tensors["band"] = replace(
-                whole, sizes=sizes, padded=sizes, digits=whole.digits[1:], base=self.rows - 1
-            )
-            first = place._replace(offset=4 * (queries - self.rows))
-            count = queries + self.all_keys - 1
-            batch = 4 * count * (maker.band_count > 1)
-            self._lie("band", first, {"b": batch, "i": -4 * self.rows, "j": 4 * self.keys})
-        if "lengths" in maker.names or self.all_keys > maker.keys:
-            place = self._temporary(4 * maker.ends_count * self.all_keys)
-            self.steps.append(maker.ends_step(self.all_keys, place))
-            self.tensors["ends"] = TreeTensor.row_major("ends", (self.keys,))
-            batch = 4 * self.all_keys * (maker.ends_count > 1)
-            self._lie("ends", place, {"b": batch, "j": 4 * self.keys})
+        maker, count = self.maker, self.maker.bound_rows
+        bounds = maker.bounds
+        if self.all_keys > maker.keys and "end" not in bounds:
+            bounds = *bounds, "end"
+        if not bounds:
+            return
+        places = {name: self._temporary(8 * count * self.all_rows) for name in bounds}
+        self.steps.append(maker.bounds_step(self.all_rows, places, maker.places))
+        for name, place in places.items():
+            self.tensors[name] = TreeTensor.row_major(name, (self.rows,), DataType.s64)
+            strides = {"b": 8 * self.all_rows * (count > 1), "i": 8 * self.rows}
+            self._lie(name, place, strides)
+        if self.key_blocks > 1:
+            # Where each block of keys begins.
+            j, table = TreeAxis("j", self.key_blocks), TreeTensor.row_major("base", (self.key_blocks,))
+            place, first = self._temporary(4 * j.extent), Coordinate(j * self.keys)
+            tree = LoopTree((table,), (Each((j,), (table.store((j,), first),)),)).verify()
+            self.steps.append(TreeStep(tree, (place,), 4 * j.extent, is_named=False))
+            self.tensors["base"] = TreeTensor.row_major("base", ())
+            self._lie("base", place, {"j": 4})
 
     def _states(self) -> None:
         """The memory of a position."""
@@ -697,24 +696,24 @@ class _GridWriter:
             yield from self._ends(view, maker.finish, axes, [self._where(-last, j=1)])
 
     def _block(self, axes: AttentionAxes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
-        """What is done with a block of keys."""
+        """What is done with a block of keys: where none of them is hidden, without a look at what hides."""
         maker, is_only, view = self.maker, self.key_blocks == 1, AttentionView(self.tensors)
-        powers, inside = maker.powers if is_only else maker.block_powers, self._inside()
+        powers, inside = maker.powers if is_only else maker.block_powers, self._inside(axes.keys.extent)
+        plain = AttentionView({name: t for name, t in self.tensors.items() if name not in _HIDING})
+        hidden = [[*inside[:number], _not(condition)] for number, condition in enumerate(inside)]
         yield self._call(view, maker.scores(view, axes), seen)
-        if inside is None:
-            yield self._call(view, powers(view, axes), seen)
-        else:
-            names = self.tensors.keys() - {"band", "ends"}
-            plain = AttentionView({name: tensor for name, tensor in self.tensors.items() if name in names})
-            yield self._call(plain, powers(plain, axes), [*seen, *inside])
-            for number, condition in enumerate(inside):
-                yield self._call(view, powers(view, axes), [*seen, *inside[:number], _not(condition)])
-        if not is_only:
-            yield self._call(view, maker.found(view, axes, skips=skips), seen)
-        else:
-            yield from self._ends(view, partial(maker.found, skips=skips), axes, [])
-            if "stats" in maker.names:
-                yield from self._ends(view, maker.logs, axes, [])
+        yield self._call(plain, powers(plain, axes), [*seen, *inside])
+        for conditions in hidden:
+            yield self._call(view, powers(view, axes), [*seen, *conditions])
+        found = [(inside, False), *((conditions, True) for conditions in hidden)]
+        for conditions, may_skip in found if skips and inside else [([], skips)]:
+            make = partial(maker.found, skips=may_skip)
+            if is_only:
+                yield from self._ends(view, make, axes, conditions)
+            else:
+                yield self._call(view, make(view, axes), [*seen, *conditions])
+        if is_only and "stats" in maker.names:
+            yield from self._ends(view, maker.logs, axes, [])
 
     def _ends(
         self,
@@ -738,40 +737,34 @@ class _GridWriter:
         places, strides = zip(*(self.at[tensor.name] for tensor in tree.tensors), strict=True)
         return GridCall(TreeStep(tree, places, 0), strides, tuple(conditions))
 
-    def _where(self, constant: int, added: Place | None = None, **factors: int) -> GridCondition:
-        return GridCondition(constant, tuple(factors.get(axis, 0) for axis in self.grid), added)
+    def _where(self, constant: int, **factors: int) -> GridCondition:
+        return GridCondition(constant, tuple(factors.get(axis, 0) for axis in self.grid))
 
     def _seen(self) -> list[GridCondition]:
         """Where a block has keys that a query of it may see."""
-        maker, (low, high), found = self.maker, self.maker.band, list[GridCondition]()
-        added = LENGTHS if "lengths" in maker.names else None
-        if added is not None:
-            found.append(self._where(-1, added, j=-self.keys))
-        is_known = not maker.counts_from_lengths
-        if high < inf:
-            shift = maker.shift if is_known else -maker.queries
-            constant = int(high) + shift + self.rows - 1
-            found.append(self._where(constant, None if is_known else added, i=self.rows, j=-self.keys))
-        if low > -inf and is_known:
-            constant = self.keys - 1 - maker.shift - int(low)
-            found.append(self._where(constant, i=-self.rows, j=self.keys))
+        found = []
+        if "end" in self.maker.bounds:
+            found.append(self._bound("end", self.rows - 1, 1, -1, j=-self.keys))
+        if "first" in self.maker.bounds:
+            found.append(self._bound("first", 0, -1, self.keys - 1, j=self.keys))
         return found
 
-    def _inside(self) -> list[GridCondition] | None:
-        """Where nothing is hidden in a block: each condition can be turned round. None where that is nowhere
-        known, or everywhere.
-        """
-        maker, (low, high) = self.maker, self.maker.band
-        if "lengths" in maker.names or not {"band", "ends"}.intersection(self.tensors):
-            return None
-        found = [self._where(self.key_blocks - 2, j=-1)] if self.all_keys > maker.keys else []
-        if high < inf:
-            constant = int(high) + maker.shift - (self.keys - 1)
-            found.append(self._where(constant, i=self.rows, j=-self.keys))
-        if low > -inf:
-            constant = -(self.rows - 1) - maker.shift - int(low)
-            found.append(self._where(constant, i=-self.rows, j=self.keys))
+    def _inside(self, keys: int) -> list[GridCondition]:
+        """Where nothing is hidden in a block of so many keys: each condition can be turned round."""
+        found = []
+        if "end" in self.tensors:
+            found.append(self._bound("end", 0, 1, -keys, j=-self.keys))
+        if "first" in self.tensors:
+            found.append(self._bound("first", self.rows - 1, -1, 0, j=self.keys))
         return found
+
+    def _bound(self, name: str, row: int, sign: int, constant: int, **factors: int) -> GridCondition:
+        """A condition of the bound of a row of a block, which is added, or taken off."""
+        place, strides = self.at[name]
+        condition = self._where(constant, **factors)
+        return replace(
+            condition, added=place._replace(offset=place.offset + 8 * row), strides=strides, sign=sign
+        )
 
 
 def _is_even(md: MemoryDesc, moves: Mapping[str, tuple[int, int]]) -> bool:
@@ -783,7 +776,8 @@ def _is_even(md: MemoryDesc, moves: Mapping[str, tuple[int, int]]) -> bool:
 def _not(condition: GridCondition) -> GridCondition:
     """True where a condition is not."""
     factors = tuple(-factor for factor in condition.factors)
-    return GridCondition(-condition.constant - 1, factors)
+    constant, sign = -condition.constant - 1, -condition.sign
+    return replace(condition, constant=constant, factors=factors, sign=sign)
 
 
 def _with_strides(md: MemoryDesc, strides: tuple[int, ...]) -> MemoryDesc:
@@ -797,9 +791,9 @@ def _rows_of_block(queries: int) -> int:
     return min((-(-queries // n) for n in blocks), key=lambda rows: -(-queries // rows) * rows - queries)
 
 
-def _keys_of_block(keys: int, block: int, *, has_band: bool) -> int:
+def _keys_of_block(keys: int, block: int, *, is_banded: bool) -> int:
     """How many keys a block has: all, a number that divides all, or one that leaves a shorter block."""
-    if has_band:
+    if is_banded:
         return min(keys, _KEYS_OF_BAND)
     if keys <= _KEYS:
         return keys

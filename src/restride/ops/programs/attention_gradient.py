@@ -87,7 +87,7 @@ class AttentionGradient:
         maker = self.forward
         items: list[Item] = [Let("y", maker.score(view, axes))]
         if cap:
-            share = maker.capped(view.load("scores", i, j)) * (1.0 / cap)
+            share = maker.capped(maker.scaled(view, axes)) * (1.0 / cap)
             items.append(view.store("caps", (i, j), 1.0 - share * share))
         stats = view.load("stats", i)
         # What is no row has the least number, and its logarithm nothing.
@@ -101,10 +101,6 @@ class AttentionGradient:
         """All tensors: those of the caller where they lie, factors as their products read them fastest."""
         maker, head = self.forward, hk * self.forward.group + g
         tensors: dict[str, TreeTensor] = {}
-        if "lengths" in self.mds:
-            self.temporaries.append(8 * maker.batch)
-            step = maker.lengths_step(self.places["lengths"])
-            self.steps.append(step)
         for name in (
             "query",
             "dst",
@@ -138,7 +134,7 @@ class AttentionGradient:
             ),
             **dict.fromkeys(("key", "values", "rows", "diff_key", "diff_value"), (b, hk)),
             **dict.fromkeys(("scores", "delta", "caps"), (b, hk, g)),
-            **dict.fromkeys(("band", "ends"), (b,)),
+            **dict.fromkeys(("first", "end"), (b,)),
         }
         return AttentionView(tensors, outer)
 

@@ -155,9 +155,10 @@ def _grid_launch(step: GridStep, isa: Isa, caches: CacheSizes) -> Launch:
     for call, launch in calls:
         record = list[int]()
         for condition in call.conditions:
-            added = condition.added
-            number = -1 if added is None else numbers[added.buffer]
-            record += (condition.constant, number, 8 if added else 0, *condition.factors)
+            added, strides = condition.added, condition.strides or (0,) * axes
+            place = (0, 0) if added is None else (numbers[added.buffer], added.offset)
+            sign = condition.sign if added else 0
+            record += (condition.constant, sign, *condition.factors, *place, *strides)
         for place, strides in zip(launch.places, call.strides, strict=True):
             record += (numbers[place.buffer], place.offset, *strides)
         inner.append((HEAD_WORDS + axes - 1 + len(words), launch))
