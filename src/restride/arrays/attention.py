@@ -31,6 +31,7 @@ from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
 from .calls.product_arguments import operand_of
 from .calls.tensors import as_array
+from .scaling.quantized_tensor import QuantizedTensor
 
 __all__ = ["attention"]
 
@@ -89,7 +90,8 @@ def attention(
     offsets   sequences lie one behind the other, without padding, and see nothing of each other: where each
               begins, and where the last one ends, in ascending order. Causality and windows are of each alone
     key_offsets   the same of keys and values, where these are not as many
-    key_scales    (batch, key heads, keys): what each key is multiplied by, where keys are s8 or f8
+    key_scales    (batch, key heads, keys): what each key is multiplied by, where keys are s8 or f8. A
+                  `QuantizedTensor`, as `rs.quantize(k, "s8", group=0)` makes it, has its own
     value_scales  the same of values
     out       where to write, in any layout: an array or `Memory` of (batch, heads, queries, width of values);
               it is returned
@@ -111,6 +113,11 @@ def attention(
     """
     causal = parse_causal(causal)
     window = tuple(window) if type(window) is list else window
+    k, key_scales = _apart("k", k, key_scales)
+    v, value_scales = _apart("v", v, value_scales)
+    for name, starts, of in (("offsets", offsets, q), ("key_offsets", key_offsets, k)):
+        if starts is not None:
+            _check_offsets(name, starts, _dims(of)[-2:-1])
     parameters = scale, causal, window, soft_cap
     operands = k, v, mask, lengths, sinks, offsets, key_offsets, key_scales, value_scales
     return _ATTENTION.call(_attention, parameters, plain_key(parameters), q, out, operands)
@@ -151,16 +158,7 @@ def _array(arg: int, x: Any, arrays: Mapping[int, Any]) -> Any:
         return array
     if arg in (ARG_BIAS, *_SCALES):
         return array.astype(np.float32) if array.dtype == np.float64 else array
-    if arg in _OFFSETS:
-        positions = _dims(arrays[ARG_SRC if arg == ARG_MULTIPLE_SRC else ARG_SRC_1])[-2:-1]
-        if array.ndim == 1 and array.size and array.dtype.kind in "iu" and positions:
-            around = np.diff(array, prepend=0, append=positions[0])
-            if (around < 0).any():
-                raise refuse(
-                    "RS-V05:offsets", name=_NAMES[arg], positions=positions[0], offsets=short_repr(x)
-                )
-        return array
-    if array.ndim:
+    if array.ndim or arg in _OFFSETS:
         return array
     dims = _dims(arrays[ARG_SRC])
     return np.full(dims[0] if len(dims) == _NDIMS[ARG_SRC] else 1, array)
@@ -168,6 +166,26 @@ def _array(arg: int, x: Any, arrays: Mapping[int, Any]) -> Any:
 
 def _dims(x: Any) -> tuple[int, ...]:
     return x.desc.dims if isinstance(x, Memory) else np.shape(x)
+
+
+def _apart(name: str, x: Any, scales: Any) -> tuple[Any, Any]:
+    """Keys or values and their scales, of a tensor that was quantized by position and head."""
+    if not isinstance(x, QuantizedTensor):
+        return x, scales
+    is_plain = x.zero_point is None and x.minimum is None and x.tensor_scale == 1.0
+    if scales is not None or not is_plain or x.scale.desc.dims != (*x.dims[:-1], 1):
+        raise refuse("RS-X02:attention-groups", name=name, q=x.values.desc, scale=x.scale.desc)
+    return x.values, Memory(x.scale.desc.reshape(x.dims[:-1]), x.scale.engine, x.scale)
+
+
+def _check_offsets(name: str, offsets: Any, positions: Sequence[int]) -> None:
+    """Raise InvalidArguments for numbers in memory of the host that do not ascend, or leave the positions."""
+    if isinstance(offsets, Memory):
+        return
+    array = as_array(offsets, f"attention: {name}")
+    is_list = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
+    if is_list and positions and (np.diff(array, prepend=0, append=positions[0]) < 0).any():
+        raise refuse("RS-V05:offsets", name=name, positions=positions[0], offsets=short_repr(offsets))
 
 
 def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallKey | None = None) -> None:

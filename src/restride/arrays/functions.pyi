@@ -83,8 +83,8 @@ def add_n(
 @overload
 def attention(
     q: OtherArray | ArrayLike,
-    k: OtherArray | ArrayLike,
-    v: OtherArray | ArrayLike,
+    k: QuantizedTensor | OtherArray | ArrayLike,
+    v: QuantizedTensor | OtherArray | ArrayLike,
     *,
     mask: OtherArray | ArrayLike | None = None,
     lengths: OtherArray | ArrayLike | int | None = None,
@@ -93,6 +93,10 @@ def attention(
     causal: bool | str = False,
     window: Sequence[int] | None = None,
     soft_cap: float = 0.0,
+    offsets: OtherArray | ArrayLike | None = None,
+    key_offsets: OtherArray | ArrayLike | None = None,
+    key_scales: OtherArray | ArrayLike | None = None,
+    value_scales: OtherArray | ArrayLike | None = None,
     out: Owned,
 ) -> Owned:
     """Scaled dot-product attention: for each query the values, weighted by how well it fits their keys.
@@ -112,6 +116,12 @@ def attention(
               same
     window    a pair: how many keys before and behind its place a query sees, -1 for all
     soft_cap  c makes c * tanh(x / c) of scores
+    offsets   sequences lie one behind the other, without padding, and see nothing of each other: where each
+              begins, and where the last one ends, in ascending order. Causality and windows are of each alone
+    key_offsets   the same of keys and values, where these are not as many
+    key_scales    (batch, key heads, keys): what each key is multiplied by, where keys are s8 or f8. A
+                  `QuantizedTensor`, as `rs.quantize(k, "s8", group=0)` makes it, has its own
+    value_scales  the same of values
     out       where to write, in any layout: an array or `Memory` of (batch, heads, queries, width of values);
               it is returned
 
@@ -134,8 +144,8 @@ def attention(
 @overload
 def attention(
     q: Owned,
-    k: OtherArray | ArrayLike,
-    v: OtherArray | ArrayLike,
+    k: QuantizedTensor | OtherArray | ArrayLike,
+    v: QuantizedTensor | OtherArray | ArrayLike,
     *,
     mask: OtherArray | ArrayLike | None = None,
     lengths: OtherArray | ArrayLike | int | None = None,
@@ -144,12 +154,16 @@ def attention(
     causal: bool | str = False,
     window: Sequence[int] | None = None,
     soft_cap: float = 0.0,
+    offsets: OtherArray | ArrayLike | None = None,
+    key_offsets: OtherArray | ArrayLike | None = None,
+    key_scales: OtherArray | ArrayLike | None = None,
+    value_scales: OtherArray | ArrayLike | None = None,
 ) -> Owned: ...
 @overload
 def attention(
     q: ArrayLike,
-    k: OtherArray | ArrayLike,
-    v: OtherArray | ArrayLike,
+    k: QuantizedTensor | OtherArray | ArrayLike,
+    v: QuantizedTensor | OtherArray | ArrayLike,
     *,
     mask: OtherArray | ArrayLike | None = None,
     lengths: OtherArray | ArrayLike | int | None = None,
@@ -158,6 +172,10 @@ def attention(
     causal: bool | str = False,
     window: Sequence[int] | None = None,
     soft_cap: float = 0.0,
+    offsets: OtherArray | ArrayLike | None = None,
+    key_offsets: OtherArray | ArrayLike | None = None,
+    key_scales: OtherArray | ArrayLike | None = None,
+    value_scales: OtherArray | ArrayLike | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def channel_shuffle(x: Owned, groups: int) -> Owned:

@@ -140,6 +140,7 @@ class AttentionProblem(OperationProblem):
         }
         batch, heads, queries, width = query.dims
         key_heads, keys = key.dims[1:3]
+        _check_offsets(call, more, queries, keys)
         sequences = more["offsets"].dims
         for name, dims, types in (
             ("mask", (batch, heads, queries, keys), _MASKS),
@@ -155,7 +156,6 @@ class AttentionProblem(OperationProblem):
         for name, md in (("query", query), ("key", key), ("value", value), ("dst", dst)):
             if md.data_type not in (_STORED if name in ("key", "value") else _FLOATS):
                 raise refuse("RS-X02:attention-type", what=call.what, name=name, md=md)
-        _check_offsets(call, more, queries, keys)
         is_wide = is_computed_wide(query, key, value, dst)
         scale = 1.0 / sqrt(max(width, 1)) if call.scale is None else call.number("scale", is_wide=is_wide)
         causal = call.word("causal", *_CAUSAL)
@@ -291,7 +291,8 @@ class AttentionBackwardProblem(OperationProblem):
     def forward(self) -> AttentionProblem:
         """The forward step."""
         names = (f.name for f in fields(AttentionProblem) if f.name not in ("dst", "attr"))
-        return AttentionProblem(dst=self.result, **{name: getattr(self, name, _NO_DESC) for name in names})
+        own: dict[str, Any] = {name: getattr(self, name, _NO_DESC) for name in names}
+        return AttentionProblem(dst=self.result, **own)
 
     @property
     def dst(self) -> MemoryDesc:

@@ -150,11 +150,9 @@ class AttentionProgram:
     def bounds(self) -> tuple[str, ...]:
         """The tables of which keys a query sees: from its `first` one on, and those before its `end`."""
         (low, high), is_packed = self.band, "offsets" in self.names
-        has = {
-            "first": is_packed or low > -inf,
-            "end": is_packed or high < inf or "lengths" in self.names,
-        }
-        return tuple(name for name in has if has[name])
+        if is_packed or low > -inf:
+            return "first", "end"
+        return ("end",) if high < inf or "lengths" in self.names else ()
 
     @property
     def bound_rows(self) -> int:
@@ -200,6 +198,18 @@ class AttentionProgram:
         places = (*(at[name] for name in given), *to.values())
         return TreeStep(tree.verify(), places, 8 * prod((b.extent, queries)), is_named=False)
 
+    def values_step(self, md: MemoryDesc, to: Place) -> TreeStep:
+        """The step that copies values; those behind a length are 0, whatever they are."""
+        b, h, j = TreeAxis("b", self.batch), TreeAxis("h", self.key_heads), TreeAxis("j", self.keys)
+        at = b, h, j, TreeAxis("v", self.values)
+        given = {name: TreeTensor.of_desc(name, self.names[name]) for name in ("lengths", "value")}
+        copied = TreeTensor.of_desc("values", md)
+        is_seen = apply("lt", Coordinate(j + 0), given["lengths"].load(b))
+        value = apply("select", is_seen, given["value"].load(*at), Const(0.0))
+        tree = LoopTree((*given.values(), copied), (Each(at, (copied.store(at, value),)),)).verify()
+        places = *(self.places[name] for name in given), to
+        return TreeStep(tree, places, 8 * md.nelems, is_named=False)
+
     def hide(
         self,
         tensors: dict[str, TreeTensor],
@@ -236,19 +246,30 @@ class AttentionProgram:
             value = value + view.load("mask", *at)
         elif "mask" in view:
             value = apply("select", view.load("mask", *at), value, Const(-inf))
-        place: Expr = Coordinate(axes.keys + 0)
-        if "base" in view:
-            place = place + view.load("base")
-        for name, sees in (("first", "ge"), ("end", "lt")):
-            if name in view:
-                bound = view.load(name, axes.rows[-1])
-                value = apply("select", apply(sees, place, bound), value, Const(-inf))
+        if "end" in view:
+            place: Expr = Coordinate(axes.keys + 0)
+            if "first" in view:
+                place = apply("abs", place - Ref("middle"))
+            value = apply("select", apply("lt", place, Ref("end")), value, Const(-inf))
         return value
 
     def capped(self, product: Expr) -> Expr:
         """A scaled product within the soft cap."""
         cap, word = self.problem.soft_cap, "tanh" if self.problem.is_wide else "tanh_single"
         return apply(word, product / cap) * cap
+
+    def bounded(self, view: AttentionView, axes: AttentionAxes) -> list[Item]:
+        """Before which key of a block a row ends, or how far its keys are from their middle."""
+        if "end" not in view:
+            return []
+        row = axes.rows[-1]
+        end: Expr = view.load("end", row)
+        middle = (view.load("first", row) + end - 1.0) * 0.5 if "first" in view else end
+        if "base" in view:
+            middle = middle - view.load("base")
+        if "first" not in view:
+            return [Let("end", middle)]
+        return [Let("end", (end - view.load("first", row)) * 0.5), Let("middle", middle)]
 
     def scaled(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A product of a query and a key, with their scales."""
@@ -267,6 +288,7 @@ class AttentionProgram:
         if "sinks" in view:
             total = total + self.power(view.load("sinks", *self._sink(axes)) - Ref("m"))
         items: list[Item] = [
+            *self.bounded(view, axes),
             Each((j,), self._changed(view, axes)),
             Let("m", top),
             self._row_of_powers(view, axes),
@@ -321,6 +343,7 @@ class AttentionProgram:
         """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
         rows, j = axes.rows, axes.keys
         items: tuple[Item, ...] = (
+            *self.bounded(view, axes),
             Each((j,), self._changed(view, axes)),
             Let("m", apply("max", apply("max", Ref("found"), view.load("top", *rows)), LEAST)),
             Let("less", self.power(view.load("top", *rows) - Ref("m"))),
@@ -572,10 +595,15 @@ class _GridWriter:
         md = MemoryDesc((b, hk, maker.keys, maker.values), DataType.f32, f"abDc{block}d")
         md = _with_strides(md, strides)
         is_short = maker.keys <= _KEYS and self._is_plain(problem.value) and _is_even(problem.value, of_head)
-        if self.all_keys == maker.keys and (is_short or problem.value == md):
+        has_lengths = "lengths" in maker.names
+        is_whole = self.all_keys == maker.keys and not has_lengths
+        if is_whole and (is_short or problem.value == md):
             md, place = problem.value, maker.places["value"]
         else:
-            place = self._copied("value", md, b * hk * self.all_keys * v)
+            elements = b * hk * self.all_keys * v
+            place = self._temporary(4 * elements) if has_lengths else self._copied("value", md, elements)
+            if has_lengths:
+                self.steps.append(maker.values_step(md, place))
             self._clear_rows(place, b * hk * v // block, (maker.keys, self.all_keys), block)
         self._tile("value", md, place, {2: self.keys, 3: maker.values}, **of_head, j=(2, self.keys))
         of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1), "i": (2, self.rows)}
@@ -679,7 +707,7 @@ class _GridWriter:
 
     def _calls(self) -> Iterator[GridCall]:
         maker, axes, last = self.maker, self._axes, self.key_blocks - 1
-        view, skips = AttentionView(self.tensors), self.is_few or "lengths" in self.maker.names
+        view, skips = AttentionView(self.tensors), self.is_few
         # One block of keys gives the result at once, of no keys too.
         seen, rest = self._seen() if last else [], maker.keys - last * self.keys
         if last:

@@ -85,7 +85,7 @@ class AttentionGradient:
         """Scores become their powers, and the slopes of a soft cap are kept."""
         i, j, cap = axes.rows[0], axes.keys, self.problem.soft_cap
         maker = self.forward
-        items: list[Item] = [Let("y", maker.score(view, axes))]
+        items: list[Item] = [*maker.bounded(view, axes), Let("y", maker.score(view, axes))]
         if cap:
             share = maker.capped(maker.scaled(view, axes)) * (1.0 / cap)
             items.append(view.store("caps", (i, j), 1.0 - share * share))
