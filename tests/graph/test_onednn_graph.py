@@ -163,6 +163,37 @@ def test_dynamic_dequantization_by_groups(groups: tuple[int, int]):
     )
 
 
+def test_attention_whose_scale_and_mask_a_run_makes_is_one_step():
+    """As JSON files of models have it: numbers are inputs, and a mask of keys a condition."""
+    q, k, v = (tensor(at, 2, 4, n, 8, dtype="bf16") for at, n in ((0, 5), (1, 7), (2, 7)))
+    scores = [tensor(at, 2, 4, 5, 7, dtype="bf16") for at in range(10, 13)]
+    wide, powers = (tensor(at, 2, 4, 5, 7) for at in (16, 13))
+    result = tensor(15, 2, 4, 5, 8, dtype="bf16")
+    text = graph(
+        ("MatMul", [q, k], [scores[0]], {"transpose_b": 1}),
+        ("Divide", [scores[0], tensor(3, dtype="bf16")], [scores[1]], {}),
+        (
+            "Select",
+            [tensor(4, 2, 1, 1, 7, dtype="boolean"), tensor(5, 1, dtype="bf16"), scores[1]],
+            [scores[2]],
+            {},
+        ),
+        ("TypeCast", [scores[2]], [wide], {}),
+        ("SoftMax", [wide], [powers], {"axis": -1}),
+        ("TypeCast", [powers], [tensor(14, 2, 4, 5, 7, dtype="bf16")], {}),
+        ("MatMul", [tensor(14, 2, 4, 5, 7, dtype="bf16"), v], [result], {}),
+    )
+    whole, net = json.loads(text.getvalue()), rs.onednn_graph.load(text)
+    inputs = {str(x["id"]): filled(x, x["id"], False) for x in (q, k, v)}
+    inputs |= {"3": np.array(2.5, TYPES["bf16"]), "5": np.array([-60], TYPES["bf16"])}
+    inputs["4"] = np.random.default_rng(4).random((2, 1, 1, 7)) > 0.6
+    wanted = doubles(whole, inputs, False)["15"]
+    np.testing.assert_allclose(np.asarray(net(inputs), float), wanted, rtol=0, atol=0.02)
+    lines = str(net.explain()).splitlines()
+    assert "1 attention" in lines[0]
+    assert "  attention: 14, 13, 16, 12, 11, matmul into 15" in lines
+
+
 ONE = [tensor(0, 2)], [tensor(1, 2)]
 
 
