@@ -7,7 +7,7 @@ ratio is how many times longer torch took.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -96,7 +96,7 @@ def measure_row(setting: BenchSetup, row: AttentionRow) -> BenchRow:
     run()
     sides = {OWN: PreparedCall(run, str(pd.impl_info_str))}
     result = memories[rs.onednn.Arg.DST]
-    answers = {}
+    answers: dict[str, Callable[[], Any]] = {}
     if setting.torch is not None:
         call = _by_torch(setting.torch, row, list(memories.values())[:3])
         sides["torch"], answers["torch"] = PreparedCall(call), call

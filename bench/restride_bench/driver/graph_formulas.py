@@ -36,11 +36,11 @@ def graph_input(tensor: Json, seed: int, is_positive: bool) -> Array:
     """Numbers for an input of a graph, the same for the same seed."""
     rng, dtype, shape = np.random.default_rng(seed), TYPES[tensor["dtype"]], tensor["shape"]
     if dtype is np.bool_:
-        return rng.random(shape) > 0.2
+        return np.asarray(rng.random(shape) > 0.2)
     if np.dtype(dtype).kind in "iu":
         # Not far from the zero points: the largest of hundreds of scores would hang on how they are rounded.
         low = 100 if dtype is np.uint8 else -128
-        return rng.integers(low, low + 56, shape).astype(dtype)
+        return np.asarray(rng.integers(low, low + 56, shape).astype(dtype))
     return np.asarray(8.0 * np.ones(shape) if is_positive else rng.uniform(-1, 1, shape)).astype(dtype)
 
 
@@ -88,7 +88,7 @@ def _factors(attrs: Attrs, x: Array) -> tuple[Array, Array]:
 
 def _quantize(attrs: Attrs, out: Json, x: Array) -> Array:
     info, (scales, points) = np.iinfo(TYPES[out["dtype"]]), _factors(attrs, x)
-    return np.clip(np.rint(x / scales) + points, info.min, info.max)
+    return np.asarray(np.clip(np.rint(x / scales) + points, info.min, info.max))
 
 
 def _dequantize(attrs: Attrs, out: Json, x: Array) -> Array:
@@ -131,7 +131,13 @@ _BINARY = {
     "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "div", "Maximum": "max", "Minimum": "min",
     "GreaterEqual": "ge",
 }  # fmt: skip
-_FOLDS = {"Sum": np.sum, "Mean": np.mean, "Max": np.max, "Min": np.min, "Prod": np.prod}
+_FOLDS: Mapping[str, Callable[..., Any]] = {
+    "Sum": np.sum,
+    "Mean": np.mean,
+    "Max": np.max,
+    "Min": np.min,
+    "Prod": np.prod,
+}
 
 FORMULAS: Mapping[str, Callable[..., Array]] = {
     **{kind: lambda attrs, out, x: x for kind in _SAME},

@@ -66,7 +66,7 @@ class _Mask:
 
 
 @dataclass(frozen=True)
-class _Factor:
+class _ScoreFactor:
     """What scores of these dims are multiplied or divided by, so that their queries, or keys, can be as well:
     a tensor that is the same for all keys, or all queries. A select leaves what `is_seen`, and zeros.
     """
@@ -87,7 +87,7 @@ class _Formula:
     places: tuple[int, ...] = ()
     scales: tuple[int, ...] = ()
     factor: float = 1.0
-    factors: tuple[_Factor, ...] = ()
+    factors: tuple[_ScoreFactor, ...] = ()
     masks: tuple[_Mask, ...] = ()
     dims: tuple[Dims, ...] = ()
     query: str = ""
@@ -213,7 +213,7 @@ def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
         if draft.type(inner).dims == dims:
             with_mask = replace(found, masks=(*found.masks, mask))
             if isinstance(mask.hides, str):
-                zeros = _Factor("binary_select", mask.name, dims, of_keys=True, is_seen=mask.is_seen)
+                zeros = _ScoreFactor("binary_select", mask.name, dims, of_keys=True, is_seen=mask.is_seen)
                 with_mask = replace(with_mask, factors=(zeros,))
             whole = _scores(draft, inner, with_mask)
             if whole is not None:
@@ -221,14 +221,14 @@ def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
     return None
 
 
-def _multiplied(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _Factor]]:
+def _multiplied(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _ScoreFactor]]:
     """The ways in which a node has a factor of scores, or a divisor, that rows or columns have in common."""
     for word in ("mul", "div"):
         for match in binary(word, "x", "factor").matches(draft, place):
             kind = draft.type(match["factor"])
             if draft.type(match["x"]).dims == dims and 1 in kind.dims[-2:] and kind.data_type in AS_F32:
                 of_keys = kind.dims[-1] != 1
-                yield match["x"], _Factor(f"binary_{word}", match["factor"], dims, of_keys)
+                yield match["x"], _ScoreFactor(f"binary_{word}", match["factor"], dims, of_keys)
 
 
 def _masked(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _Mask]]:
@@ -295,12 +295,13 @@ def _outer(scores: tuple[Dims, ...], operands: list[Dims]) -> tuple[int, int] | 
     return query[0], prod(query[1:])
 
 
-def _of_scores(draft: GraphDraft, mask: _Mask, outer: tuple[int, int]) -> tuple[_Mask, Dims] | None:
+def _of_scores(draft: GraphDraft, mask: _Mask, outer: Dims) -> tuple[_Mask, Dims] | None:
     """A mask, and its dims beside scores of four dims; None where none say it."""
     dims = draft.type(mask.name).dims
     dims = (*(1,) * (len(mask.dims) - len(dims)), *dims)
     own, whole = dims[:-2], mask.dims[:-2]
-    fronts: list[Dims] = [(1, 1)] * (prod(own) == 1) + [outer] * (own == whole)
+    ones: Dims = (1, 1)
+    fronts = [ones] * (prod(own) == 1) + [outer] * (own == whole)
     for at in range(len(whole)):
         parts = (own[:at], whole[:at]), (own[at:], whole[at:])
         if outer == (prod(whole[:at]), prod(whole[at:])) and all(
@@ -311,7 +312,7 @@ def _of_scores(draft: GraphDraft, mask: _Mask, outer: tuple[int, int]) -> tuple[
     return (mask, (*fronts[0], *dims[-2:])) if fronts else None
 
 
-def _is_of_operands(draft: GraphDraft, factor: _Factor, query: Dims, key: Dims) -> bool:
+def _is_of_operands(draft: GraphDraft, factor: _ScoreFactor, query: Dims, key: Dims) -> bool:
     """True where a factor of scores is one of their queries, or keys, repeated along dims of 1."""
     operand, own = key if factor.of_keys else query, draft.type(factor.name).dims
     if prod(own) == 1:
@@ -371,7 +372,7 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
     draft.applied[-1] = replace(draft.applied[-1], nodes=(*scales, *draft.applied[-1].nodes))
 
 
-def _times(draft: GraphDraft, place: int, factor: _Factor, operand: str) -> str:
+def _times(draft: GraphDraft, place: int, factor: _ScoreFactor, operand: str) -> str:
     """Queries or keys with a factor of scores."""
     name, rank, near = factor.name, len(draft.type(operand).dims), draft.at(place).output  # type: ignore[union-attr]
     if len(draft.type(name).dims) != rank:
