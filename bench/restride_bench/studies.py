@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import instructions, ladder, layers, memory_bound, roofline, stored_formats
+from . import attention, instructions, ladder, layers, memory_bound, roofline, stored_formats
 from .pages import page, write_both
 from .study import BenchRow, BenchSetup, Study
 
@@ -19,6 +19,7 @@ STUDIES: Mapping[str, Study] = {
     "layers": layers.STUDY,
     "primitives": memory_bound.STUDY,
     "levels": memory_bound.STUDY_OF_LEVELS,
+    "attention": attention.STUDY,
 }
 
 

@@ -85,6 +85,12 @@ _INVALID = {
     "--conv --dir=BWD_D --attr-post-ops=dw:k3s1p1 ic4oc4_ih5kh1": "dw:k3s1p1 of a gradient",
     "--conv --attr-post-ops=dw:k3s1p1 ic4oc4_iw5kw1": "there is one in two spatial dims",
     "--conv --attr-post-ops=sum+dw:k3s1p1 ic4oc4_ih5kh1": "a sum in front of dw:k3s1p1",
+    "--sdpa --dir=BWD_D 1x2x3x4:1x2x4x5:1x2x5x6": "gradients are not run here",
+    "--sdpa --dt=f32:f32 1x2x3x4:1x2x4x5:1x2x5x6": "types of queries, keys, values and the result",
+    "--sdpa --dt=s8 1x2x3x4:1x2x4x5:1x2x5x6": "attention of other types",
+    "--sdpa --attr-scales=src:common:2 1x2x3x4:1x2x4x5:1x2x5x6": "of attention",
+    "--sdpa 1x3x3x4:1x2x4x5:1x2x5x6": "heads of keys that do not divide",
+    "--sdpa 1x2x3x4:1x2x5x4:1x2x5x6": "keys and values, that do not fit",
     "--deconv --attr-post-ops=dw:k3s1p1 ic4oc4_ih5kh1": "of other than a convolution",
     "--matmul --attr-post-ops=dw:k3s1p1 2x3:3x4": "of other than a convolution",
 }
@@ -156,6 +162,7 @@ _UNREADABLE = {
     "--ip ic3": "ic and oc are needed",
     "--matmul 3x4": "two factors",
     "--matmul 3x4:4x5x": "neither a knob nor dims",
+    "--sdpa 2x3x4:2x4x5:2x5x6": "queries, keys and values of 4 dims",
 }
 
 

@@ -486,6 +486,13 @@ PROBLEMS: dict[str, str] = {
     "matmul of strides": (
         "--matmul --strides=8x4x1:24x6x1:21x7x1,30x1x3:30x1x5:40x1x4 --dt=f32,bf16 3x2x4:3x4x6"
     ),
+    # --- attention ---
+    "sdpa": (
+        "--sdpa --dt=f32,bf16,f16:f32:bf16:f32,f64 --qtag=abx,acbd --ktag=abx,abdc,adbc --vtag=abx,acbd "
+        "--dtag=abx,acbd --mask_type=none,buffer,buffer_1d,buffer_2d,causal_top_left,causal_bottom_right "
+        "--mdt=f32,bf16 --scale_type=library,mul,div 2x4x9x24:2x2x24x33:2x2x33x17 "
+        "1x2x1x16:1x2x16x40:1x2x40x16 1x3x40x8:1x1x8x35:1x1x35x8"
+    ),
     # --- recurrent networks ---
     "rnn": (
         "--rnn --prop=FWD_I,FWD_D --alg=VANILLA_RNN,VANILLA_LSTM,VANILLA_GRU,LBR_GRU --activation=UNDEF "

@@ -253,6 +253,82 @@ def test_explain_lists_what_became_attention():
     assert "1 attention" in text
 
 
+@pytest.mark.parametrize("word", ["mul", "div"])
+@pytest.mark.parametrize(
+    "dims",
+    [(1, 1, 1, 1), (1, HEADS, 1, 1), (BATCH, 1, QUERIES, 1), (1, HEADS, 1, KEYS)],
+    ids=["one", "of heads", "of rows", "of columns"],
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_factors_that_a_run_makes_are_those_of_queries_or_keys(word, dims, is_known):
+    f = Formula()
+    factor = f.constant(RNG.uniform(2, 3, dims)) if is_known else f.input("f", dims)
+    if not is_known:
+        f.inputs["f"] = RNG.uniform(2, 3, dims).astype(np.float32)
+    scores = f.add(rs.graph.BinaryOperation(f"binary_{word}"), f.times(f.product(), 0.3), factor)
+    f.check(f.result(f.powers(f.add(ADD, scores, f.input("m", (BATCH, 1, 1, KEYS))))))
+
+
+def test_a_factor_of_other_dims_than_those_of_queries_stays():
+    f = Formula(heads=8, key_heads=8)
+    scores = f.reshaped(f.product(), 1, 16, QUERIES, KEYS)
+    scores = f.add(rs.graph.BinaryOperation("binary_mul"), scores, f.input("f", (1, 16, 1, 1)))
+    f.check(f.result(f.powers(f.reshaped(scores, 2, 8, QUERIES, KEYS))), count=0)
+    f = Formula(heads=8, key_heads=8)
+    scores = f.reshaped(f.product(), 1, 16, QUERIES, KEYS)
+    scores = f.add(rs.graph.BinaryOperation("binary_mul"), scores, f.input("f", (1, 1, 1, 1)))
+    f.check(f.result(f.powers(f.reshaped(scores, 2, 8, QUERIES, KEYS))))
+
+
+@pytest.mark.parametrize("dims", [(1, 1, 1, KEYS), (BATCH, 1, 1, KEYS), (BATCH, HEADS, 1, KEYS)])
+@pytest.mark.parametrize("is_seen", [True, False])
+@pytest.mark.parametrize("least", [-inf, LEAST, 0.25])
+def test_a_number_that_a_run_makes_stands_for_the_scores_of_a_key(dims, is_seen, least):
+    f = Formula()
+    condition, number = f.input("c", dims, "boolean"), f.input("n", (1, 1, 1, 1))
+    f.inputs["n"][:], f.inputs["c"][..., 2] = least, is_seen
+    scores = f.add(rs.graph.BinaryOperation("binary_div"), f.product(), f.input("f", (1, 1, 1, 1)))
+    f.inputs["f"][:] = 1.7
+    pair = (scores, number) if is_seen else (number, scores)
+    scores = f.add(SELECT, *pair, condition)
+    f.check(f.result(f.powers(f.add(ADD, scores, f.input("m", (1, 1, QUERIES, KEYS))))))
+
+
+@pytest.mark.parametrize("what", ["of pairs", "a mask below"])
+def test_a_number_that_a_run_makes_stays_a_choice(what):
+    f = Formula()
+    dims = (1, 1, QUERIES if what == "of pairs" else 1, KEYS)
+    scores = f.add(ADD, f.product(), f.input("m", (1, 1, 1, KEYS))) if what == "a mask below" else f.product()
+    scores = f.add(SELECT, scores, f.input("n", (1, 1, 1, 1)), f.input("c", dims, "boolean"))
+    f.check(f.result(f.powers(scores)), count=0)
+
+
+@pytest.mark.parametrize("front", [(BATCH, 1, 1), (1, 2, 2), (BATCH, 2, 2), (1, 1, 1)])
+def test_groups_of_heads_have_a_dim_of_their_own(front):
+    f = Formula(key_heads=2)
+    f.q = f.reshaped(f.q, BATCH, 2, 2, QUERIES, WIDTH)
+    f.k, f.v = (f.reshaped(x, BATCH, 2, 1, *f.dims(x)[2:]) for x in (f.k, f.v))
+    scores = f.add(rs.graph.BinaryOperation("binary_div"), f.product(), f.input("f", (1,) * 5))
+    f.inputs["f"][:] = 1.7
+    scores = f.add(ADD, scores, f.input("m", (*front, 1, KEYS)))
+    (node,) = f.check(f.reshaped(f.result(f.powers(scores)), BATCH, HEADS, QUERIES, WIDTH + 2))
+    assert node.inputs[1:3] == ("k", "v")
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+@pytest.mark.parametrize("ends", [True, False])
+def test_casts_between_floats_are_passed(kind, ends):
+    """`ends`: the result is of the type of the values, which is not that of the queries."""
+    f = Formula()
+    narrow, wide = (rs.graph.ReorderOperation(rs.DataType.parse(each)) for each in (kind, "f32"))
+    if not ends:
+        f.q = f.add(narrow, f.q)
+    f.k, f.v = f.add(narrow, f.k), f.add(narrow, f.v)
+    powers = f.add(narrow, f.powers(f.add(wide, f.times(f.add(narrow, f.product()), 0.4))))
+    y = f.result(powers)
+    f.check(f.add(wide, y), tolerance=0.03, scale=0.4)
+
+
 def test_factors_of_heads_are_those_of_queries():
     f = Formula()
     scores = f.add(

@@ -7,18 +7,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import restride as rs
+from restride_bench.driver.graph_formulas import FORMULAS, TYPES, graph_input, graph_results
+from restride_bench.driver.result import Outcome
+from restride_bench.driver.run import run_problem
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "graph_mha"
 FILES = sorted(CASES.glob("*.json"))
-TYPES = {
-    "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "u8": np.uint8, "s8": np.int8,
-    "s32": np.int32, "boolean": np.bool_,
-}  # fmt: skip
+# No single step: powers that are quantized, scores that a run compares with a number or chooses one for, a
+# softmax of what is not summed, and a gradient.
+PRODUCTS = (
+    *("MHA-GPT-inf-int8-bs1", "MHA-LLaMa-inf-int8-bs1", "MHA-distill_bert-inf-int8-bs1"),
+    *("sdpa-plain-wo-scale-int8-bs1", "MHA-GPT-inf-fp32-bs1", "MHA-LLaMa-inf-fp32-bs1"),
+    *("JAX-MQA-inf-fp32", "MHA_backward-Bert_large-train-fp32-bs4"),
+)
 
 
 def tensor(number: int, *shape: int, dtype: str = "f32") -> dict[str, Any]:
@@ -39,95 +44,13 @@ def graph(*operations: tuple[str, list[Any], list[Any], dict[str, Any]], **more:
     return io.StringIO(json.dumps({"graph": listed, **more}))
 
 
-def filled(x: dict[str, Any], seed: int, divides: bool) -> np.ndarray[Any, Any]:
-    rng, dtype, shape = np.random.default_rng(seed), TYPES[x["dtype"]], x["shape"]
-    if dtype is np.bool_:
-        return rng.random(shape) > 0.2
-    if np.dtype(dtype).kind in "iu":
-        # Not far from the zero points: the largest of hundreds of scores would hang on how they are rounded.
-        low = 100 if dtype is np.uint8 else -128
-        return rng.integers(low, low + 56, shape).astype(dtype)
-    return (8.0 * np.ones(shape) if divides else rng.uniform(-1, 1, shape)).astype(dtype)
-
-
-def doubles(graph: dict[str, Any], inputs: dict[str, Any], is_rounded: bool) -> dict[str, Any]:
-    """What the operations make of the inputs, in doubles; each result may be rounded to its type."""
-    values = {name: np.asarray(x, bool if x.dtype == bool else float) for name, x in inputs.items()}
-    for op in graph["graph"]:
-        if op["kind"] == "End":
-            continue
-        attrs = {name: each["value"] for name, each in op["attrs"].items()}
-        read = [values[str(x["id"])] for x in op["inputs"]]
-        (out,) = op["outputs"]
-        result = FORMULAS[op["kind"]](attrs, out, *read)
-        values[str(out["id"])] = result.astype(TYPES[out["dtype"]]).astype(float) if is_rounded else result
-    return values
-
-
-def softmax(attrs, out, x):
-    e = np.exp(x - x.max(attrs["axis"], keepdims=True))
-    return e / e.sum(attrs["axis"], keepdims=True)
-
-
-def matmul(attrs, out, a, b):
-    a, b = (np.swapaxes(x, -1, -2) if attrs.get(f"transpose_{n}") else x for n, x in (("a", a), ("b", b)))
-    return a @ b
-
-
-def quantize(attrs, out, x):
-    info = np.iinfo(TYPES[out["dtype"]])
-    return np.clip(np.rint(x / np.float32(attrs["scales"][0])) + attrs["zps"][0], info.min, info.max)
-
-
-def by_groups(attrs, out, x, scales, zps):
-    for axis, n in enumerate(x.shape):
-        scales, zps = (np.repeat(f, n // f.shape[axis], axis) for f in (scales, zps))
-    return (x - zps) * scales
-
-
-FORMULAS = {
-    "MatMul": matmul,
-    "SoftMax": softmax,
-    "Quantize": quantize,
-    "Dequantize": lambda attrs, out, x: (x - attrs["zps"][0]) * np.float32(attrs["scales"][0]),
-    "DynamicDequantize": by_groups,
-    "TypeCast": lambda attrs, out, x: x,
-    "Reorder": lambda attrs, out, x: x,
-    "Add": lambda attrs, out, a, b: a + b,
-    "Subtract": lambda attrs, out, a, b: a - b,
-    "Multiply": lambda attrs, out, a, b: a * b,
-    "Divide": lambda attrs, out, a, b: a / b,
-    "Maximum": lambda attrs, out, a, b: np.maximum(a, b),
-    "Select": lambda attrs, out, c, a, b: np.where(c, a, b),
-    "ReduceSum": lambda attrs, out, x: x.sum(tuple(attrs["axes"]), keepdims=bool(attrs["keep_dims"])),
-    "StaticReshape": lambda attrs, out, x: x.reshape(attrs["shape"]),
-    "StaticTranspose": lambda attrs, out, x: x.transpose(attrs["order"]),
-}
-
-
 @pytest.mark.skipif(not FILES, reason="the graphs of oneDNN's driver are not here")
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_graphs_of_attention_are_as_in_doubles(path: Path):
-    whole = json.loads(path.read_text("utf-8"))
-    net = rs.onednn_graph.load(path)
-    tensors = {str(x["id"]): x for op in whole["graph"] for x in op["inputs"]}
-    divisors = {str(op["inputs"][1]["id"]) for op in whole["graph"] if op["kind"] == "Divide"}
-    inputs = {
-        name: filled(tensors[name], at, name in divisors)
-        for at, name in enumerate(each.name for each in net.inputs)
-    }
-    results = net(inputs)
-    results = results if isinstance(results, dict) else {net.outputs[0]: results}
-    expected, rounded = (doubles(whole, inputs, each) for each in (False, True))
-    is_wide = all(x["dtype"] in ("f32", "boolean") for x in tensors.values())
-    for name, result in results.items():
-        wanted, got = expected[name], np.asarray(result, float)
-        assert got.shape == wanted.shape
-        # What is fused is not rounded between; what is not may be as far off as the types of the graph say.
-        steps = 2 if result.dtype.kind in "iu" else (1e-4 if is_wide else 2e-2) * np.abs(wanted).max()
-        assert np.abs(got - wanted).max() <= max(steps, 2 * np.abs(rounded[name] - wanted).max())
+    result = run_problem(f"--graph --case={path}")
+    assert result.status is Outcome.PASSED, result
+    assert ("attention" in result.impl) == (path.stem not in PRODUCTS)
 
 
 def test_sums_and_products_of_a_graph():
@@ -157,10 +80,41 @@ def test_dynamic_dequantization_by_groups(groups: tuple[int, int]):
     rng = np.random.default_rng(0)
     x, zps = rng.integers(-128, 128, shape).astype(np.int8), rng.integers(-9, 9, counts).astype(np.int8)
     scales = rng.random(counts, np.float32)
-    expected = by_groups({}, {}, x.astype(float), scales.astype(float), zps.astype(float))
+    expected = FORMULAS["DynamicDequantize"]({}, {}, x.astype(float), scales.astype(float), zps.astype(float))
     np.testing.assert_allclose(
         rs.onednn_graph.load(text)({"0": x, "1": scales, "2": zps}), expected, rtol=1e-6
     )
+
+
+def test_attention_whose_scale_and_mask_a_run_makes_is_one_step():
+    """As JSON files of models have it: numbers are inputs, and a mask of keys a condition."""
+    q, k, v = (tensor(at, 2, 4, n, 8, dtype="bf16") for at, n in ((0, 5), (1, 7), (2, 7)))
+    scores = [tensor(at, 2, 4, 5, 7, dtype="bf16") for at in range(10, 13)]
+    wide, powers = (tensor(at, 2, 4, 5, 7) for at in (16, 13))
+    result = tensor(15, 2, 4, 5, 8, dtype="bf16")
+    text = graph(
+        ("MatMul", [q, k], [scores[0]], {"transpose_b": 1}),
+        ("Divide", [scores[0], tensor(3, dtype="bf16")], [scores[1]], {}),
+        (
+            "Select",
+            [tensor(4, 2, 1, 1, 7, dtype="boolean"), tensor(5, 1, dtype="bf16"), scores[1]],
+            [scores[2]],
+            {},
+        ),
+        ("TypeCast", [scores[2]], [wide], {}),
+        ("SoftMax", [wide], [powers], {"axis": -1}),
+        ("TypeCast", [powers], [tensor(14, 2, 4, 5, 7, dtype="bf16")], {}),
+        ("MatMul", [tensor(14, 2, 4, 5, 7, dtype="bf16"), v], [result], {}),
+    )
+    whole, net = json.loads(text.getvalue()), rs.onednn_graph.load(text)
+    inputs = {str(x["id"]): graph_input(x, x["id"], is_positive=False) for x in (q, k, v)}
+    inputs |= {"3": np.array(2.5, TYPES["bf16"]), "5": np.array([-60], TYPES["bf16"])}
+    inputs["4"] = np.random.default_rng(4).random((2, 1, 1, 7)) > 0.6
+    wanted = graph_results(whole, inputs)["15"]
+    np.testing.assert_allclose(np.asarray(net(inputs), float), wanted, rtol=0, atol=0.02)
+    lines = str(net.explain()).splitlines()
+    assert "1 attention" in lines[0]
+    assert "  attention: 14, 13, 16, 12, 11, matmul into 15" in lines
 
 
 ONE = [tensor(0, 2)], [tensor(1, 2)]

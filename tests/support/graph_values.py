@@ -202,6 +202,7 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
     "softmax": _softmax,
     "eltwise": _eltwise,
     "binary": lambda op, *xs: _BINARY[op.algorithm.removeprefix("binary_")](*xs),
+    "reorder": lambda op, x: x,
     "sum": lambda op, *xs: sum(s * x for s, x in zip(op.scales, xs, strict=True)),
     "concat": lambda op, *xs: np.concatenate(xs, op.axis),
     "shuffle": _shuffle,

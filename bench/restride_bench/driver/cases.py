@@ -67,6 +67,8 @@ class Case:
     }
     # Knobs that a reproducer line has last, behind those of attributes, and knobs that turn fastest.
     last_knob: ClassVar[str] = ""
+    # The knob whose value is a file that says a problem, in the place of a word.
+    problem_knob: ClassVar[str] = ""
     innermost_knob: ClassVar[str] = ""
 
     dims: Dims

@@ -89,6 +89,8 @@ class _ExpansionState:
             self.common = self.common.taken("verbose", word[2:])
         elif name in ("batch", "reset", "match"):
             getattr(self, f"_{name}")(text)
+        elif self.operation is not None and name == self.operation.problem_knob:
+            self.expand(str(words.found(text, self.operation.driver, self._folder, f"--{name}")))
         elif self.operation is not None and name in table_of(self.operation).knobs:
             knob, settings = table_of(self.operation).knobs[name], self.settings[self.operation.driver]
             if has_value and not text:
@@ -119,13 +121,17 @@ class _ExpansionState:
             if len(self.tests) > _MOST_TESTS:
                 raise wrong_usage(f"restride bench: more than {_MOST_TESTS} tests", hint="run fewer at once")
 
+    @property
+    def _folder(self) -> Path | None:
+        """The folder of the innermost batch file."""
+        return self.folders[-1] if self.folders else None
+
     def _batch(self, text: str) -> None:
         if self.operation is None:
             raise wrong_usage("--batch before a driver", hint=f"{_NAMED} comes first")
         if len(self.folders) >= _DEEPEST:
             raise wrong_usage("--batch: files include each other", why=f"{_DEEPEST} deep, at {text[:80]!r}")
-        folder = self.folders[-1] if self.folders else None
-        every, path = words.read(text, self.operation.driver, folder)
+        every, path = words.read(text, self.operation.driver, self._folder)
         self.folders.append(path.parent)
         for word in every:
             self.take_from(path, word)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .cases import Case
-from .primitives import elements, moves, normalization, products, rnn, windows
+from .primitives import attention, elements, graphs, moves, normalization, products, rnn, windows
 
 _ALL: tuple[type[Case], ...] = (
     *(moves.ReorderCase, moves.ShuffleCase, moves.ConcatCase, moves.SumCase),
@@ -12,13 +12,11 @@ _ALL: tuple[type[Case], ...] = (
     *(elements.SoftmaxCase, elements.ReductionCase),
     *(normalization.BatchNormCase, normalization.LayerNormCase, normalization.GroupNormCase),
     *(products.ConvCase, products.DeconvCase, products.InnerProductCase, products.MatmulCase),
-    rnn.RnnCase,
+    *(rnn.RnnCase, attention.SdpaCase, graphs.GraphCase),
 )
 OPERATIONS = {each.driver: each for each in _ALL}
 ABSENT = {
     "brgemm": "restride has no kernels for batches of small products; --matmul multiplies matrices",
-    "graph": "networks are run by restride run and restride bench --networks",
-    "sdpa": "restride has no primitive of attention",
     "self": "it tests benchdnn itself",
     "zeropad": "padding is zero in every result, and is checked in every test",
 }

@@ -47,7 +47,13 @@ def _joined(words: list[Word]) -> list[Word]:
 
 
 def read(name: str, driver: str, folder: Path | None) -> tuple[list[Word], Path]:
-    """The words of a batch file, and where it lies. `folder` is that of the batch file which names it.
+    """The words of a batch file, and where it lies, as `found` has it."""
+    path = found(name, driver, folder, "--batch")
+    return split(_text(path)), path
+
+
+def found(name: str, driver: str, folder: Path | None, knob: str) -> Path:
+    """Where a file lies that a knob names. `folder` is that of the batch file which does.
 
     It is looked for there, then as given, then in `inputs/DRIVER`. Raises UsageError where it is not found.
     """
@@ -55,11 +61,11 @@ def read(name: str, driver: str, folder: Path | None) -> tuple[list[Word], Path]
     path = next((place for place in tried if place.is_file()), None)
     if path is None:
         raise wrong_usage(
-            f"--batch: there is no file {name[:200]!r}",
+            f"{knob}: there is no file {name[:200]!r}",
             why="looked for " + ", ".join(map(str, tried)),
             hint="name it from the working folder, or from the folder of the batch file that includes it",
         )
-    return split(_text(path)), path
+    return path
 
 
 def _places(name: str, driver: str, folder: Path | None) -> list[Path]:

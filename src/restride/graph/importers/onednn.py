@@ -191,7 +191,7 @@ def _square(call: OperatorCall, x: Value) -> Made:
 
 @ONEDNN_GRAPH("Pow")
 def _pow(call: OperatorCall, x: Value, *, beta: float) -> Made:
-    return call.onnx("Pow", x, np.float32(beta))
+    return call.onnx("Pow", x, np.array(beta, np.float32))
 
 
 @ONEDNN_GRAPH("GELU")

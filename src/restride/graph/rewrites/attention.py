@@ -5,8 +5,11 @@
 
 | what may be there | as |
 | --- | --- |
-| factors of the queries, the keys, the scores | one scale; those of heads are factors of queries |
+| factors of the queries, the keys, the scores | one scale, where they are numbers |
+| factors and divisors that a run makes, or of heads, rows, columns | those of queries, or of keys |
 | sums with tensors of a run or constants, selects of very small numbers | one mask; a triangle is causal |
+| selects of a number that a run makes, for all queries alike | keys that are zeros, and a mask |
+| casts between floats | nothing |
 | reshapes of scores, with masks before and behind | joint batch dims, or heads |
 | `where(isnan(p), 0, p)` behind the softmax | rows that see no key are zeros |
 | keys and values that are repeated for several heads | fewer heads of keys |
@@ -23,10 +26,11 @@ from math import inf, prod
 
 import numpy as np
 
+from ...dtypes import DataType
 from ..dims import Dims
 from ..graph import Node
 from ..nodes.layers import SoftmaxOperation
-from ..nodes.moves import ReshapeOperation, TransposeOperation
+from ..nodes.moves import ReorderOperation, ReshapeOperation, TransposeOperation
 from ..nodes.operations import AS_F32, BinaryOperation, Operation, PrimitiveOperation
 from ..nodes.products import MatmulOperation
 from .draft import Array, GraphDraft
@@ -51,26 +55,39 @@ def fuse_attention(draft: GraphDraft) -> None:
 @dataclass(frozen=True)
 class _Mask:
     """What is added to scores of these dims: a tensor, or where its `condition` is `is_seen` nothing, else
-    `hides`.
+    `hides`, a number or the name of one.
     """
 
     name: str
     dims: Dims
     is_condition: bool = False
     is_seen: bool = True
-    hides: float = -inf
+    hides: float | str = -inf
+
+
+@dataclass(frozen=True)
+class _ScoreFactor:
+    """What scores of these dims are multiplied or divided by, so that their queries, or keys, can be as well:
+    a tensor that is the same for all keys, or all queries. A select leaves what `is_seen`, and zeros.
+    """
+
+    algorithm: str
+    name: str
+    dims: Dims
+    of_keys: bool
+    is_seen: bool = True
 
 
 @dataclass(frozen=True)
 class _Formula:
-    """What is found of a formula: places of nodes, and of factors in front of moves, the factor, factors of
-    heads, masks, the dims that scores have in turn, and what the scores are the product of.
+    """What is found of a formula: places of nodes, and of numbers in front of moves, their product, other
+    factors, masks, the dims that scores have in turn, and what the scores are the product of.
     """
 
     places: tuple[int, ...] = ()
     scales: tuple[int, ...] = ()
-    of_heads: tuple[str, ...] = ()
     factor: float = 1.0
+    factors: tuple[_ScoreFactor, ...] = ()
     masks: tuple[_Mask, ...] = ()
     dims: tuple[Dims, ...] = ()
     query: str = ""
@@ -95,8 +112,7 @@ def _attention(match: Match) -> bool:
         kind.elements for kind in kinds
     ):
         return False
-    ranks = {len(draft.type(name).dims) for name in found.of_heads}
-    if ranks and ranks != {len(kinds[0].dims)}:
+    if not all(_is_of_operands(draft, factor, kinds[0].dims, kinds[1].dims) for factor in found.factors):
         return False
     outer = _outer(found.dims, [kind.dims[:-2] for kind in kinds])
     masks = None if outer is None else [_of_scores(draft, mask, outer) for mask in found.masks]
@@ -121,7 +137,7 @@ def _softmax(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
         return None
     place, node = maker
     found = found.with_place(place, dims)
-    if _keeps_matrices(draft, node):
+    if _keeps_matrices(draft, node) or _is_cast(draft, node):
         return _softmax(draft, node.sources[0], found)
     guarded = next(_GUARDED.matches(draft, place), None)
     if guarded is not None:
@@ -163,6 +179,11 @@ def _keeps_matrices(draft: GraphDraft, node: Node) -> bool:
     return is_reshape and len(dims) > 1 and draft.type(node.sources[0]).dims[-2:] == dims[-2:]
 
 
+def _is_cast(draft: GraphDraft, node: Node) -> bool:
+    """True for floats as others, all of which are computed as f32."""
+    return isinstance(node.operation, ReorderOperation) and draft.is_computed_as_f32(node)
+
+
 _SCALED = function("linear", "x", beta=0.0)
 
 
@@ -181,20 +202,33 @@ def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
         return replace(found, query=query, key=key)
     for scaled in _SCALED.matches(draft, place):
         return _scores(draft, scaled["x"], replace(found, factor=found.factor * scaled.of().alpha))
-    if _keeps_matrices(draft, node):
+    if _keeps_matrices(draft, node) or _is_cast(draft, node):
         return _scores(draft, node.sources[0], found)
-    for scaled in binary("mul", "x", "factors").matches(draft, place):
-        own = draft.type(scaled["factors"]).dims
-        if draft.known(scaled["factors"]) is not None and own[-2:] == (1, 1):
-            with_factors = replace(found, of_heads=(*found.of_heads, scaled["factors"]))
-            return _scores(draft, scaled["x"], with_factors)
-    for inner, mask in _masked(draft, place, dims):
-        # A factor behind a mask would change that too.
-        if found.factor == 1.0 and not found.of_heads and draft.type(inner).dims == dims:
-            whole = _scores(draft, inner, replace(found, masks=(*found.masks, mask)))
+    for inner, factor in _multiplied(draft, place, dims):
+        whole = _scores(draft, inner, replace(found, factors=(*found.factors, factor)))
+        if whole is not None:
+            return whole
+    # A factor behind a mask would change that too.
+    for inner, mask in _masked(draft, place, dims) if found.factor == 1.0 and not found.factors else ():
+        if draft.type(inner).dims == dims:
+            with_mask = replace(found, masks=(*found.masks, mask))
+            if isinstance(mask.hides, str):
+                zeros = _ScoreFactor("binary_select", mask.name, dims, of_keys=True, is_seen=mask.is_seen)
+                with_mask = replace(with_mask, factors=(zeros,))
+            whole = _scores(draft, inner, with_mask)
             if whole is not None:
                 return whole
     return None
+
+
+def _multiplied(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _ScoreFactor]]:
+    """The ways in which a node has a factor of scores, or a divisor, that rows or columns have in common."""
+    for word in ("mul", "div"):
+        for match in binary(word, "x", "factor").matches(draft, place):
+            kind = draft.type(match["factor"])
+            if draft.type(match["x"]).dims == dims and 1 in kind.dims[-2:] and kind.data_type in AS_F32:
+                of_keys = kind.dims[-1] != 1
+                yield match["x"], _ScoreFactor(f"binary_{word}", match["factor"], dims, of_keys)
 
 
 def _masked(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _Mask]]:
@@ -207,6 +241,10 @@ def _masked(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _M
             low = None if values is None or values.size != 1 else float(values.reshape(()))
             # Where each row has a key that is seen, others have no share.
             is_clear = condition is not None and bool(((condition != 0) == is_seen).any(-1).all())
+            number = draft.type(match[other])
+            is_of_keys = draft.type(match["condition"]).dims[-2] == 1 == number.elements
+            if values is None and is_of_keys and number.data_type in AS_F32:
+                yield match[scores], _Mask(match["condition"], dims, True, is_seen, match[other])
             if low is not None and low <= (_HIDES if is_clear else _ABSORBS):
                 hides = -inf if is_clear else low
                 yield match[scores], _Mask(match["condition"], dims, True, is_seen, hides)
@@ -250,27 +288,37 @@ def _outer(scores: tuple[Dims, ...], operands: list[Dims]) -> tuple[int, int] | 
         batch, heads = whole
     if key != value or prod(scores[-1][:-2]) != batch * heads:
         return None
-    is_grouped = len(query) == 4 - 2 and key[:-1] == query[:-1] and key[-1] and not heads % key[-1]
-    return (batch, heads) if key == query or is_grouped else None
+    if key == query:
+        return batch, heads
+    if len(query) < 2 or key[:-1] != query[:-1] or not key[-1] or query[-1] % key[-1]:
+        return None
+    return query[0], prod(query[1:])
 
 
-def _of_scores(draft: GraphDraft, mask: _Mask, outer: tuple[int, int]) -> tuple[_Mask, Dims] | None:
+def _of_scores(draft: GraphDraft, mask: _Mask, outer: Dims) -> tuple[_Mask, Dims] | None:
     """A mask, and its dims beside scores of four dims; None where none say it."""
     dims = draft.type(mask.name).dims
     dims = (*(1,) * (len(mask.dims) - len(dims)), *dims)
-    (batch, heads), own, whole = outer, dims[:-2], mask.dims[:-2]
-    front: Dims | None = None
+    own, whole = dims[:-2], mask.dims[:-2]
+    ones: Dims = (1, 1)
+    fronts = [ones] * (prod(own) == 1) + [outer] * (own == whole)
+    for at in range(len(whole)):
+        parts = (own[:at], whole[:at]), (own[at:], whole[at:])
+        if outer == (prod(whole[:at]), prod(whole[at:])) and all(
+            part == all_of_it or prod(part) == 1 for part, all_of_it in parts
+        ):
+            fronts.append((prod(own[:at]), prod(own[at:])))
+    fronts += [outer] * (draft.known(mask.name) is not None)
+    return (mask, (*fronts[0], *dims[-2:])) if fronts else None
+
+
+def _is_of_operands(draft: GraphDraft, factor: _ScoreFactor, query: Dims, key: Dims) -> bool:
+    """True where a factor of scores is one of their queries, or keys, repeated along dims of 1."""
+    operand, own = key if factor.of_keys else query, draft.type(factor.name).dims
     if prod(own) == 1:
-        front = 1, 1
-    elif own == whole:
-        front = outer
-    elif own[-1] == whole[-1] == heads and prod(own[:-1]) == 1:
-        front = 1, heads
-    elif own[-1] == 1 and own[:-1] == whole[:-1] and whole[-1] == heads:
-        front = batch, 1
-    elif draft.known(mask.name) is not None:
-        front = outer
-    return None if front is None else (mask, (*front, *dims[-2:]))
+        return True
+    pairs = zip(own, operand, strict=False)
+    return factor.dims[:-2] == query[:-2] and all(n in (1, extent) for n, extent in pairs)
 
 
 # --- what becomes of it -------------------------------------------------------------------------------------
@@ -286,7 +334,13 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
     if is_turned:
         keys, values, value = values, keys, _turned(draft, place, value)
     key_heads = prod(draft.type(found.key).dims[:-2]) // batch
-    key = _turned(draft, place, found.key)
+    query, key = found.query, found.key
+    for factor in found.factors:
+        if factor.of_keys:
+            key = _times(draft, place, factor, key)
+        else:
+            query = _times(draft, place, factor, query)
+    key = _turned(draft, place, key)
     matrices = (keys, width), (keys, values)
     fewer = [
         _ungrouped(draft, name, (batch, key_heads, *matrix))
@@ -296,9 +350,6 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
     counts = {each and each[1] for each in fewer}
     if len(sources) == 2 and len(counts) == 1:
         (key, value), key_heads = sources, next(iter(counts)) or 1
-    query = found.query
-    for factors in found.of_heads:
-        query = draft.before(place, BinaryOperation("binary_mul"), query, factors)
     wanted = [(query, (batch, heads, queries, width))]
     wanted += [(x, (batch, key_heads, *own)) for x, own in zip((key, value), matrices, strict=True)]
     inputs = [
@@ -308,16 +359,29 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
     mask, causal = _joint(draft, place, masks, (queries, keys))
     inputs += [] if mask is None else [mask]
     parameters = ("scale", found.factor), ("causal", causal)
-    node, result = match.node, draft.type(match.node.output).dims
+    node, result = match.node, draft.type(match.node.output)
     steps: list[Operation] = [PrimitiveOperation("ScaledDotProductAttention", parameters)]
     steps += [TransposeOperation((0, 1, 3, 2))] * is_turned
     last = (batch, heads, values, queries) if is_turned else (batch, heads, queries, values)
-    steps += [ReshapeOperation(result)] * (result != last)
+    steps += [ReshapeOperation(result.dims)] * (result.dims != last)
+    steps += [ReorderOperation(result.data_type)] * (result.data_type != draft.type(query).data_type)
     for step in steps[:-1]:
         inputs = [draft.before(place, step, *inputs)]
     places = dict.fromkeys(found.places)
     draft.fuse(place, replace(node, operation=steps[-1], inputs=tuple(inputs)), *places)
     draft.applied[-1] = replace(draft.applied[-1], nodes=(*scales, *draft.applied[-1].nodes))
+
+
+def _times(draft: GraphDraft, place: int, factor: _ScoreFactor, operand: str) -> str:
+    """Queries or keys with a factor of scores."""
+    name, rank, near = factor.name, len(draft.type(operand).dims), draft.at(place).output  # type: ignore[union-attr]
+    if len(draft.type(name).dims) != rank:
+        name = draft.before(place, ReshapeOperation((1,) * rank), name)
+    inputs: tuple[str, ...] = operand, name
+    if factor.algorithm == "binary_select":
+        zero = draft.new_constant(np.zeros((1,) * rank, np.float32), near)
+        inputs = (operand, zero, name) if factor.is_seen else (zero, operand, name)
+    return draft.before(place, BinaryOperation(factor.algorithm), *inputs)
 
 
 def _turned(draft: GraphDraft, place: int, name: str) -> str:
@@ -359,7 +423,11 @@ def _joint(
     draft: GraphDraft, place: int, masks: list[tuple[_Mask, Dims]], matrix: tuple[int, int]
 ) -> tuple[str | None, str]:
     """All masks as one, and the word of a causal one in place of constants."""
-    known = [(mask, dims) for mask, dims in masks if draft.known(mask.name) is not None]
+    known = [
+        (mask, dims)
+        for mask, dims in masks
+        if draft.known(mask.name) is not None and not isinstance(mask.hides, str)
+    ]
     computed = [each for each in masks if each not in known]
     values: Array = np.zeros((1, 1, 1, 1), np.float32)
     for mask, dims in known:
@@ -425,9 +493,13 @@ def _computed_mask(draft: GraphDraft, place: int, mask: _Mask, dims: Dims, *, is
         name = draft.before(place, ReshapeOperation(dims), name)
     if not mask.is_condition or (is_alone and mask.is_seen and mask.hides == -inf):
         return name
-    near = mask.name
     seen, hidden = (
-        draft.new_constant(np.full((1, 1, 1, 1), number, np.float32), near) for number in (0.0, mask.hides)
+        draft.before(
+            place, ReorderOperation(DataType.f32), draft.before(place, ReshapeOperation((1,) * 4), x)
+        )
+        if isinstance(x, str)
+        else draft.new_constant(np.full((1, 1, 1, 1), x, np.float32), mask.name)
+        for x in (0.0, mask.hides)
     )
     pair = (seen, hidden) if mask.is_seen else (hidden, seen)
     return draft.before(place, BinaryOperation("binary_select"), *pair, name)
