@@ -127,6 +127,7 @@ def _of_sum(call: OperatorCall, g: Value, y: Value, x: Value, axes: Value | None
 @_rule("ReduceMean")
 def _of_mean(call: OperatorCall, g: Value, y: Value, x: Value, *axes: Value) -> tuple[Value, ...]:
     (spread,) = _of_sum(call, g, y, x, *axes)
+    assert spread is not None
     return (_times(call, spread, prod(call.dims(y)) / max(prod(call.dims(x)), 1)),)
 
 
