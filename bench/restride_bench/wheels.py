@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from restride.errors import RuntimeFailure
 
 _MOST_BYTES = 128 << 20
+# What a damaged archive raises beside errors of the system, and of its texts.
+_BROKEN = zipfile.BadZipFile, zlib.error, EOFError
 
 
 @contextmanager
@@ -34,12 +37,12 @@ def open_wheel(
     try:
         with zipfile.ZipFile(wheels[-1]) as wheel:
             yield wheel
-    except (OSError, KeyError, ValueError, IndexError, zipfile.BadZipFile, RuntimeError) as error:
+    except (*_BROKEN, OSError, KeyError, ValueError, IndexError, RuntimeError) as error:
         raise RuntimeFailure(
             f"{command}: the {what} cannot be read",
             code="RS-C04",
             where=str(wheels[-1]),
-            why=str(error) or type(error).__name__,
+            why=str(error).strip('"') or type(error).__name__,
             hint="download the wheel anew",
         ) from None
 

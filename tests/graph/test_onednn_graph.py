@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ ONE = [tensor(0, 2)], [tensor(1, 2)]
         ("[]", rs.InvalidArguments, "cannot read the graph of oneDNN"),
         ("{", rs.InvalidArguments, "cannot read the graph of oneDNN"),
         ('{"graph": 1}', rs.InvalidArguments, "cannot read the graph of oneDNN"),
-        ('{"graph": [{}]}', rs.InvalidArguments, "has no 'kind'"),
+        ('{"graph": [{}]}', rs.InvalidArguments, "operation 0\n.*there is no 'kind' in {}"),
         ('{"graph": [{"kind": "Add"}]}', rs.InvalidArguments, "cannot read the graph of oneDNN"),
         (graph(("Nonesuch", *ONE, {})), rs.Unimplemented, "Nonesuch"),
         (graph(("SoftMax", *ONE, {"axis": 0, "mode": "inf_as_zero"})), rs.Unimplemented, "inf_as_zero"),
@@ -134,12 +135,68 @@ ONE = [tensor(0, 2)], [tensor(1, 2)]
         (graph(("Add", *ONE, {})), rs.Error, "Add"),
         (graph(("ReLU", [tensor(0, 2, dtype="f7")], [tensor(1, 2)], {})), rs.Error, "type"),
         (graph(("ReLU", *ONE, {}), output_ports=[8]), rs.InvalidArguments, "8"),
+        (graph(("ReLU", *ONE, {}), output_ports=["1"]), rs.InvalidArguments, "in its 'output_ports' is '1'"),
+        (graph(("ReLU", *ONE, {}), input_ports=5), rs.InvalidArguments, "its 'input_ports' is 5"),
+        (
+            graph(("ReLU", [tensor(0, 1e999)], ONE[1], {})),
+            rs.InvalidArguments,
+            "ReLU 'op0'\n.*inf",
+        ),
+        (graph(("ReLU", [tensor(1e999, 2)], ONE[1], {})), rs.InvalidArguments, "its 'id' is inf"),
+        (graph(("ReLU", [tensor(0, 2.5)], ONE[1], {})), rs.InvalidArguments, "2.5, no integer"),
+        (graph(("ReLU", [tensor(True, 2)], ONE[1], {})), rs.InvalidArguments, "its 'id' is True"),
+        (graph(("Add", [tensor(0, 2), tensor(0, 1)], ONE[1], {})), rs.InvalidArguments, "another shape"),
+        (graph(("ReLU", *ONE, {}), ("Abs", *ONE, {})), rs.InvalidArguments, "there is already"),
+        (graph(("ReLU", ONE[0], ONE[0], {})), rs.InvalidArguments, "a cycle has none"),
+        (graph(("ReLU", ONE[0], [*ONE[1], tensor(2, 2)], {})), rs.Unimplemented, "it has 2 outputs"),
+        # What is said of a result is true, and what an attribute says is not left out.
+        (graph(("ReLU", ONE[0], [tensor(1, 3)], {})), rs.InvalidArguments, "the graph says"),
+        (graph(("ReLU", ONE[0], [tensor(1, 2, dtype="s8")], {})), rs.Unimplemented, "restride makes f32"),
+        (graph(("ReLU", *ONE, {"slope": 0.5})), rs.Unimplemented, "it has slope=0.5"),
+        (graph(("GELU", *ONE, {"mode": "nonesuch"})), rs.Unimplemented, "its mode is 'nonesuch'"),
+        (
+            graph(("Quantize", ONE[0], [tensor(1, 2, dtype="s8")], {"scales": [1.0], "qtype": "nonesuch"})),
+            rs.Unimplemented,
+            "its qtype is 'nonesuch'",
+        ),
+        (
+            graph(("Quantize", ONE[0], [tensor(1, 2, dtype="s8")], {"scales": [1.0, 2.0]})),
+            rs.InvalidArguments,
+            "2 scales and 2 zero points",
+        ),
     ],
 )
 def test_what_is_no_graph_is_refused(text: Any, error: type[Exception], why: str):
     source = io.StringIO(text) if isinstance(text, str) else io.StringIO(text.getvalue())
     with pytest.raises(error, match=why):
         rs.onednn_graph.load(source)(np.zeros(2, np.float32))
+
+
+def test_operations_that_there_are_not_are_refused_before_a_run():
+    text = graph(("Nonesuch", *ONE, {}), ("ReLU", [tensor(1, 2)], [tensor(2, 2)], {}))
+    with pytest.raises(rs.Unimplemented, match="Nonesuch op0 1"):
+        rs.onednn_graph.load(text)
+
+
+def test_operations_stand_in_any_order():
+    chain = [("ReLU", [tensor(at, 2)], [tensor(at + 1, 2)], {}) for at in range(2000)]
+    chain[0] = "Subtract", [tensor(0, 2), tensor(9999, 2)], chain[0][2], {}
+    found = rs.onednn_graph.load(graph(*chain[::-1]))
+    assert [each.name for each in found.inputs] == ["0", "9999"]
+    few = rs.onednn_graph.load(graph(*chain[3::-1]))
+    result = few({"0": np.array([1, 2], np.float32), "9999": np.array([3, 1], np.float32)})
+    np.testing.assert_array_equal(result, [0, 1])
+
+
+@pytest.mark.skipif(not FILES, reason="the graphs of oneDNN's driver are not here")
+def test_damaged_graphs_are_refused_or_read():
+    rng, wholes = np.random.default_rng(0), [path.read_text("utf-8") for path in FILES]
+    for _ in range(300):
+        text = wholes[rng.integers(len(wholes))]
+        at = int(rng.integers(len(text)))
+        put = ["", "1e999", "NaN", "[", "-1", '"', "{}", "null", "9" * 40][rng.integers(9)]
+        with suppress(rs.Error):
+            rs.onednn_graph.load(io.StringIO(text[:at] + put + text[at + int(rng.integers(3)) :]))
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path):

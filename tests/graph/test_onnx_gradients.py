@@ -14,14 +14,14 @@ A, B = (np.random.default_rng(seed).uniform(0.3, 2, (3, 4)).astype(np.float32) f
 ROW = np.array([0.5, -1.5, 2, 0.25], np.float32)
 
 
-def _model(nodes: str, xs: dict[str, np.ndarray], of: str = "y"):
-    inputs = ", ".join(f"float[{','.join(map(str, x.shape))}] {name}" for name, x in xs.items())
+def _model(nodes: str, xs: dict[str, np.ndarray], of: str = "y", kind: str = "float"):
+    inputs = ", ".join(f"{kind}[{','.join(map(str, x.shape))}] {name}" for name, x in xs.items())
     domain, _, name = GRADIENT.rpartition(".")
     outputs = [f"d_{x}" for x in xs]
     listed, made = ", ".join(f'"{x}"' for x in xs), ", ".join(outputs)
     text = f"""
         <ir_version: 8, opset_import: ["" : 18, "{domain}" : 1]>
-        g ({inputs}) => (float[N] y, {", ".join(f"float[N] {each}" for each in outputs)}) {{
+        g ({inputs}) => ({kind}[N] y, {", ".join(f"{kind}[N] {each}" for each in outputs)}) {{
             {nodes}
             {made} = {domain}.{name} <xs: strings = [{listed}], y: string = "{of}"> ({", ".join(xs)})
         }}"""
@@ -87,8 +87,60 @@ def test_every_rule_has_a_case():
 
 
 @pytest.mark.parametrize(
-    ("of", "why"), [("y", "of that operator there is no gradient"), ("c", "made by no node before it")]
+    ("nodes", "of", "why"),
+    [
+        ("y = Floor(a)", "y", "of that operator there is no gradient"),
+        ("y = Floor(a)", "c", "made by no node before it"),
+        ("y = Identity(a) s = Shape(a)", "s", "its tensor 's' is of s64"),
+        ("n = Constant <value = float {3}> () b = Identity(a) y = Pow(n, b)", "y", "only in a run"),
+        # A branch sees the tensors around it.
+        (
+            "i = Constant <value = bool {1}> () b = If (i) <then_branch = t () => (float[N] c) {c = Neg(a)},"
+            " else_branch = e () => (float[N] c) {c = Exp(a)}> y = Mul(b, b)",
+            "y",
+            "it is of If 'b', and of that operator there is no gradient",
+        ),
+    ],
 )
-def test_what_has_no_gradient_is_refused(of: str, why: str):
+def test_what_has_no_gradient_is_refused(nodes: str, of: str, why: str):
     with pytest.raises(rs.Unimplemented, match=why):
-        rs.onnx.load(_model("y = Floor(a)", {"a": A}, of))({"a": A})
+        rs.onnx.load(_model(nodes, {"a": A}, of))({"a": A})
+
+
+def test_exponents_of_the_model_have_no_gradient():
+    model = _model("y = Pow(a, b)", {"a": A, "b": B})
+    model.graph.initializer.append(onnx.numpy_helper.from_array(B, "b"))
+    with pytest.raises(rs.Unimplemented, match="which has no gradient of its input 1"):
+        rs.onnx.load(model)({"a": A})
+
+
+def test_a_run_that_decides_on_nodes_refuses_gradients():
+    nodes = "b = Identity(a) y = If (i) <then_branch = t () => (float[N] c) {c = Neg(b)},"
+    nodes += " else_branch = e () => (float[N] c) {c = Exp(b)}>"
+    model = _model(nodes, {"a": A})
+    model.graph.input.append(onnx.helper.make_tensor_value_info("i", onnx.TensorProto.BOOL, ()))
+    with pytest.raises(rs.Unimplemented, match="made by no node before it"):
+        rs.onnx.load(model)({"a": A, "i": np.array(True)})
+
+
+@pytest.mark.parametrize("exponents", ["float[3] {0.0, 0.0, 2.0}", "int64[3] {0, 0, 2}"])
+def test_powers_of_zero_are_flat(exponents: str):
+    a = np.array([0, 1, 3], np.float32)
+    model = _model(f"n = Constant <value = {exponents}> () y = Pow(a, n)", {"a": a})
+    np.testing.assert_array_equal(rs.onnx.load(model)({"a": a})["d_a"], [0, 0, 6])
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "double"])
+@pytest.mark.parametrize(
+    "nodes", ["c = Erf(a) y = ReduceMean(c)", "y = Gemm <alpha = 0.5> (a, a)", "y = ReduceMean(a)"]
+)
+def test_gradients_have_the_type_of_what_they_are_of(nodes: str, kind: str):
+    a = A[:, :3]
+    dtype = rs.DataType[{"float16": "f16", "bfloat16": "bf16", "double": "f64"}[kind]].numpy
+    (wanted, found) = (
+        rs.onnx.load(_model(nodes, {"a": a, "b": a}, kind=of))({"a": a.astype(to), "b": a.astype(to)})
+        for of, to in (("float", np.float32), (kind, dtype))
+    )
+    assert found["d_a"].dtype == found["d_b"].dtype == dtype
+    rtol = 1e-6 if kind == "double" else 2e-2
+    np.testing.assert_allclose(found["d_a"].astype(np.float64), wanted["d_a"], rtol=rtol)

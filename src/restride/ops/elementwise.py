@@ -318,8 +318,10 @@ def _extreme_slope(is_other: str) -> _Formula:
     return lambda w, a, b: _select(apply("eq", a, b), 0.5, _not(apply(is_other, a, b)))
 
 
-def _square_sum(a: Expr, b: Expr) -> Expr:
-    return a * a + b * b
+def _turn(x: Expr, a: Expr, b: Expr) -> Expr:
+    """x / (a**2 + b**2), where there is no angle 0."""
+    squares = a * a + b * b
+    return _select(apply("eq", squares, 0), 0, x / squares)
 
 
 def _off_square(x: Expr) -> Expr:
@@ -364,15 +366,17 @@ SLOPES: dict[str, tuple[_Formula, ...]] = {
     "asinh": (lambda w, x: 1 / apply("sqrt", x * x + 1),),
     "acosh": (lambda w, x: 1 / apply("sqrt", (x - 1) * (x + 1)),),
     "atanh": (lambda w, x: 1 / _off_square(x),),
-    "atan2": (lambda w, a, b: b / _square_sum(a, b), lambda w, a, b: a / _square_sum(a, b) * -1),
+    "atan2": (lambda w, a, b: _turn(b, a, b), lambda w, a, b: _turn(a, a, b) * -1),
     "celu": (lambda w, x: _select(apply("gt", x, 0), 1, apply("exp", x / w.alpha)),),
-    "thresholded_relu": (lambda w, x: apply("gt", x, w.alpha),),
+    "thresholded_relu": (lambda w, x: _not(apply("le", x, w.alpha)),),
     "shrink": (lambda w, x: _not(apply("le", apply("abs", x), w.beta)),),
     "softsign": (lambda w, x: 1 / ((apply("abs", x) + 1) * (apply("abs", x) + 1)),),
     "lerp": (lambda w, a, b, t: 1 - t, lambda w, a, b, t: t, lambda w, a, b, t: b - a),
 }
 """The derivatives of functions of reals, by each source. Those that torch has not are left out."""
 
+# Functions that pass a source on, or not: what is not passed on has no gradient, even of NaN.
+_CHOICES = "min", "max", "clip", "where", "thresholded_relu", "shrink", "sign", "floor", "ceil", "trunc"
 # Functions that take as long as to move a few bytes.
 _CHEAP = (*tuple(name for name, each in FUNCTIONS.items() if each.integers), "floor", "ceil", "trunc", "lerp")
 _SOURCES = "src0", "src1", "src2"
@@ -640,6 +644,8 @@ class ElementwiseBackwardProblem(GradientProblem):
         index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.diff_dst.dims))
         slope = SLOPES[self.algorithm][self.source](writer, *(tensor.load(*index) for tensor in sources))
         value: Expr = gradient.load(*index) * slope
+        if self.algorithm in _CHOICES:
+            value = _select(apply("ne", slope, 0), value, 0)
         repeated = tuple(axis for axis, n in zip(index, out.sizes, strict=True) if axis.extent != n)
         items: tuple[Item, ...] = tuple(writer.lets)
         if repeated:

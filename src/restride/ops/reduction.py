@@ -300,7 +300,7 @@ class ReductionBackwardProblem(GradientProblem):
         if self.algorithm in ("max", "min"):
             is_found = apply("eq", x, Ref("found"))
             folds = fold_over(self.algorithm, "found", x), fold_over("sum", "count", is_found)
-            return folds, apply("select", is_found, 1.0 / Ref("count"), 0)
+            return folds, is_found * (1.0 / Ref("count"))
         is_zero = apply("eq", x, 0)
         if self.algorithm == "mul":
             rest, zeros = Ref("rest"), Ref("zeros")

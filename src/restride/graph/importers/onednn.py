@@ -5,62 +5,102 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from ...desc.parse import short_repr
-from ...errors import Error, refuse
+from ...dtypes import DataType
+from ...errors import refuse
 from ...files.mapped_file import MappedFile
-from ...model.result_dims import Misfit
+from ...model.result_dims import Misfit, from_end
 from .onnx import operators as _operators  # noqa: F401  (enters those of ONNX, which these are made of)
-from .onnx.model import OnnxInput, OnnxModel, OnnxNode
-from .onnx.tensors import ELEMENTS
+from .onnx.model import OnnxInput, OnnxModel, OnnxNode, listed
+from .onnx.tensors import ELEMENTS, NUMBERS
 from .operator_call import Made, OperatorCall, OperatorTable, Value
 
 __all__ = ["read_graph", "translate_operation"]
 
 # The numbers that ONNX has for element types, by oneDNN's words.
-_NUMBERS = {
-    "f32": 1, "u8": 2, "s8": 3, "s32": 6, "s64": 7, "boolean": 9, "f16": 10, "bf16": 16, "f8_e4m3": 17,
-    "f8_e5m2": 19,
-}  # fmt: skip
-ONEDNN_GRAPH = OperatorTable(None)
+_NUMBERS = {kind.name: NUMBERS[kind.numpy] for kind in DataType if kind.numpy in NUMBERS}
+ONEDNN_GRAPH = OperatorTable(())
 """The operations of graphs, by their kinds."""
 
 
 def read_graph(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> OnnxModel:
     """The operations of a graph as nodes, whose tensors are called by their numbers.
 
-    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no graph.
+    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no graph,
+    Unimplemented for operations that there are not.
     """
-    text = _text(source)
+    text, where = _text(source), ""
     try:
         graph = json.loads(text)
-        nodes = tuple(_node(each) for each in graph["graph"] if each["kind"] not in ("End", "Wildcard"))
-        tensors = {str(x["id"]): x for each in graph["graph"] for x in (*each["outputs"], *each["inputs"])}
+        nodes, tensors = [], dict[str, Any]()
+        for at, operation in enumerate(_part(graph, "graph", list)):
+            where = f"operation {at}"
+            kind = _part(operation, "kind", str)
+            name = operation.get("name") or operation.get("id", "")
+            where += f", {kind} {short_repr(name)}"
+            node = _node(operation, kind, str(name))
+            for each in (*operation["outputs"], *operation["inputs"]):
+                before = tensors.setdefault(str(each["id"]), each)
+                if _input("", before) != _input("", each):
+                    raise ValueError(f"tensor {each['id']} is of another shape or type than before")
+            nodes += [] if kind in ("End", "Wildcard") else [node]
+        where = ""
         made = {name for node in nodes for name in node.outputs}
         read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in made)
-        ports = [str(port) for port in graph.get("input_ports", ())]
-        order = dict.fromkeys((*(port for port in ports if port in read), *read))
+        first = [str(port) for port in _numbers(graph, "input_ports")] if "input_ports" in graph else []
+        order = dict.fromkeys((*(port for port in first if port in read), *read))
         inputs = tuple(_input(name, tensors[name]) for name in order)
         unread = made - {name for node in nodes for name in node.inputs}
-        outputs = tuple(str(port) for port in graph.get("output_ports") or sorted(unread, key=int))
-        return OnnxModel(nodes, {}, inputs, outputs, opset=18)
-    except Error:
-        raise
-    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:200]
-        raise refuse("RS-F04:onednn-graph", why=why) from None
+        ports = _numbers(graph, "output_ports") if "output_ports" in graph else []
+        outputs = tuple(map(str, ports)) or tuple(sorted(unread, key=int))
+    except (RecursionError, ValueError) as error:
+        raise refuse("RS-F04:onednn-graph", where=where, why=str(error)[:200]) from None
+    if missing := [node for node in nodes if node.operator not in ONEDNN_GRAPH]:
+        texts, count = listed([f"{node.operator} {node.name}" for node in missing]), len(missing)
+        raise refuse("RS-G02:operators-restride-not", what="the graph of oneDNN", texts=texts, count=count)
+    return OnnxModel(_in_order(nodes), {}, inputs, outputs, opset=18)
+
+
+def _in_order(nodes: Sequence[OnnxNode]) -> tuple[OnnxNode, ...]:
+    """Nodes behind what makes their inputs, else as they stand; those of a cycle are the last ones."""
+    made = {name for node in nodes for name in node.outputs}
+    waits, readers = [{*node.inputs} & made for node in nodes], dict[str, list[int]]()
+    for at, names in enumerate(waits):
+        for name in names:
+            readers.setdefault(name, []).append(at)
+    ready, order = [at for at, names in enumerate(waits) if not names], list[int]()
+    while ready:
+        order.append(heappop(ready))
+        for name in nodes[order[-1]].outputs:
+            for at in readers.pop(name, ()):
+                waits[at].remove(name)
+                if not waits[at]:
+                    heappush(ready, at)
+    return tuple(nodes[at] for at in (*order, *(at for at, names in enumerate(waits) if names)))
 
 
 def translate_operation(call: OperatorCall) -> Made:
     """The values and tensors that stand for an operation."""
     named = {name: value for name, value in call.node.attributes.items() if not name.startswith("_")}
-    if call.node.operator not in ONEDNN_GRAPH:
-        raise call.unimplemented("restride has no operation of this kind")
-    return ONEDNN_GRAPH.run(call, call.values, named)
+    if len(call.node.outputs) != 1:
+        raise call.unimplemented(f"it has {len(call.node.outputs)} outputs")
+    made = ONEDNN_GRAPH.run(call, call.values, named)
+    ((word, shape),) = call.node.attributes["_results"]
+    result = made[0] if isinstance(made, tuple) else made
+    kind, dims = call.type_of(result), call.dims(result)
+    if word not in ("undef", kind.name):
+        raise call.unimplemented(f"its result is of type {short_repr(word)}, and restride makes {kind}")
+    # A shape that is empty is unknown, or that of one number.
+    said = [m if n is None else n for n, m in zip(shape, dims, strict=False)]
+    if shape and (len(shape) != len(dims) or said != [*dims]):
+        raise Misfit(f"its result is of {list(dims)}, and the graph says {list(shape)}")
+    return made
 
 
 def _text(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> str | bytes:
@@ -69,31 +109,55 @@ def _text(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> str | bytes:
     try:
         return source.read()
     except Exception as error:  # a foreign file may raise anything
-        raise refuse("RS-F04:onednn-graph", why=f"it cannot be read: {str(error)[:200]}") from None
+        raise refuse("RS-F04:onednn-graph", where="", why=f"it cannot be read: {str(error)[:200]}") from None
 
 
-def _node(operation: Any) -> OnnxNode:
+def _part(value: Any, name: str, kind: type) -> Any:
+    """A field of an object of JSON. Raises ValueError where it is not there, or something else."""
+    if not isinstance(value, dict) or name not in value:
+        raise ValueError(f"there is no {name!r} in {short_repr(value)}")
+    if not isinstance(value[name], kind) or isinstance(value[name], bool):
+        raise ValueError(f"its {name!r} is {short_repr(value[name])}")
+    return value[name]
+
+
+def _numbers(value: Any, name: str) -> list[int]:
+    """A field that is a list of integers. Raises ValueError."""
+    found: list[int] = _part(value, name, list)
+    for n in found:
+        if type(n) is not int:
+            raise ValueError(f"in its {name!r} is {short_repr(n)}, no integer")
+    return found
+
+
+def _node(operation: Any, kind: str, name: str) -> OnnxNode:
     inputs, outputs = (
-        tuple(str(int(each["id"])) for each in operation[part]) for part in ("inputs", "outputs")
+        tuple(str(_part(each, "id", int)) for each in _part(operation, part, list))
+        for part in ("inputs", "outputs")
     )
-    attributes: dict[str, Any] = {
-        name: tuple(each["value"]) if isinstance(each["value"], list) else each["value"]
-        for name, each in operation.get("attrs", {}).items()
-    }
+    attributes: dict[str, Any] = {}
+    for word, each in (_part(operation, "attrs", dict) if "attrs" in operation else {}).items():
+        if not isinstance(each, dict) or "value" not in each:
+            raise ValueError(f"attribute {short_repr(word)} has no 'value'")
+        value = each["value"]
+        attributes[word] = tuple(value) if isinstance(value, list) else value
     # What a cast makes is said by its result alone.
-    attributes["_types"] = tuple(each["dtype"] for each in operation["outputs"])
-    name = str(operation.get("name") or operation.get("id", ""))
-    return OnnxNode(str(operation["kind"]), f"{name} {','.join(outputs)}", inputs, outputs, attributes)
+    attributes["_results"] = tuple((_part(x, "dtype", str), _dims(x)) for x in operation["outputs"])
+    return OnnxNode(kind, f"{name} {','.join(outputs)}", inputs, outputs, attributes)
+
+
+def _dims(tensor: Any) -> tuple[int | None, ...]:
+    """The dims of a tensor, None for those that a run says."""
+    return tuple(n if n >= 0 else None for n in _numbers(tensor, "shape"))
 
 
 def _input(name: str, tensor: Any) -> OnnxInput:
-    dims = tuple(int(n) if n >= 0 else None for n in tensor["shape"])
-    return OnnxInput(name, dims, _NUMBERS.get(tensor["dtype"], 0))
+    return OnnxInput(name, _dims(tensor), _NUMBERS.get(_part(tensor, "dtype", str), 0))
 
 
 def _number(call: OperatorCall) -> int:
     """ONNX's number of the type of the result."""
-    (word,) = call.node.attributes["_types"][:1]
+    ((word, _),) = call.node.attributes["_results"]
     if word not in _NUMBERS:
         raise call.unimplemented(f"its result is of type {short_repr(word)}")
     return _NUMBERS[word]
@@ -196,6 +260,8 @@ def _pow(call: OperatorCall, x: Value, *, beta: float) -> Made:
 
 @ONEDNN_GRAPH("GELU")
 def _gelu(call: OperatorCall, x: Value, *, mode: str = "gelu_erf") -> Made:
+    if mode not in ("gelu_erf", "gelu_tanh"):
+        raise call.unimplemented(f"its mode is {mode!r}")
     return call.onnx("com.microsoft.Gelu" if mode == "gelu_erf" else "com.microsoft.FastGelu", x)
 
 
@@ -212,6 +278,8 @@ def _quantization(
     qtype: str = "per_tensor",
     axis: int = 1,
 ) -> Made:
+    if qtype not in ("per_tensor", "per_channel"):
+        raise call.unimplemented(f"its qtype is {qtype!r}")
     operator = call.node.operator
     kind = ELEMENTS[_number(call)] if operator == "Quantize" else call.numpy_type(x)
     return call.onnx(f"{operator}Linear", x, *_factors(kind, scales, zps, qtype), axis=axis)
@@ -225,6 +293,8 @@ def _factors(
     if zps and not np.array_equal(points, zps):
         raise Misfit(f"zps {list(zps)[:4]} are none of {kind}")
     factors = np.array(scales, np.float32)
+    if qtype == "per_tensor" and not len(scales) == len(points) == 1:
+        raise Misfit(f"{len(scales)} scales and {len(points)} zero points are not one for the tensor")
     return (factors.reshape(()), points.reshape(())) if qtype == "per_tensor" else (factors, points)
 
 
@@ -243,9 +313,11 @@ def _dynamic_dequantize(
     if qtype == "per_group":
         counts = call.dims(scales)
     elif qtype == "per_channel":
-        counts = tuple(n if at == axis % len(dims) else 1 for at, n in enumerate(dims))
-    else:
+        counts = tuple(n if at == from_end(axis, len(dims)) else 1 for at, n in enumerate(dims))
+    elif qtype == "per_tensor":
         counts = (1,) * len(dims)
+    else:
+        raise call.unimplemented(f"its qtype is {qtype!r}")
     groups = tuple(n // max(count, 1) for n, count in zip(dims, counts, strict=True))
     if any(n != count * group for n, count, group in zip(dims, counts, groups, strict=True)):
         raise Misfit(f"scales of {counts} are not for {dims}")

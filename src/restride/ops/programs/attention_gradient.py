@@ -59,7 +59,7 @@ class AttentionGradient:
         i, j = TreeAxis("i", maker.queries), TreeAxis("j", maker.keys)
         d, v = TreeAxis("d", maker.width), TreeAxis("v", maker.values)
         axes, around = AttentionAxes((b, hk, g), (i,), j, d, v), (b, hk, g, i)
-        if not prod(self.problem.dst.dims):
+        if not prod(self.problem.result.dims):
             return self._zeros()
         view = self._view(b, hk, g)
         self._run(view, maker.scores(view, axes))
@@ -74,6 +74,9 @@ class AttentionGradient:
             difference = difference * self.problem.scale
         if "caps" in view:
             difference = difference * view.load("caps", i, j)
+        # A key without a share has no gradient, be its numbers NaN.
+        has_share = apply("ne", view.load("scores", i, j), 0)
+        difference = apply("select", has_share, difference, 0)
         self._run(view, Each((*around, j), (summed, view.store("scores", (i, j), difference))))
         summed = _summed((j,), view.load("scores", i, j) * view.load("rows", j, d))
         self._run(view, Each((*around, d), (summed, view.store("diff_query", (i, d), Ref("total")))))
@@ -92,7 +95,7 @@ class AttentionGradient:
         stats = view.load("stats", i)
         # What is no row has the least number, and its logarithm nothing.
         power = apply(
-            "select", apply("gt", stats, LEAST), maker.power(apply("min", Ref("y") - stats, 0.0)), Const(0.0)
+            "select", apply("le", stats, LEAST), Const(0.0), maker.power(apply("min", Ref("y") - stats, 0.0))
         )
         items.append(view.store("scores", (i, j), power))
         return tuple(items)
@@ -117,11 +120,11 @@ class AttentionGradient:
         for name, source, order in (
             ("key", "key", (0, 1, 3, 2)),
             ("values", "value", (0, 1, 3, 2)),
-            ("rows", "key", (0, 1, 2, 3)),
             ("gradient", "diff_dst", (0, 1, 2, 3)),
             ("query", "query", (0, 1, 2, 3)),
         ):
             self._factor(tensors, name, source, order)
+        self._finite_keys(tensors)
         rows = (maker.batch, maker.key_heads, maker.group, maker.queries)
         self._temporary(tensors, "scores", (*rows, maker.keys))
         self._temporary(tensors, "delta", rows)
@@ -149,6 +152,17 @@ class AttentionGradient:
             self.steps.append(move_step(md, wanted, self.given[source], place))
             self.places[name] = place
         tensors[name] = TreeTensor.of_desc(name, wanted)
+
+    def _finite_keys(self, tensors: dict[str, TreeTensor]) -> None:
+        """The keys as `rows`, zeros for what is not finite: a query that sees it has shares that are NaN."""
+        source = TreeTensor.of_desc("source", self.mds["key"])
+        self.places["source"] = self.given["key"]
+        self._temporary(tensors, "rows", self.mds["key"].dims)
+        axes = tuple(TreeAxis(f"d{dim}", n) for dim, n in enumerate(self.mds["key"].dims))
+        view = AttentionView({"source": source, "rows": tensors["rows"]})
+        x = view.load("source", *axes)
+        finite = apply("select", apply("eq", x - x, 0), x, 0)
+        self._run(view, Each(axes, (view.store("rows", axes, finite),)))
 
     def _temporary(self, tensors: dict[str, TreeTensor], name: str, sizes: tuple[int, ...]) -> None:
         tensors[name] = TreeTensor.row_major(name, sizes, self.held)

@@ -10,6 +10,7 @@ from math import pi, prod, sqrt
 
 import numpy as np
 
+from ....dtypes import DataType
 from ....model.result_dims import from_end
 from ..operator_call import OperatorCall, Value
 from .model import OnnxNode
@@ -57,15 +58,15 @@ def _of_div(call: OperatorCall, g: Value, y: Value, a: Value, b: Value) -> tuple
 @_rule("Erf")
 def _of_erf(call: OperatorCall, g: Value, y: Value, x: Value) -> tuple[Value, ...]:
     bell = call.onnx("Exp", call.onnx("Neg", call.onnx("Mul", x, x)))
-    return (call.onnx("Mul", g, call.onnx("Mul", bell, 2 / sqrt(pi))),)
+    return (call.onnx("Mul", g, _times(call, bell, 2 / sqrt(pi))),)
 
 
 @_rule("Pow")
 def _of_pow(call: OperatorCall, g: Value, y: Value, a: Value, b: Value) -> tuple[Value | None, ...]:
     if not isinstance(b, np.ndarray):
         raise call.unimplemented("its exponents are known only in a run, and it is differentiated")
-    less = call.onnx("Pow", a, np.asarray(b - 1, b.dtype))
-    return call.onnx("Mul", g, call.onnx("Mul", less, b.astype(np.float32))), None
+    less = call.onnx("Pow", a, np.where(b == 0, 0, b - 1).astype(b.dtype))
+    return call.onnx("Mul", g, call.onnx("Mul", less, b.astype(call.numpy_type(a)))), None
 
 
 @_rule("Transpose")
@@ -94,11 +95,11 @@ def _of_gemm(call: OperatorCall, g: Value, y: Value, a: Value, b: Value, *c: Val
     named = call.node.attributes
     flips = [bool(named.get(name)) for name in ("transA", "transB")]
     left, right = (call.matrices_transposed(x) if flip else x for x, flip in zip((a, b), flips, strict=True))
-    scaled = call.onnx("Mul", g, float(named.get("alpha", 1.0)))
+    scaled = _times(call, g, float(named.get("alpha", 1.0)))
     of_a = call.onnx("MatMul", scaled, call.matrices_transposed(right))
     of_b = call.onnx("MatMul", call.matrices_transposed(left), scaled)
     of_ab = (call.matrices_transposed(x) if flip else x for x, flip in zip((of_a, of_b), flips, strict=True))
-    return (*of_ab, *(call.onnx("Mul", g, float(named.get("beta", 1.0))) for _ in c))
+    return (*of_ab, *(_times(call, g, float(named.get("beta", 1.0))) for _ in c))
 
 
 @_rule("Softmax")
@@ -126,7 +127,8 @@ def _of_sum(call: OperatorCall, g: Value, y: Value, x: Value, axes: Value | None
 @_rule("ReduceMean")
 def _of_mean(call: OperatorCall, g: Value, y: Value, x: Value, *axes: Value) -> tuple[Value, ...]:
     (spread,) = _of_sum(call, g, y, x, *axes)
-    return (call.onnx("Mul", spread, prod(call.dims(y)) / max(prod(call.dims(x)), 1)),)
+    assert spread is not None
+    return (_times(call, spread, prod(call.dims(y)) / max(prod(call.dims(x)), 1)),)
 
 
 def gradients(
@@ -137,16 +139,18 @@ def gradients(
     xs, y = named.get("xs", ()), named.get("y", "")
     if call.node.inputs != (*xs, *named.get("zs", ())):
         raise call.unimplemented("it differentiates at other tensors than those that its `xs` and `zs` name")
-    if y not in values:
+    if y not in {*xs, *(name for node in nodes for name in node.outputs if name)}:
         raise call.unimplemented(f"its tensor {y!r} is made by no node before it")
+    if (kind := call.type_of(values[y])).kind != "float":
+        raise call.unimplemented(f"its tensor {y!r} is of {kind}")
     follows = {*xs}
     for node in nodes:
-        if not follows.isdisjoint(node.inputs):
+        if not follows.isdisjoint(node.reads()):
             follows.update(filter(None, node.outputs))
     apart = call.with_outputs(0)
-    changes: dict[str, Value] = {y: np.ones(call.dims(values[y]), np.float32)}
+    changes: dict[str, Value] = {y: np.ones(call.dims(values[y]), call.numpy_type(values[y]))}
     for node in reversed(nodes):
-        if changes.keys().isdisjoint(node.outputs) or follows.isdisjoint(node.inputs):
+        if changes.keys().isdisjoint(node.outputs) or follows.isdisjoint(node.reads()):
             continue
         rule = _RULES.get(node.operator)
         if rule is None or not changes.keys().isdisjoint(node.outputs[1:]):
@@ -157,13 +161,24 @@ def gradients(
             OnnxNode(node.operator, call.node.name, (), (), node.attributes), read, call.builder, call.opset
         )
         changed = rule(here, changes[result], values[result], *read)
-        for name, change in zip(node.inputs, changed, strict=False):
+        for at, (name, change) in enumerate(zip(node.inputs, changed, strict=False)):
+            if change is None and name in follows:
+                raise call.unimplemented(f"it is of {node}, which has no gradient of its input {at}")
             if change is not None and name in follows:
                 fitting = _summed(here, change, call.dims(values[name]))
                 changes[name] = apart.onnx("Add", changes[name], fitting) if name in changes else fitting
     return tuple(
-        changes.get(x, np.zeros(call.dims(values[x]), np.float32)) for x in xs[: len(call.node.outputs)]
+        changes.get(x, np.zeros(call.dims(values[x]), call.numpy_type(values[x])))
+        for x in xs[: len(call.node.outputs)]
     )
+
+
+def _times(call: OperatorCall, value: Value, number: float) -> Value:
+    """A value times a number, in the type of the value; the number is not rounded to one of 16 bits."""
+    if isinstance(value, np.ndarray):
+        return np.asarray(value.astype(np.float64) * number).astype(value.dtype)
+    is_wide = call.type_of(value) is DataType.f64
+    return call.onnx("Mul", value, np.asarray(number, np.float64 if is_wide else np.float32))
 
 
 def _summed(call: OperatorCall, value: Value, dims: tuple[int, ...]) -> Value:
