@@ -109,6 +109,8 @@ class AttentionProgram:
 
     def program(self) -> Program:
         """On a grid where that is for this problem, else in steps of the whole."""
+        if not prod(self.problem.query.dims[:3]):
+            return Program(self.slots, (), ()).verify()
         whole = self._whole()
         is_empty = 0 in (*self.problem.dst.dims, self.keys, self.width)
         if is_empty or self.problem.is_wide:
