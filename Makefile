@@ -47,7 +47,7 @@ test-core: $(VENV)/.has-test ## the tests of the library alone, as for another P
 test-all: export RESTRIDE_TEST_EFFORT := all
 test-all: $(VENV)/.has-test ## the slow tests too, and those against torch, JAX, oneDNN and OpenVINO where they can be installed
 	@$(call try,$(VENV)/.has-demo,scikit-image: its tests are skipped)
-	@$(call try,$(VENV)/.has-bench,torch: its tests are skipped)
+	@$(call try,$(VENV)/.has-bench,torch and transformers: their tests are skipped)
 	@$(call try,$(VENV)/.has-jax,JAX: its tests are skipped)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: its tests are skipped)
 	@$(call try,$(VENV)/.has-openvino,OpenVINO: its tests are skipped)

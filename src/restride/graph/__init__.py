@@ -20,6 +20,7 @@ from ..loading import load_whole as _load_whole
 if _typing.TYPE_CHECKING:
     from .build import GraphBuilder
     from .graph import Constant, Epilogue, Graph, Node
+    from .network.inputs import NetworkInput
     from .nodes.layers import (
         BatchNormalizationOperation,
         LayerNormalizationOperation,
@@ -44,6 +45,7 @@ if _typing.TYPE_CHECKING:
         EltwiseOperation,
         Operation,
         PReluOperation,
+        PrimitiveOperation,
         QuantizeOperation,
         SumOperation,
         TensorType,
@@ -76,11 +78,13 @@ __all__ = [
     "LayerNormalizationOperation",
     "LrnOperation",
     "MatmulOperation",
+    "NetworkInput",
     "Node",
     "Operation",
     "PReluOperation",
     "PadOperation",
     "PoolingOperation",
+    "PrimitiveOperation",
     "QuantizeOperation",
     "RecurrentOperation",
     "ReductionOperation",
@@ -102,12 +106,13 @@ _LATER = {
     for module, names in {
         "build": "GraphBuilder",
         "graph": "Constant Epilogue Graph Node",
+        "network.inputs": "NetworkInput",
         "nodes.layers": "BatchNormalizationOperation LayerNormalizationOperation LrnOperation "
         "PoolingOperation ReductionOperation ResamplingOperation SoftmaxOperation",
         "nodes.moves": "ConcatOperation PadOperation ReorderOperation ReshapeOperation ShuffleOperation "
         "SliceOperation TransposeOperation",
         "nodes.operations": "BinaryOperation DequantizeOperation EltwiseOperation Operation PReluOperation "
-        "QuantizeOperation SumOperation TensorType",
+        "PrimitiveOperation QuantizeOperation SumOperation TensorType",
         "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation",
         "nodes.recurrent": "RecurrentOperation",
         "rewrites.fusions": "AppliedFusion FUSIONS FusedGraph fuse",
