@@ -467,9 +467,9 @@ class _GridWriter:
         self.is_few = maker.group * maker.queries <= _FEW
         self.block = kernel_block()
         self.rows = maker.queries if self.is_few else _rows_of_block(maker.queries)
-        self.keys = _keys_of_block(
-            maker.keys, self.block, is_banded=maker.band != (-inf, inf) and not self.is_few
-        )
+        # What a run leaves out are whole blocks.
+        is_banded = "lengths" in maker.names if self.is_few else maker.band != (-inf, inf)
+        self.keys = _keys_of_block(maker.keys, self.block, is_banded=is_banded)
         self.row_blocks = -(-maker.queries // self.rows)
         self.key_blocks = -(-maker.keys // self.keys)
         self.all_rows = self.row_blocks * self.rows
