@@ -59,7 +59,7 @@ _TYPES = {
     "out": "OtherArray",
     "engine": "Host",
     **dict.fromkeys((f"attention.{name}" for name in ("q", "mask", "sinks")), _ANY_ARRAY),
-    **dict.fromkeys(("attention.k", "attention.v"), f"QuantizedTensor | {_ANY_ARRAY}"),
+    **dict.fromkeys(("attention.k", "attention.v", "matmul.weights"), f"QuantizedTensor | {_ANY_ARRAY}"),
     **dict.fromkeys(("attention.offsets", "attention.key_offsets"), _ANY_ARRAY),
     **dict.fromkeys(("attention.key_scales", "attention.value_scales"), _ANY_ARRAY),
     "attention.lengths": f"{_ANY_ARRAY} | int",

@@ -554,7 +554,7 @@ def batch_norm(
 @overload
 def matmul(
     x: OtherArray | ArrayLike,
-    weights: OtherArray | ArrayLike,
+    weights: QuantizedTensor | OtherArray | ArrayLike,
     bias: Vector = None,
     *,
     dtype: TypeLike | None = None,
@@ -564,7 +564,8 @@ def matmul(
 
     x        (..., M, K): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
     weights  (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are repeated; a `Memory` of
-             any format, as `pack_weights` makes it, is read as it is
+             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` of `quantize`
+             with groups, as the real numbers that it stands for
     bias     (N)
     dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
     out      where to write: an array or `Memory` of (..., M, N), which is returned
@@ -583,15 +584,27 @@ def matmul(
 
 @overload
 def matmul(
-    x: NDArray[Any], weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+    x: NDArray[Any],
+    weights: QuantizedTensor | OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def matmul(
-    x: Owned, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+    x: Owned,
+    weights: QuantizedTensor | OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
 ) -> Owned: ...
 @overload
 def matmul(
-    x: ArrayLike, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+    x: ArrayLike,
+    weights: QuantizedTensor | OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
 ) -> NDArray[Any]: ...
 @overload
 def normalize(

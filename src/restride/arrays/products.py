@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..desc.arguments import ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_SRC, ARG_WEIGHTS
+from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, parse_word
 from ..desc.tags import Tag
@@ -24,6 +26,7 @@ from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, resul
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
 from .calls.tensors import as_array, as_numpy
 from .reorders import reorder
+from .scaling.quantized_tensor import QuantizedTensor
 
 if TYPE_CHECKING:
     from ..typing import ArrayLike, OtherArray, TypeLike
@@ -42,7 +45,8 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: An
 
     x        (..., M, K): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
     weights  (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are repeated; a `Memory` of
-             any format, as `pack_weights` makes it, is read as it is
+             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` of `quantize`
+             with groups, as the real numbers that it stands for
     bias     (N)
     dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
     out      where to write: an array or `Memory` of (..., M, N), which is returned
@@ -149,7 +153,10 @@ def pack_weights(
 
 def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
     (weights, bias), (dtype,), engine = operands, parameters, engine_of(x, out, None)
-    table = operand_of("matmul", "weights", weights, engine)
+    attr, scaling = None, dict[int, Memory]()
+    if isinstance(weights, QuantizedTensor):
+        attr, scaling = _scaling_of(weights)
+    table = operand_of("matmul", "weights", weights if attr is None else weights.values, engine)
     if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
         return _by_rows(x, out, (weights, bias), dtype, table.desc.dims[-1])
     source = operand_of("matmul", "x", x, engine)
@@ -163,8 +170,26 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
     target = target_of("matmul", result, out, engine)
     shifts = None if bias is None else bias_of("matmul", bias, engine, result.ndims)
     descs = source.desc, table.desc, None if shifts is None else shifts.desc, target.desc
-    execute_product(matmul_primitive(engine, *descs), source, table, shifts, target, signed)
+    primitive = matmul_primitive(engine, *descs, attr=attr)
+    execute_product(primitive, source, table, shifts, target, signed, scaling)
     return target
+
+
+def _scaling_of(q: QuantizedTensor) -> tuple[PrimitiveAttr, dict[int, Memory]]:
+    """The attributes of a product by quantized weights, and the memories that they are given in."""
+    if q.minimum is not None:
+        raise refuse("RS-X02:weights-minimum", q=q.values.desc, minimum=q.minimum.desc)
+    attr, memories = PrimitiveAttr(), {ARG_ATTR_SCALES | ARG_WEIGHTS: q.scale}
+    every = (1 << q.values.desc.ndims) - 1
+    attr.set_scales(ARG_WEIGHTS, every, None, q.groups, q.scale.desc.data_type)
+    if q.tensor_scale != 1.0:
+        attr.set_scales(ARG_SRC, 0, [q.tensor_scale])
+    if q.zero_point is not None:
+        md = q.zero_point.desc
+        groups = tuple(n // max(m, 1) for n, m in zip(q.dims, md.dims, strict=True))
+        attr.set_zero_points(ARG_WEIGHTS, every, None, groups, md.data_type)
+        memories[ARG_ATTR_ZERO_POINTS | ARG_WEIGHTS] = q.zero_point
+    return attr, memories
 
 
 def _by_rows(x: Array, out: Any, operands: Sequence[Any], dtype: Any, columns: int) -> Any:

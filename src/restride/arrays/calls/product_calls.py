@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from ...desc.arguments import (
@@ -14,6 +15,7 @@ from ...desc.arguments import (
     ARG_SRC,
     ARG_WEIGHTS,
 )
+from ...desc.attr import PrimitiveAttr
 from ...desc.memory_desc import MemoryDesc
 from ...model.primitive import Primitive
 from ...onednn import ConvolutionBackwardData, ConvolutionBackwardWeights, ConvolutionForward, Matmul
@@ -48,10 +50,15 @@ class SlidingWindow(NamedTuple):
 
 
 def matmul_primitive(
-    engine: Engine, src: MemoryDesc, weights: MemoryDesc, bias: MemoryDesc | None, dst: MemoryDesc
+    engine: Engine,
+    src: MemoryDesc,
+    weights: MemoryDesc,
+    bias: MemoryDesc | None,
+    dst: MemoryDesc,
+    attr: PrimitiveAttr | None = None,
 ) -> Matmul:
     """The product of matrices of these descriptors."""
-    return _primitive(Matmul, (engine, src, weights, bias, dst))
+    return _primitive(Matmul, (engine, src, weights, bias, dst), attr=attr)
 
 
 def convolution_primitive(
@@ -92,10 +99,13 @@ def execute_product(
     bias: Memory | None,
     dst: Memory,
     signed: CallKey | None = None,
+    scaling: Mapping[int, Memory] | None = None,
 ) -> None:
-    """Run a forward product to its end. `signed`: what later calls find this one by."""
+    """Run a forward product to its end. `signed`: what later calls find this one by; `scaling`: the memories
+    of its attributes.
+    """
     more = {} if bias is None else {ARG_BIAS: bias}
-    memories = {ARG_SRC: src, ARG_WEIGHTS: weights, **more, ARG_DST: dst}
+    memories = {ARG_SRC: src, ARG_WEIGHTS: weights, **more, **(scaling or {}), ARG_DST: dst}
     execute(primitive, memories)
     if signed is not None:
         remember(signed, primitive._check_usable(), memories)
@@ -110,13 +120,16 @@ def execute(primitive: Primitive, memories: dict[int, Memory]) -> None:
 
 
 def _primitive(
-    kind: type[_PrimitiveT], head: tuple[object, ...], window: SlidingWindow | None = None
+    kind: type[_PrimitiveT],
+    head: tuple[object, ...],
+    window: SlidingWindow | None = None,
+    attr: PrimitiveAttr | None = None,
 ) -> _PrimitiveT:
     """The primitive of a descriptor's arguments, made at the first call."""
-    key = kind, head, window
+    key = kind, head, window, attr and attr.freeze()
     primitive: _PrimitiveT | None = calls.find(key)
     if primitive is None:
-        pd = kind.PrimitiveDesc(*head, *(() if window is None else window.arguments))
+        pd = kind.PrimitiveDesc(*head, *(() if window is None else window.arguments), attr=attr)
         return calls.keep(key, kind(pd))
     calls.count_hit()
     return primitive
