@@ -175,8 +175,13 @@ def _attention(rng: random.Random) -> RandomProblem:
         gradients = (_desc(rng, md.dims, kind) for md in (query, key, value, dst))
         three = query, key, value, dst, stats, *gradients
         return _problem("ScaledDotProductAttentionBackward", *three, *beside, *words)
+    scales = None, None, None, None
+    if rng.random() < 0.3:
+        key, value = (_desc(rng, md.dims, rng.choice(("s8", "f8_e4m3"))) for md in (key, value))
+        scales = None, None, *(_desc(rng, (batch, key_heads, keys), "f32") for _ in range(2))
     return _problem(
-        *("ScaledDotProductAttention", query, key, value, dst, *beside, rng.choice((None, stats)), *words)
+        *("ScaledDotProductAttention", query, key, value, dst, *beside, rng.choice((None, stats)), *words),
+        *scales,
     )
 
 
