@@ -96,12 +96,14 @@ class BitNumbers:
 class PackedBlocks:
     """Blocks of so many bytes: an element is `d * scale * value - d_minimum * minimum`.
 
+    name        as ggml has it, in small letters
     scale_type  the type of d, which begins at byte `scale_at`
     scales      integers of the groups of a block; None where all have d
     minimum_at  the byte where d_minimum begins, an f16; None where nothing is subtracted
     minima      integers of the groups; None where d_minimum itself is added to all
     """
 
+    name: str
     nbytes: int
     values: BitNumbers
     scale_at: int = 0
