@@ -7,7 +7,7 @@ packed_blocks.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ..desc.memory_desc import MemoryDesc
@@ -161,6 +161,12 @@ def q6_k(shape: Sequence[int]) -> TensorFormat:
 def q8_k(shape: Sequence[int]) -> TensorFormat:
     """292 bytes for 256 elements: an f32 scale, s8 values, then 16 sums of 16 values in s16."""
     return _packed("q8_k", shape)
+
+
+BLOCK_FORMATS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
+    name.upper(): globals()[name] for name in __all__
+}
+"""The formats by the words that ggml has for its types."""
 
 
 def packed_blocks(name: str) -> PackedBlocks | None:

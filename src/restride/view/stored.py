@@ -195,7 +195,7 @@ def _words(field: BitField) -> str:
     if field.bits == 4 and first % 4 == 0:
         where = " in the high half" if first else " in the low half"
     size = f", {field.bits // 8} bytes" if field.bits > 8 else ""
-    high = f"from bit {field.below} on of " if field.below else ""
+    high = "high part of " if field.below else ""
     return f"{high}{field.part} {_index(field.place)}{where}{size}"
 
 

@@ -82,6 +82,11 @@ class PackedTensor(QuantizedTensor):
         return (*(1,) * (len(self._dims) - 1), self._blocks.group)
 
     @property
+    def format(self) -> str:
+        """The name of its blocks, as "q4_k"."""
+        return self._blocks.name
+
+    @property
     def packed(self) -> Memory:
         """The bytes of the blocks."""
         return self._data
