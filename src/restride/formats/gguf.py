@@ -1,8 +1,7 @@
 """The block formats of GGUF files: rows of blocks, each of them scales and elements, in one buffer.
 
 Where elements and scales are whole numbers of 4 bits or more at places of their own, descriptors say where.
-Of others `_PACKED` says it, bit by bit; what reads them is a kernel made from that (`ops/programs/
-packed_blocks.py`).
+Of others `_PACKED` says it, bit by bit; a kernel made from that reads them.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.packed_blocks import BitField, BitNumbers, PackedBlocks
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
 from ..errors import refuse
-from ..ops.programs.packed_blocks import BitField, BitNumbers, PackedBlocks
 from .tensor_format import TensorFormat
 
 __all__ = [

@@ -14,11 +14,11 @@ from ..arrays.scaling.grouped import over
 from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.memory_desc import MemoryDesc
+from ..desc.packed_blocks import PackedBlocks
 from ..desc.parse import to_f32
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, refuse
 from ..foreign import is_masked, text_of
-from ..ops.programs.packed_blocks import PackedBlocks
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 

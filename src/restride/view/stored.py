@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.packed_blocks import BitNumbers, PackedBlocks
 from ..formats import TensorFormat
-from ..ops.programs.packed_blocks import BitNumbers, PackedBlocks
 from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
 from .explain import explain
 from .names import aligned
@@ -19,7 +19,7 @@ _MOST_OF_A_FIELD = 8
 _HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330, "d": 75, "d_minimum": 300}
 
 
-class BitField(NamedTuple):
+class ShownBits(NamedTuple):
     """The meaning of some bits of a buffer: a part of the format, the index of its element, and the number of
     the element's bits that lie elsewhere, below these.
     """
@@ -31,28 +31,28 @@ class BitField(NamedTuple):
     below: int = 0
 
 
-def bit_fields(parts: dict[str, MemoryDesc], nbytes: int) -> list[BitField]:
+def bit_fields(parts: dict[str, MemoryDesc], nbytes: int) -> list[ShownBits]:
     """All that lies in the first bytes of a buffer, in the order of its bits."""
-    fields: list[BitField] = []
+    fields: list[ShownBits] = []
     for name, md in parts.items():
         width = md.data_type.bits
         for offset in range(nbytes * 8 // width):
             index = md.index(offset)
             if index is not None:
-                fields.append(BitField(offset * width, width, name, index))
+                fields.append(ShownBits(offset * width, width, name, index))
     return sorted(fields)
 
 
-def packed_fields(blocks: PackedBlocks) -> list[BitField]:
+def packed_fields(blocks: PackedBlocks) -> list[ShownBits]:
     """All that lies in a block of bits, in the order of its bits; an index is that within the block."""
     d = ("d", "d_minimum") if blocks.scales else ("scale", "minimum")
-    fields = [BitField(8 * blocks.scale_at, blocks.scale_type.bits, d[0], (0,))]
+    fields = [ShownBits(8 * blocks.scale_at, blocks.scale_type.bits, d[0], (0,))]
     if blocks.minimum_at is not None:
-        fields.append(BitField(8 * blocks.minimum_at, 16, d[1], (0,)))
+        fields.append(ShownBits(8 * blocks.minimum_at, 16, d[1], (0,)))
     for name, numbers in _numbers(blocks).items():
         below = 0
         for field in numbers.fields:
-            fields += [BitField(field.bit(i), field.bits, name, (i,), below) for i in range(numbers.count)]
+            fields += [ShownBits(field.bit(i), field.bits, name, (i,), below) for i in range(numbers.count)]
             below += field.bits
     return sorted(fields)
 
@@ -62,7 +62,7 @@ def _numbers(blocks: PackedBlocks) -> dict[str, BitNumbers]:
     return {name: numbers for name, numbers in named.items() if numbers is not None}
 
 
-def _fields_in_view(blocks: PackedBlocks) -> tuple[list[BitField], list[range]]:
+def _fields_in_view(blocks: PackedBlocks) -> tuple[list[ShownBits], list[range]]:
     """The fields of a block, and the bytes that are shown: where a field begins, and some behind it."""
     fields = packed_fields(blocks)
     starts = {field.start // 8 for numbers in _numbers(blocks).values() for field in numbers.fields}
@@ -119,8 +119,8 @@ def stored_svg(stored: TensorFormat) -> str:
             drawing.text(0, top, f"{name}: {md}{_sharing(stored, name)}", fill=FAINT)
             top += 18
         count = _bytes_in_view(stored, parts)
-        line = _bytes_of_a_line(count)
-        lines = [range(start, min(start + line, count)) for start in range(0, count, line)]
+        step = _bytes_of_a_line(count)
+        lines = [range(start, min(start + step, count)) for start in range(0, count, step)]
         top = _draw(drawing, bit_fields(parts, count), lines, top + 4) + 14
     return drawing.document(f"the bytes of {stored.name}")
 
@@ -179,7 +179,7 @@ def _block_of(parts: dict[str, MemoryDesc]) -> int:
     return scale.strides[-1] * scale.data_type.bits // 8
 
 
-def _table(fields: Sequence[BitField], shown: Iterable[int]) -> Iterator[str]:
+def _table(fields: Sequence[ShownBits], shown: Iterable[int]) -> Iterator[str]:
     rows: list[tuple[object, ...]] = [("  byte", "what lies there")]
     for first in shown:
         here = [h for h in fields if h.bit // 8 == first]
@@ -189,7 +189,7 @@ def _table(fields: Sequence[BitField], shown: Iterable[int]) -> Iterator[str]:
     yield from aligned(rows, "><")
 
 
-def _words(field: BitField) -> str:
+def _words(field: ShownBits) -> str:
     first, last = field.bit % 8, field.bit % 8 + field.bits - 1
     where = "" if field.bits >= 8 else f" in bits {first} to {last}" if last > first else f" in bit {first}"
     if field.bits == 4 and first % 4 == 0:
@@ -203,7 +203,7 @@ def _index(index: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, index))})"
 
 
-def _draw(drawing: Drawing, fields: list[BitField], lines: Sequence[range], top: float) -> float:
+def _draw(drawing: Drawing, fields: list[ShownBits], lines: Sequence[range], top: float) -> float:
     """Lines of bytes; where the next thing may begin."""
     here = [h for h in fields if any(h.bit // 8 in line for line in lines)]
     # As many cells stand in a byte as the smallest field has place.
@@ -238,13 +238,13 @@ def _bytes_of_a_line(nbytes: int) -> int:
     return -(-nbytes // -(-nbytes // _MOST_OF_A_LINE))
 
 
-def _hues_of(fields: Iterable[BitField]) -> dict[tuple[int, ...], int]:
+def _hues_of(fields: Iterable[ShownBits]) -> dict[tuple[int, ...], int]:
     """The colours of elements, which run in the order of their indices."""
     places = sorted({h.place for h in fields if h.part == "values"})
     return {place: _HUES["values"] + 160 * number // len(places) for number, place in enumerate(places)}
 
 
-def _box(field: BitField, byte: int, top: float, height: float) -> Rectangle:
+def _box(field: ShownBits, byte: int, top: float, height: float) -> Rectangle:
     left = _LEFT + byte * _CELL
     if field.bits < 8:
         # Low bits are below high ones.
@@ -254,7 +254,7 @@ def _box(field: BitField, byte: int, top: float, height: float) -> Rectangle:
     return Rectangle(left, top, _CELL * field.bits / 8, height)
 
 
-def _label(field: BitField, is_row: bool, is_alone: bool) -> str:
+def _label(field: ShownBits, is_row: bool, is_alone: bool) -> str:
     """The index; of elements of the first row alone the place in it, beside elements what a scale is."""
     words = str(field.place[-1]) if is_row else ",".join(map(str, field.place))
     if field.part == "values" or is_alone:

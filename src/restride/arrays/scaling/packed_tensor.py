@@ -6,10 +6,11 @@ import time
 from typing import Any
 
 from ...desc.memory_desc import MemoryDesc
+from ...desc.packed_blocks import PackedBlocks
 from ...dtypes import DataType
 from ...ir.program import Program
 from ...model.checks import check_destination, check_memory, share_bytes
-from ...ops.programs.packed_blocks import PackedBlocks, real_program, unpacking_program
+from ...ops.programs.packed_blocks import real_program, unpacking_program
 from ...ops.reorder import ReorderProblem, check_reorder
 from ...runtime.cache import calls
 from ...runtime.cpu.executable import CpuExecutable
@@ -48,26 +49,26 @@ class PackedTensor(QuantizedTensor):
         return f"<PackedTensor {self._blocks.name} {'x'.join(map(str, self._dims))}>"
 
     @property
-    def values(self) -> Memory:  # type: ignore[override]
+    def values(self) -> Memory:
         """The elements in bytes."""
         return self.unpack().values
 
     @property
-    def scale(self) -> Memory:  # type: ignore[override]
+    def scale(self) -> Memory:
         """The scales of the groups in f32."""
         return self.unpack().scale
 
     @property
-    def minimum(self) -> Memory | None:  # type: ignore[override]
+    def minimum(self) -> Memory | None:
         """What is added in the end, in f32."""
         return self.unpack().minimum
 
     @property
-    def zero_point(self) -> None:  # type: ignore[override]
+    def zero_point(self) -> None:
         """None: elements are unpacked without one."""
 
     @property
-    def tensor_scale(self) -> float:  # type: ignore[override]
+    def tensor_scale(self) -> float:
         """1."""
         return 1.0
 
@@ -104,8 +105,8 @@ class PackedTensor(QuantizedTensor):
             mds = (self.desc, counts, *(() if blocks.minimum_at is None else (counts,)))
             parts = [new_memory(md, engine) for md in mds]
             self._run(("unpack", blocks, self._dims), parts)
-            minimum = parts[2] if len(parts) > 2 else None
-            object.__setattr__(self, "_unpacked", QuantizedTensor(*parts[:2], minimum=minimum))
+            named = dict(zip(("values", "scale", "minimum"), parts, strict=False))
+            object.__setattr__(self, "_unpacked", QuantizedTensor(**named))
         unpacked = self._unpacked
         assert unpacked is not None
         return unpacked

@@ -1,34 +1,31 @@
-"""Blocks whose numbers are fields of bits, as ggml's K quants: which bits are whose, and the loop tree that
-reads them.
+"""The loop tree that reads blocks of bit fields (`desc/packed_blocks.py`).
 
-A number of few bits may lie in two places of a block: the low bits of all elements in one, the high bits in
-another. Each is a `BitField`, which says as a descriptor does where a number's bits are: at a sum of the
-digits of its index, each times a stride. First the integers of a block are put together, many to a register,
-then the reals are computed; what lies between stays in the first cache. Of Q5_K::
+First the integers of a block are put together, many to a register, then the reals are computed; what lies
+between stays in the first cache. Of Q5_K::
 
     each d0 4, b 16:
       local value[256] s8
       local scale[8] s8
       local minimum[8] s8
       each i 32 in i8:
-        value[i] = or(and(bytes[d0, b, i + 48], 15), shift_left(and(bytes[d0, b, i + 16], 1), 4))
+        value[i] = or(and(in_u8[d0, b, i + 48], 15), shift_left(and(in_u8[d0, b, i + 16], 1), 4))
         ...
       each i 4 in i8:
         scale[i] = ...
       each g 8:
-        let s = scale[g] * halves[d0, b, 0]
-        let m = minimum[g] * halves[d0, b, 1]
+        let s = in_f16[d0, b, 0] * scale[g]
+        let m = in_f16[d0, b, 1] * minimum[g]
         each i 32:
           dst[d0, 256 * b + 32 * g + i] = s * value[32 * g + i] - m
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import cast
 
 from ...desc.memory_desc import MemoryDesc
+from ...desc.packed_blocks import WORD_BITS, BitField, BitNumbers, PackedBlocks
 from ...dtypes import DataType
 from ...ir.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from ...ir.numbers import Number
@@ -36,102 +33,12 @@ from ...ir.program import DST, SRC, Place, Program, Slot, TreeStep
 from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor
 
 Dims = tuple[int, ...]
-_WORD = 16
-
-
-@dataclass(frozen=True, slots=True)
-class BitField:
-    """Some bits of each of several numbers in a block, the lowest bit of a byte first.
-
-    Those of number i begin at `start`, and so many bits behind it as the digits of i say: `digits` has the
-    extent and the stride in bits of each, the outermost first.
-    """
-
-    start: int
-    bits: int
-    digits: tuple[tuple[int, int], ...]
-
-    @property
-    def count(self) -> int:
-        """The number of numbers."""
-        return prod(extent for extent, _ in self.digits)
-
-    def bit(self, index: int) -> int:
-        """Where the bits of a number begin."""
-        place = self.start
-        for extent, stride in reversed(self.digits):
-            place += index % extent * stride
-            index //= extent
-        return place
-
-    @property
-    def is_dense(self) -> bool:
-        """True where neighbors share a byte."""
-        return self.digits[-1][1] < 8
-
-    @property
-    def run(self) -> int:
-        """The neighbors that are read together: those in a word, or in bytes that follow each other."""
-        extent, stride = self.digits[-1]
-        return min(extent, _WORD // stride) if self.is_dense else extent
-
-
-@dataclass(frozen=True, slots=True)
-class BitNumbers:
-    """Integers of a block: the bits of `fields`, of which each one stands above those before it, less
-    `zero_point`; where there is a `table`, the number that it has there.
-    """
-
-    fields: tuple[BitField, ...]
-    zero_point: int = 0
-    table: tuple[int, ...] = ()
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return self.fields[0].count
-
-
-@dataclass(frozen=True, slots=True)
-class PackedBlocks:
-    """Blocks of so many bytes: an element is `d * scale * value - d_minimum * minimum`.
-
-    name        as ggml has it, in small letters
-    scale_type  the type of d, which begins at byte `scale_at`
-    scales      integers of the groups of a block; None where all have d
-    minimum_at  the byte where d_minimum begins, an f16; None where nothing is subtracted
-    minima      integers of the groups; None where d_minimum itself is added to all
-    """
-
-    name: str
-    nbytes: int
-    values: BitNumbers
-    scale_at: int = 0
-    scale_type: DataType = DataType.f16
-    scales: BitNumbers | None = None
-    minimum_at: int | None = None
-    minima: BitNumbers | None = None
-
-    @property
-    def elements(self) -> int:
-        """The elements of a block."""
-        return self.values.count
-
-    @property
-    def group(self) -> int:
-        """How many elements share a scale."""
-        return self.elements // (self.scales.count if self.scales else 1)
-
-    @property
-    def value_type(self) -> DataType:
-        """The type that holds the integers of the elements."""
-        is_signed = self.values.zero_point or self.values.table or self.values.fields[0].bits == 8
-        return DataType.s8 if is_signed else DataType.u8
+_Index = tuple[Affine | TreeAxis | int, ...]
 
 
 def real_program(blocks: PackedBlocks, dst: MemoryDesc) -> Program:
     """The program that writes the real numbers: slot 0 is the blocks, slot 1 what is written."""
-    reader = _Reader(blocks, dst.dims)
+    reader = _BlockReader(blocks, dst.dims)
     out = TreeTensor.of_desc("dst", dst)
     value = TreeTensor.row_major("value", (blocks.elements,), DataType.s8)
     g, i = TreeAxis("g", blocks.elements // blocks.group), TreeAxis("i", blocks.group)
@@ -147,7 +54,7 @@ def real_program(blocks: PackedBlocks, dst: MemoryDesc) -> Program:
 
 def unpacking_program(blocks: PackedBlocks, dims: Dims) -> Program:
     """The program that writes values in bytes, scales in f32, and minima where there are some."""
-    reader = _Reader(blocks, dims)
+    reader = _BlockReader(blocks, dims)
     counts = (*dims[:-1], dims[-1] // blocks.group)
     g = TreeAxis("g", blocks.elements // blocks.group)
     values = TreeTensor.row_major("values", dims, blocks.value_type)
@@ -157,14 +64,14 @@ def unpacking_program(blocks: PackedBlocks, dims: Dims) -> Program:
     if blocks.minimum_at is not None:
         # -0 where that is what nothing is times.
         reals.append(reader.minimum(g) * -1.0 if blocks.minima else reader.minimum(g))
-    place = (*reader.rows, reader.block * g.extent + g)
+    place: _Index = (*reader.rows, reader.block * g.extent + g)
     stores = tuple(out.store(place, real) for out, real in zip(outs, reals, strict=True))
-    where = (*reader.rows, reader.block * blocks.elements)
+    where: _Index = (*reader.rows, reader.block * blocks.elements)
     loops = (reader.integers(blocks.values, values, where), *reader.shared(), Each((g,), stores))
     return reader.program((values, *outs), loops, ())
 
 
-class _Reader:
+class _BlockReader:
     """The tensors of blocks of bytes, and the loops that read one of the blocks."""
 
     def __init__(self, blocks: PackedBlocks, dims: Dims) -> None:
@@ -197,9 +104,7 @@ class _Reader:
         """The loops that write the integers of the groups."""
         return tuple(self.integers(self._numbers[name], row) for name, row in self._locals.items())
 
-    def integers(
-        self, numbers: BitNumbers, to: TreeTensor, where: tuple[Affine | TreeAxis | int, ...] = (0,)
-    ) -> Each:
+    def integers(self, numbers: BitNumbers, to: TreeTensor, where: _Index = (0,)) -> Each:
         """The loop that writes integers of a block, to a tensor from a place on."""
         run = min(field.run for field in numbers.fields)
         i, items = TreeAxis("i", run), list[Item]()
@@ -221,8 +126,8 @@ class _Reader:
         """The bits of the numbers from `first` on, one for each position of an axis."""
         bit, mask = field.bit(first), (1 << field.bits) - 1
         if field.is_dense:
-            word = self._load(DataType.u16, bit // _WORD)
-            shift = Coordinate(i * field.digits[-1][1] + bit % _WORD)
+            word = self._load(DataType.u16, bit // WORD_BITS)
+            shift = Coordinate(i * field.digits[-1][1] + bit % WORD_BITS)
             return apply("and", apply("shift_right", word, shift), mask)
         value = self._load(DataType.u8, i + bit // 8)
         value = apply("shift_right", value, bit % 8) if bit % 8 else value
