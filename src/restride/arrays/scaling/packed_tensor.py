@@ -105,8 +105,8 @@ class PackedTensor(QuantizedTensor):
             mds = (self.desc, counts, *(() if blocks.minimum_at is None else (counts,)))
             parts = [new_memory(md, engine) for md in mds]
             self._run(("unpack", blocks, self._dims), parts)
-            named = dict(zip(("values", "scale", "minimum"), parts, strict=False))
-            object.__setattr__(self, "_unpacked", QuantizedTensor(**named))
+            minimum = None if blocks.minimum_at is None else parts[2]
+            object.__setattr__(self, "_unpacked", QuantizedTensor(parts[0], parts[1], minimum=minimum))
         unpacked = self._unpacked
         assert unpacked is not None
         return unpacked
