@@ -21,7 +21,7 @@ class BitField:
     """Some bits of each of several numbers in a block, the lowest bit of a byte first.
 
     Those of number i begin at `start`, and so many bits behind it as the digits of i say: `digits` has the
-    extent and the stride in bits of each, the outermost first.
+    extent and the stride in bits of each, the outermost first; the innermost stride is 8 at most.
     """
 
     start: int

@@ -123,15 +123,16 @@ class PackedTensor(QuantizedTensor):
             is_desc = isinstance(dst, MemoryDesc)
             md = target_desc(self.desc, dst, dtype) if is_desc else MemoryDesc(self._dims, kind, dst)
         check_reorder(ReorderProblem(self.desc, md))
+        is_direct = md.data_type in (DataType.f32, DataType.bf16, DataType.f16)
         if out is None:
             out = new_memory(md, engine)
         else:
             check_destination("dequantize", out, "out")
             check_memory("dequantize", "out", out, md, out.engine)
-            if out.engine != engine or share_bytes(self._data, out):
-                # As a copy of what is computed here.
-                reorder(self.dequantize(md.data_type), None, out=out)
-                return out
+            is_direct &= out.engine == engine and not share_bytes(self._data, out)
+        if not is_direct:
+            reorder(self.dequantize(), None, out=out)
+            return out
         self._run(("unpack_reals", self._blocks, md), [out])
         return out
 
