@@ -25,6 +25,15 @@ restride show ab 3x5 --dtype s4 --force --svg s4.svg
 restride show gguf.q4_0 --force --svg gguf.q4_0.svg
 restride show gguf.q4_1 --force --svg gguf.q4_1.svg
 restride show gguf.q8_0 --force --svg gguf.q8_0.svg
+restride show gguf.q5_0 --force --svg gguf.q5_0.svg
+restride show gguf.q5_1 --force --svg gguf.q5_1.svg
+restride show gguf.q2_k --force --svg gguf.q2_k.svg
+restride show gguf.q3_k --force --svg gguf.q3_k.svg
+restride show gguf.q4_k --force --svg gguf.q4_k.svg
+restride show gguf.q5_k --force --svg gguf.q5_k.svg
+restride show gguf.q6_k --force --svg gguf.q6_k.svg
+restride show gguf.q8_k --force --svg gguf.q8_k.svg
+restride show gguf.iq4_nl --force --svg gguf.iq4_nl.svg
 restride show gguf.mxfp4 --force --svg gguf.mxfp4.svg
 restride show mxfp4 --force --svg mxfp4.svg
 restride show mxfp8 --force --svg mxfp8.svg

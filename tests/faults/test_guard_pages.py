@@ -52,6 +52,7 @@ def test_each_family_of_kernels_stays_within_its_buffers(level: str) -> None:
             "guarded_gathers",
         ),
         "guarded_groups",
+        "guarded_blocks",
     ],
 )
 def test_kernels_stay_within_their_buffers(words: str, level: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 import restride as rs
 from restride.files.formats.gguf import GgufValue, gguf_image
 from restride.files.stored_tensors import GGML_KINDS, KINDS, plain_array
+from support.errors import refused
 from support.file_contents import contents_of
 
 
@@ -97,14 +98,47 @@ def test_blocks_of_nothing_are_loaded() -> None:
     Path("a.gguf").write_bytes(gguf([], empty, 0))
     found = rs.load("a.gguf")
     assert rs.dequantize(found["q"]).shape == (0, 64)
-    assert found["k"].shape == (2, 0)
+    assert rs.dequantize(found["k"]).shape == (2, 0)
 
 
 def test_other_blocks_of_ggml_are_loaded_as_the_bytes_of_rows() -> None:
-    Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 12, 0)], 3 * 288))
+    Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 16, 0)], 3 * 132))
     raw = rs.load("a.gguf")["q"]
-    assert (raw.shape, raw.dtype) == ((3, 288), np.uint8)
-    assert rs.formats.unpack("q4_k", raw, (3, 512)).dims == (3, 512)
+    assert (raw.shape, raw.dtype) == ((3, 132), np.uint8)
+
+
+def test_blocks_of_bits_are_loaded_in_place_written_as_they_are_and_converted() -> None:
+    Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 12, 0)], 3 * 288))
+    content = bytearray(Path("a.gguf").read_bytes())
+    raw = np.random.default_rng(0).integers(0, 60, 3 * 288, np.uint8)
+    content[-3 * 288 :] = raw.tobytes()
+    Path("a.gguf").write_bytes(content)
+    found = rs.load("a.gguf")["q"]
+    exact = rs.dequantize(rs.formats.gguf.q4_k((3, 512)).wrap(raw))
+    assert (found.dims, found.nbytes, found.groups) == ((3, 512), 3 * 288, (1, 32))
+    np.testing.assert_array_equal(rs.dequantize(found), exact)
+    rs.save({"q": found}, "b.gguf")
+    assert contents_of("b.gguf").tensors[0].array.kind.word == "Q4_K"
+    assert Path("b.gguf").read_bytes()[-3 * 288 :] == raw.tobytes()
+    for number, words in enumerate(("f32", "bf16", "ba,f16")):
+        rs.convert("a.gguf", f"{number}.safetensors", [f"q={words}"], verify=True)
+        one = rs.load(f"{number}.safetensors")["q"]
+        wanted = rs.dequantize(found, dtype=words[-4:].strip("a,"))
+        np.testing.assert_array_equal(one.to_numpy(), wanted)
+    with refused("IQ2_XXS of 2 axes is only copied"):
+        Path("c.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 16, 0)], 3 * 132))
+        rs.convert("c.gguf", "d.safetensors", ["q=f32"])
+    with refused("Q4_K of 2 axes is only copied"):
+        rs.convert("a.gguf", "d.safetensors", ["q=s8"])
+
+
+def test_blocks_that_are_cut_off_are_refused() -> None:
+    Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 12, 0)], 3 * 288)[:-1])
+    with refused("does not lie in the file"):
+        rs.load("a.gguf")
+    Path("a.gguf").write_bytes(gguf([], [tensor("q", (128, 3), 12, 0)], 3 * 72))
+    with refused("no whole blocks of Q4_K"):
+        rs.load("a.gguf")
 
 
 def test_metadata_become_text_in_other_files() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..dtypes import DataType
 from ..errors import refuse
-from ..formats import TensorFormat, gguf
+from ..formats.gguf import BLOCK_FORMATS
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -26,10 +25,6 @@ from .zarr.arrays import is_zarr, open_zarr
 __all__ = ["load"]
 
 _CPU = Engine("cpu")
-# Types of ggml whose blocks descriptors describe.
-_OF_BLOCKS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
-    name.upper(): getattr(gguf, name) for name in gguf.__all__
-}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -37,8 +32,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
     A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantized in
-    groups, Q4_0, Q4_1, Q8_0 and MXFP4 of ggml among it. What restride has no data type for, or has no axes,
-    is an array of NumPy; of other types of ggml the bytes of each row, which `rs.formats.unpack` may read.
+    groups, also of the types of ggml that `rs.formats.gguf` has. What restride has no data type for, or has
+    no axes, is an array of NumPy; of other types of ggml the bytes of each row.
     The file must not be changed or cut while it is mapped. Raises InvalidArguments for a damaged file,
     RuntimeFailure where the system refuses.
 
@@ -116,8 +111,8 @@ def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | QuantizedTensor 
     content = whole[tensor.start : tensor.start + array.nbytes]
     if array.desc is not None and array.kind.data_type is not None:
         return Memory(array.desc, _CPU, content)
-    if array.kind.word in _OF_BLOCKS:
-        return _OF_BLOCKS[array.kind.word](array.shape).wrap(content)
+    if array.kind.word in BLOCK_FORMATS:
+        return BLOCK_FORMATS[array.kind.word](array.shape).wrap(content)
     if array.kind.numpy is None:
         rows = array.shape[:-1] if array.kind.block > 1 else ()
         return content.reshape(*rows, array.nbytes // max(prod(rows), 1))

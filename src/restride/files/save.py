@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays.calls.memories import memory_of
 from ..arrays.calls.tensors import as_numpy
 from ..arrays.reorders import reorder
+from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.parse import short_repr
 from ..errors import refuse
@@ -21,9 +22,18 @@ from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import synchronize, to_host
+from .formats.gguf import gguf_image
 from .places import write_at
 from .plain_file import path_text
-from .stored_tensors import KIND_OF_DTYPE, Scaling, StoredArray, array_of, is_dense, plain_array
+from .stored_tensors import (
+    GGML_KINDS_BY_WORD,
+    KIND_OF_DTYPE,
+    Scaling,
+    StoredArray,
+    array_of,
+    is_dense,
+    plain_array,
+)
 from .tensor_file import holds_metadata, image_maker, is_zarr_name
 from .writing.draft import AtomicOutput, DraftFile, Origin
 from .writing.replacement import Replacement, shown
@@ -69,7 +79,11 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     strange = next((key for key in by_name if not isinstance(key, str)), None)
     if strange is not None:
         raise refuse("RS-V08:name-no-text", strange=short_repr(strange), type=type(strange).__name__)
-    prepared = [part for key, value in by_name.items() for part in _parts(plain_text(key), value)]
+    prepared = [
+        part
+        for key, value in by_name.items()
+        for part in _parts(plain_text(key), value, is_gguf=make is gguf_image)
+    ]
     names = Counter(part.array.name for part in prepared)
     if len(names) < len(prepared):
         raise refuse("RS-F03:two-tensors-called", name=names.most_common(1)[0][0][:60])
@@ -104,8 +118,14 @@ def _save_zarr(path: str, prepared: Sequence[_StoredBytes], metadata: Mapping[st
         raise
 
 
-def _parts(name: str, value: Any) -> list[_StoredBytes]:
-    """A tensor, or the parts of a quantized one: its elements, and its scales under names of their own."""
+def _parts(name: str, value: Any, *, is_gguf: bool) -> list[_StoredBytes]:
+    """A tensor, or the parts of a quantized one: its elements, and its scales under names of their own.
+
+    Blocks of ggml are one tensor where the file has types for them.
+    """
+    if is_gguf and isinstance(value, PackedTensor):
+        array = plain_array(name, GGML_KINDS_BY_WORD[value.format.upper()], value.dims)
+        return [_StoredBytes(array, np.asarray(value.packed))]
     if not isinstance(value, QuantizedTensor):
         return [_prepare(name, value)]
     parts: dict[str, Any] = {"scale": value.scale, "zero_point": value.zero_point, "minimum": value.minimum}

@@ -137,7 +137,10 @@ _GGML = (
 GGML_KINDS = {
     number: ElementKind(word, 8 * nbytes, None, None, block) for number, word, block, nbytes in _GGML
 }
-"""Quantized kinds by ggml's number: values and scales in blocks, which are copied as they are."""
+"""Quantized kinds by ggml's number: values and scales in blocks."""
+
+GGML_KINDS_BY_WORD = {kind.word: kind for kind in GGML_KINDS.values()}
+"""The same by their words."""
 
 
 def parse_object(path: str, text: bytes) -> dict[str, Any]:

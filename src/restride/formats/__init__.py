@@ -1,8 +1,9 @@
 """The layouts that models are stored in, by name: `rs.formats.gguf.q4_0(shape)`, `rs.formats.awq(shape)`.
 
 Each gives a `TensorFormat`: descriptors of the elements, of their scales and zero points, over one buffer or
-several. All of them are permutations of digits, so that a reorder goes from any one to any other, and reads
-and writes them in place. What is no permutation of whole elements, as the K quants, is unpacked.
+several. They are permutations of digits, so that a reorder goes from any one to any other, and reads and
+writes them in place. Where elements are spread over bits, as of the K quants, a table says which bits are
+whose, and a kernel made from it reads them.
 """
 
 from __future__ import annotations
@@ -164,6 +165,7 @@ _FORMATS: dict[str, Callable[[Shape], TensorFormat]] = {
     "torchao_int4_cpu": torchao_int4_cpu,
 }
 _EXAMPLES = {
+    **{f"gguf.{name}": (2, 256) for name in gguf.__all__ if name.endswith("_k")},
     "fp8_blocks": (128, 128),
     "nvfp4": (128, 64),
     "awq": (128, 8),

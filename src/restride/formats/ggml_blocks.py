@@ -1,9 +1,7 @@
-"""Formats whose elements are spread over bits, unpacked, and blocks packed with ggml's own rounding.
+"""Blocks of ggml unpacked into elements, scales and minima, and packed with ggml's own rounding; NF4.
 
-Elements of Q5_0, Q5_1 and the K quants of ggml lie in two or three places each, and their scales in 6 bits or
-less: neither is where a descriptor could say. NF4 of bitsandbytes has codes that stand for the numbers of a
-table. `unpack` reads them in their order, bit by bit, with NumPy; what comes out is dequantized by a kernel,
-like any other tensor.
+NF4 of bitsandbytes has codes that stand for the numbers of a table. `unpack_nf4` reads them with NumPy; what
+comes out is dequantized by a kernel, like any other tensor.
 
 `quantize_blocks` gives what llama.cpp would have written, to the bit. `rs.quantize` rounds to nearest even,
 and takes the largest magnitude for a scale. ggml has its own ways: the element of largest magnitude takes the
@@ -21,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.parse import parse_dims, parse_int, short_repr
 from ..errors import refuse
@@ -64,62 +63,27 @@ def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
 # --- unpacking -------------------------------------------------------------------------------------------
 
 
-class _UnpackedBlocks(NamedTuple):
-    """Elements of some blocks, and for each group of them a scale, and what is added in the end."""
-
-    values: Array
-    scale: Array
-    minimum: Array | None = None
-
-
-class _BitFormat(NamedTuple):
-    """Elements and bytes of a block, the number of elements that share a scale, and what unpacks blocks."""
-
-    block: int
-    nbytes: int
-    group: int
-    unpack: Callable[[Array], _UnpackedBlocks]
-
-
 def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
     """A tensor of ggml's blocks with elements in bytes, scales in f32, and minima where the format has them.
 
-    name    "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k" or "q6_k"
+    name    "iq4_nl", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k" or "q8_k"
     buffer  the bytes: a contiguous array of any type
     shape   of the tensor; rows are whole blocks of 32, or of 256 for the K quants
 
     `rs.dequantize` of it gives the very numbers that ggml's own code gives. Raises InvalidArguments for
     another name, rows that are no whole blocks, and buffers of another length.
     """
-    bits = _BIT_FORMATS.get(name.lower()) if isinstance(name, str) else None
-    if bits is None:
-        is_layout = isinstance(name, str) and name.lower() in gguf.__all__
-        hint = f"rs.formats.gguf.{name.lower()}(shape).wrap(buffer) reads it" if is_layout else ""
-        hint = hint or f"use one of {', '.join(_BIT_FORMATS)}"
-        raise refuse("RS-A15:no-such-format", name=short_repr(name), hint=hint)
+    word = name.lower() if isinstance(name, str) else ""
+    blocks = gguf.packed_blocks(word)
+    if blocks is None:
+        hint = f"rs.formats.gguf.{word}(shape).wrap(buffer) reads it" if word in gguf.__all__ else ""
+        known = ", ".join(each for each in gguf.__all__ if gguf.packed_blocks(each))
+        raise refuse("RS-A15:no-such-format", name=short_repr(name), hint=hint or f"use one of {known}")
     dims = parse_dims(shape)
-    if not dims or dims[-1] % bits.block:
-        raise refuse("RS-A15:rows-no-whole", name=name, dims=dims, block=bits.block)
-    count = prod(dims) // bits.block
-    blocks = _bytes_of(name, buffer, count * bits.nbytes).reshape(count, bits.nbytes)
-    groups = bits.block // bits.group
-    first = bits.unpack(blocks[:0])
-    values = np.empty((count, bits.block), first.values.dtype)
-    scale = np.empty((count, groups), np.float32)
-    minimum = None if first.minimum is None else np.empty((count, groups), np.float32)
-    with _reported("unpack", name.lower(), dims):
-        for at in range(0, count, _BLOCKS):
-            part = slice(at, at + _BLOCKS)
-            blocks_read = bits.unpack(blocks[part])
-            values[part], scale[part] = blocks_read.values, blocks_read.scale
-            if minimum is not None:
-                minimum[part] = blocks_read.minimum
-    counts = (*dims[:-1], dims[-1] // bits.group)
-    return QuantizedTensor(
-        Memory.from_numpy(values.reshape(dims)),
-        Memory.from_numpy(scale.reshape(counts)),
-        minimum=None if minimum is None else Memory.from_numpy(minimum.reshape(counts)),
-    )
+    if not dims or dims[-1] % blocks.elements:
+        raise refuse("RS-A15:rows-no-whole", name=name, dims=dims, block=blocks.elements)
+    data = _bytes_of(word, buffer, prod(dims) // blocks.elements * blocks.nbytes)
+    return PackedTensor(blocks, dims, Memory.from_numpy(data)).unpack()
 
 
 def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) -> QuantizedTensor:
@@ -154,86 +118,6 @@ def _bytes_of(name: str, buffer: object, nbytes: int) -> Array:
     if why:
         raise refuse("RS-A15:buffer-not", name=name, why=why, needed=nbytes)
     return array.reshape(-1).view(np.uint8)
-
-
-def _floats(raw: Array) -> Array:
-    """Columns of two bytes each as f16, in f32."""
-    return np.ascontiguousarray(raw).view(np.float16).astype(np.float32)
-
-
-def _fields(raw: Array, bits: int, run: int) -> Array:
-    """Fields of so many bits: of each `run` bytes first the lowest of all, then those above, and so on."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
-    rows, columns = raw.shape
-    runs = raw.reshape(rows, columns // run, 1, run)
-    fields: Array = (runs >> shifts & np.uint8((1 << bits) - 1)).reshape(rows, columns * 8 // bits)
-    return fields
-
-
-def _high_bits(raw: Array) -> Array:
-    """32 bits of 4 bytes, in order, as the fifth bits of elements."""
-    return np.asarray(np.unpackbits(raw, axis=1, bitorder="little") << np.uint8(4))
-
-
-def _unpack_q5_0(raw: Array) -> _UnpackedBlocks:
-    q = _fields(raw[:, 6:], 4, 16) | _high_bits(raw[:, 2:6])
-    return _UnpackedBlocks(q.view(np.int8) - np.int8(16), _floats(raw[:, :2]))
-
-
-def _unpack_q5_1(raw: Array) -> _UnpackedBlocks:
-    q = _fields(raw[:, 8:], 4, 16) | _high_bits(raw[:, 4:8])
-    return _UnpackedBlocks(q, _floats(raw[:, :2]), _floats(raw[:, 2:4]))
-
-
-def _unpack_q2_k(raw: Array) -> _UnpackedBlocks:
-    scales = raw[:, :16]
-    d, m = _floats(raw[:, 80:82]), _floats(raw[:, 82:84])
-    q = _fields(raw[:, 16:80], 2, 32)
-    return _UnpackedBlocks(q, d * (scales & 15), -(m * (scales >> 4)))
-
-
-def _unpack_q3_k(raw: Array) -> _UnpackedBlocks:
-    # A bit that is not set takes 4 off.
-    high = _fields(raw[:, :32], 1, 32) << np.uint8(2)
-    q = (_fields(raw[:, 32:96], 2, 32) | high).view(np.int8) - np.int8(4)
-    scales = _fields(raw[:, 96:104], 4, 8) | _fields(raw[:, 104:108], 2, 4) << np.uint8(4)
-    return _UnpackedBlocks(q, _floats(raw[:, 108:110]) * (scales.view(np.int8) - np.int8(32)))
-
-
-def _unpack_by_six_bits(raw: Array, values: Array) -> _UnpackedBlocks:
-    """Values with 8 scales and 8 minima of 6 bits in 12 bytes: four of each whole, of the others the low
-    halves together and the two high bits above the first.
-    """
-    first, second, halves = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
-    scales = np.concatenate([first & 63, halves & 15 | first >> 6 << 4], 1)
-    minima = np.concatenate([second & 63, halves >> 4 | second >> 6 << 4], 1)
-    return _UnpackedBlocks(values, _floats(raw[:, :2]) * scales, -(_floats(raw[:, 2:4]) * minima))
-
-
-def _unpack_q4_k(raw: Array) -> _UnpackedBlocks:
-    return _unpack_by_six_bits(raw, _fields(raw[:, 16:], 4, 32))
-
-
-def _unpack_q5_k(raw: Array) -> _UnpackedBlocks:
-    high = _fields(raw[:, 16:48], 1, 32) << np.uint8(4)
-    return _unpack_by_six_bits(raw, _fields(raw[:, 48:], 4, 32) | high)
-
-
-def _unpack_q6_k(raw: Array) -> _UnpackedBlocks:
-    q = _fields(raw[:, :128], 4, 64) | _fields(raw[:, 128:192], 2, 32) << np.uint8(4)
-    scale = _floats(raw[:, 208:210]) * raw[:, 192:208].view(np.int8)
-    return _UnpackedBlocks(q.view(np.int8) - np.int8(32), scale)
-
-
-_BIT_FORMATS = {
-    "q5_0": _BitFormat(32, 22, 32, _unpack_q5_0),
-    "q5_1": _BitFormat(32, 24, 32, _unpack_q5_1),
-    "q2_k": _BitFormat(256, 84, 16, _unpack_q2_k),
-    "q3_k": _BitFormat(256, 110, 16, _unpack_q3_k),
-    "q4_k": _BitFormat(256, 144, 32, _unpack_q4_k),
-    "q5_k": _BitFormat(256, 176, 32, _unpack_q5_k),
-    "q6_k": _BitFormat(256, 210, 16, _unpack_q6_k),
-}
 
 
 # --- packing ---------------------------------------------------------------------------------------------

@@ -1,22 +1,100 @@
-"""The block formats of GGUF files: rows of blocks, each of them scales and then elements, in one buffer."""
+"""The block formats of GGUF files: rows of blocks, each of them scales and elements, in one buffer.
+
+Where elements and scales are whole numbers of 4 bits or more at places of their own, descriptors say where.
+Of others `_PACKED` says it, bit by bit; a kernel made from that reads them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.packed_blocks import BitField, BitNumbers, PackedBlocks
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
 from ..errors import refuse
 from .tensor_format import TensorFormat
 
-__all__ = ["mxfp4", "q4_0", "q4_1", "q8_0"]
+__all__ = [
+    "iq4_nl",
+    "mxfp4",
+    "q2_k",
+    "q3_k",
+    "q4_0",
+    "q4_1",
+    "q4_k",
+    "q5_0",
+    "q5_1",
+    "q5_k",
+    "q6_k",
+    "q8_0",
+    "q8_k",
+]
 
 _GROUP = 32
 # Element i and element i + 16 share a byte.
 _HALVES = ((-1, 16, 1), (-1, 2, 16))
 _IN_ORDER = ((-1, 32, 1),)
+
+# The same of 4 bits among the bits of a block; of the K quants two of 64, four of 128, and a bit of each byte
+# for every 32.
+_NIBBLES = ((2, 4), (16, 8))
+_OF_64, _OF_128, _BIT_PLANES = ((4, 256), (2, 4), (32, 8)), ((2, 256), (4, 2), (32, 8)), ((8, 1), (32, 8))
+_IN_BYTES = ((16, 8),)
+# Eight scales and eight minima of 6 bits in 12 bytes: four of each whole, of the others the low halves
+# together and the two high bits above the first.
+_SIX_BITS = BitNumbers((BitField(32, 4, ((2, 64), (4, 8))), BitField(36, 2, ((2, 2), (4, 8)))))
+_SIX_BITS_OF_MINIMA = BitNumbers((BitField(64, 4, ((2, 36), (4, 8))), BitField(68, 2, ((2, 2), (4, 8)))))
+_IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+_BLOCKS = (
+    PackedBlocks("iq4_nl", 18, BitNumbers((BitField(16, 4, _NIBBLES),), table=_IQ4_NL)),
+    PackedBlocks("q5_0", 22, BitNumbers((BitField(48, 4, _NIBBLES), BitField(16, 1, ((32, 1),))), 16)),
+    PackedBlocks(
+        "q5_1", 24, BitNumbers((BitField(64, 4, _NIBBLES), BitField(32, 1, ((32, 1),)))), minimum_at=2
+    ),
+    PackedBlocks(
+        "q2_k",
+        84,
+        BitNumbers((BitField(128, 2, _OF_128),)),
+        scale_at=80,
+        scales=BitNumbers((BitField(0, 4, _IN_BYTES),)),
+        minimum_at=82,
+        minima=BitNumbers((BitField(4, 4, _IN_BYTES),)),
+    ),
+    PackedBlocks(
+        "q3_k",
+        110,
+        BitNumbers((BitField(256, 2, _OF_128), BitField(0, 1, _BIT_PLANES)), 4),
+        scale_at=108,
+        scales=BitNumbers((BitField(768, 4, ((2, 4), (8, 8))), BitField(832, 2, ((4, 2), (4, 8)))), 32),
+    ),
+    PackedBlocks(
+        "q4_k",
+        144,
+        BitNumbers((BitField(128, 4, _OF_64),)),
+        scales=_SIX_BITS,
+        minimum_at=2,
+        minima=_SIX_BITS_OF_MINIMA,
+    ),
+    PackedBlocks(
+        "q5_k",
+        176,
+        BitNumbers((BitField(384, 4, _OF_64), BitField(128, 1, _BIT_PLANES))),
+        scales=_SIX_BITS,
+        minimum_at=2,
+        minima=_SIX_BITS_OF_MINIMA,
+    ),
+    PackedBlocks(
+        "q6_k",
+        210,
+        BitNumbers((BitField(0, 4, ((2, 512), (2, 4), (64, 8))), BitField(1024, 2, _OF_128)), 32),
+        scale_at=208,
+        scales=BitNumbers((BitField(1536, 8, _IN_BYTES),)),
+    ),
+    PackedBlocks("q8_k", 292, BitNumbers((BitField(32, 8, ((256, 8),)),)), scale_type=DataType.f32),
+)
+_PACKED = {blocks.name: blocks for blocks in _BLOCKS}
 
 
 def q4_0(shape: Sequence[int]) -> TensorFormat:
@@ -39,6 +117,87 @@ def mxfp4(shape: Sequence[int]) -> TensorFormat:
     return _format("mxfp4", shape, 17, DataType.f4_e2m1, (1, _HALVES), (DataType.e8m0, 0))
 
 
+def q5_0(shape: Sequence[int]) -> TensorFormat:
+    """22 bytes for 32 elements: an f16 scale, the fifth bits, then 4 bits of each, less 16."""
+    return _packed("q5_0", shape)
+
+
+def q5_1(shape: Sequence[int]) -> TensorFormat:
+    """24 bytes for 32 elements: an f16 scale, an f16 minimum, the fifth bits, then 4 bits of each."""
+    return _packed("q5_1", shape)
+
+
+def iq4_nl(shape: Sequence[int]) -> TensorFormat:
+    """18 bytes for 32 elements: an f16 scale, then 4-bit codes of a table of 16 integers."""
+    return _packed("iq4_nl", shape)
+
+
+def q2_k(shape: Sequence[int]) -> TensorFormat:
+    """84 bytes for 256 elements: 4 bits of scale and of minimum for 16, 2-bit values, two f16 factors."""
+    return _packed("q2_k", shape)
+
+
+def q3_k(shape: Sequence[int]) -> TensorFormat:
+    """110 bytes for 256 elements: third bits, 2 bits of each, less 4, 6-bit scales for 16, an f16 factor."""
+    return _packed("q3_k", shape)
+
+
+def q4_k(shape: Sequence[int]) -> TensorFormat:
+    """144 bytes for 256 elements: two f16 factors, 6 bits of scale and of minimum for 32, 4-bit values."""
+    return _packed("q4_k", shape)
+
+
+def q5_k(shape: Sequence[int]) -> TensorFormat:
+    """176 bytes for 256 elements: as Q4_K, with fifth bits before the 4 bits of each."""
+    return _packed("q5_k", shape)
+
+
+def q6_k(shape: Sequence[int]) -> TensorFormat:
+    """210 bytes for 256 elements: 4 and 2 bits of each, less 32, s8 scales for 16, an f16 factor."""
+    return _packed("q6_k", shape)
+
+
+def q8_k(shape: Sequence[int]) -> TensorFormat:
+    """292 bytes for 256 elements: an f32 scale, s8 values, then 16 sums of 16 values in s16."""
+    return _packed("q8_k", shape)
+
+
+BLOCK_FORMATS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
+    name.upper(): globals()[name] for name in __all__
+}
+"""The formats by the words that ggml has for its types."""
+
+
+def packed_blocks(name: str) -> PackedBlocks | None:
+    """The bits of a block of that name; None where descriptors say where elements are."""
+    return _PACKED.get(name)
+
+
+def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
+    """A format whose elements are fields of bits."""
+    blocks = _PACKED[name]
+    dims = _whole_blocks(name, shape, blocks.elements)
+    groups = MemoryDesc((*dims[:-1], dims[-1] // blocks.group), DataType.f32)
+    return TensorFormat(
+        f"gguf.{name}",
+        MemoryDesc(dims, blocks.value_type),
+        groups,
+        minimum=None if blocks.minimum_at is None else groups,
+        nbytes=prod(dims) // blocks.elements * blocks.nbytes,
+        has_one_buffer=True,
+        about=(globals()[name].__doc__ or "").rstrip("."),
+        blocks=blocks,
+    )
+
+
+def _whole_blocks(name: str, shape: Sequence[int], block: int) -> tuple[int, ...]:
+    """The dims of rows of whole blocks."""
+    dims = parse_dims(shape)
+    if dims and dims[-1] % block == 0:
+        return dims
+    raise refuse("RS-A15:last-dim", name=name, dims=dims[-1] if dims else "missing", dims2=dims, group=block)
+
+
 def _format(
     name: str,
     shape: Sequence[int],
@@ -50,11 +209,7 @@ def _format(
     minimum: int | None = None,
 ) -> TensorFormat:
     """A format of blocks of so many bytes; `values`, `scale` and `minimum` say at which byte each begins."""
-    dims = parse_dims(shape)
-    if not dims or dims[-1] % _GROUP:
-        raise refuse(
-            "RS-A15:last-dim", name=name, dims=dims[-1] if dims else "missing", dims2=dims, group=_GROUP
-        )
+    dims = _whole_blocks(name, shape, _GROUP)
     counts = (*dims[:-1], dims[-1] // _GROUP)
     # Of blocks that lie one behind the other, in blocks.
     strides = [prod(max(n, 1) for n in counts[axis + 1 :]) for axis in range(len(counts))]

@@ -11,8 +11,10 @@ import numpy as np
 from ..arrays.calls.tensors import as_numpy, is_foreign
 from ..arrays.reorders import reorder
 from ..arrays.scaling.grouped import over
+from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.memory_desc import MemoryDesc
+from ..desc.packed_blocks import PackedBlocks
 from ..desc.parse import to_f32
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, refuse
@@ -34,6 +36,8 @@ class TensorFormat:
     about       one line on what it is and where it comes from
     has_tensor_scale  True where one more factor, of the whole tensor, is held apart
     has_one_buffer  True where one buffer holds all of it
+    blocks      the bits of blocks, where no descriptor can say where elements are; then `values`, `scale` and
+                `minimum` are those that they are unpacked to, elements less their zero point
     """
 
     name: str
@@ -45,6 +49,7 @@ class TensorFormat:
     about: str = ""
     has_tensor_scale: bool = False
     has_one_buffer: bool = False
+    blocks: PackedBlocks | None = None
 
     @property
     def parts(self) -> dict[str, MemoryDesc]:
@@ -83,6 +88,8 @@ class TensorFormat:
             if buffer is None or buffers:
                 raise self._misfit("one buffer holds all of it", "pass it alone")
             whole = _flat(self.name, buffer, self.nbytes)
+            if self.blocks is not None:
+                return PackedTensor(self.blocks, self.values.dims, whole)
             memories = {name: over(whole, md) for name, md in parts.items()}
         else:
             data = {**({} if buffer is None else {"values": buffer}), **buffers}
@@ -107,6 +114,8 @@ class TensorFormat:
         """
         if not isinstance(tensor, QuantizedTensor):
             raise self._misfit(f"it is {type(tensor).__name__}, no QuantizedTensor", "quantise it first")
+        if self.blocks is not None:
+            raise self._misfit("its scales are products of numbers of few bits", "see quantize_blocks")
         packed, theirs = self.empty(), {"values": tensor.values, "minimum": tensor.minimum}
         if self.scale is None:
             packed = replace(packed, scale=tensor.scale)

@@ -102,7 +102,7 @@ def _real_numbers(tensor: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> An
         if out is not None:
             array = as_target(out, "dequantize: out")
             target = array if isinstance(array, Memory) else wrapped(array, Subject.target("dequantize"))
-            check_out(target.desc, wanted_of_out(tensor.values.desc, target.desc, dst, dtype))
+            check_out(target.desc, wanted_of_out(tensor.desc, target.desc, dst, dtype))
             tensor.dequantize(out=target)
             return written(out)
         result = tensor.dequantize(kind, dst)

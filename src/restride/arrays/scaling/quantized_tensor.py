@@ -62,7 +62,12 @@ class QuantizedTensor:
     @property
     def dims(self) -> Dims:
         """Extents of the tensor."""
-        return self.values.desc.dims
+        return self.desc.dims
+
+    @property
+    def desc(self) -> MemoryDesc:
+        """The descriptor of the elements."""
+        return self.values.desc
 
     @property
     def groups(self) -> Dims:

@@ -22,6 +22,7 @@ from ...arrays.scaling.quantization import quantize
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import Error, OutOfMemory, refuse
+from ...formats.gguf import BLOCK_FORMATS
 from ..formats.gguf import gguf_image, metadata_as_text, plain_metadata
 from ..stored_tensors import FileImage, Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
 from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, is_zarr_name
@@ -30,7 +31,7 @@ from ..writing.replacement import shown
 from ..zarr.arrays import zarr_image
 from .rules import ConversionRule, needs_scale, rule_for
 from .sources import ConversionSource
-from .steps import ConversionStep, CopyStep, MoveStep, QuantizeStep, TensorRange
+from .steps import ConversionStep, CopyStep, DequantizeStep, MoveStep, QuantizeStep, TensorRange
 from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
 
 _REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
@@ -133,6 +134,17 @@ def _target_desc(
 def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
+    if (
+        array.kind.word in BLOCK_FORMATS
+        and rule.data_type in _REALS
+        and rule.scale is rule.zero_point is None
+    ):
+        # Elements in bytes stand for those of blocks: none is cut.
+        src = MemoryDesc(array.shape, DataType.s8)
+        dst = _target_desc(array, src, rule.format, rule.data_type)
+        result = replace(array_of(array.name, dst), unknown=array.unknown)
+        units = (*(1,) * (src.ndims - 1), array.kind.block)
+        return DequantizeStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result, units))
     if src is None:
         raise refuse(
             "RS-F07:only-copied",

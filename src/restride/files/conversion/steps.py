@@ -22,6 +22,7 @@ from ...arrays.scaling.quantization import quantize, quantize_by
 from ...desc.memory_desc import MemoryDesc
 from ...desc.text_forms import order_tag
 from ...dtypes import DataType
+from ...formats.gguf import BLOCK_FORMATS
 from ...runtime.alloc import Array
 from ...runtime.cpu.ranges import min_max
 from ...runtime.engine import Engine
@@ -248,6 +249,32 @@ class MoveStep(ConversionStep):
             space.bytes("made", dst.size),
         )
         reorder(exact, None, out=Memory(dst, _CPU, converted), **self._factors)
+        return converted
+
+
+class DequantizeStep(MoveStep):
+    """Blocks of ggml as real numbers, in another type and layout."""
+
+    @property
+    def tolerance(self) -> None:
+        """None: the numbers are those that the blocks stand for, rounded to the type."""
+
+    def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
+        """None, where what was written is what the blocks stand for."""
+        start, size = self.grid[tile]
+        result = read_box(targets[0], self.dst, start, size, space, "written")
+        made = self._converted(source, start, size, space)
+        return ValueErrors(is_right=np.array_equal(bytes_of(result), made))
+
+    def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
+        """The bytes of the result's box."""
+        kind, dst = self.source.array.kind, compact(self.dst, size)
+        places = ((*box[:-1], box[-1] // kind.block * kind.bits // 8) for box in (self.src.dims, start, size))
+        dims, first, extents = places
+        blocks = read_box(source, MemoryDesc(dims, DataType.u8), first, extents, space, "source")
+        converted = space.bytes("made", dst.size)
+        tensor = BLOCK_FORMATS[kind.word](size).wrap(bytes_of(blocks))
+        tensor.dequantize(out=Memory(dst, _CPU, converted))
         return converted
 
 
