@@ -24,7 +24,7 @@ from ..errors import refuse
 from ..model.forms import CallArguments
 from ..model.parse import check_written
 from ..model.reader import ArgumentReader
-from ..ops.attention import AttentionBackwardProblem, AttentionProblem
+from ..ops.attention import PARAMETERS, AttentionBackwardProblem, AttentionProblem
 from ..runtime.memory import Memory
 from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, plain_key
@@ -44,7 +44,6 @@ _CALLS: dict[type, Callable[..., CallArguments]] = {
     problem: cast(Any, namedtuple("_Arguments", (*problem.call, "attr")))
     for problem in (AttentionProblem, AttentionBackwardProblem)
 }
-_PARAMETERS = "scale", "causal", "window", "soft_cap"
 _OFFSETS = ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + 1
 _SCALES = ARG_ATTR_SCALES | ARG_SRC_1, ARG_ATTR_SCALES | ARG_SRC_2
 # What may have fewer dims: leading ones are 1.
@@ -217,7 +216,7 @@ def _reader(
 ) -> ArgumentReader:
     """The arguments of a primitive's descriptor."""
     names = {**problem.reads, **problem.also_writes, problem.writes: "diff_query", ARG_DST: "dst"}
-    given = dict(zip(_PARAMETERS, parameters, strict=True)) | {names[arg]: md for arg, md in mds.items()}
+    given = dict(zip(PARAMETERS, parameters, strict=True)) | {names[arg]: md for arg, md in mds.items()}
     call = _CALLS[problem](**{**dict.fromkeys((*problem.call, "attr")), **given})
     return ArgumentReader("attention", call, problem.prop_kinds[0], ("", ()))
 

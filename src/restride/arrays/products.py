@@ -26,6 +26,7 @@ from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, resul
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
 from .calls.tensors import as_array, as_numpy
 from .reorders import reorder
+from .scaling.grouped import groups_of
 from .scaling.quantized_tensor import QuantizedTensor
 
 if TYPE_CHECKING:
@@ -186,8 +187,7 @@ def _scaling_of(q: QuantizedTensor) -> tuple[PrimitiveAttr, dict[int, Memory]]:
         attr.set_scales(ARG_SRC, 0, [q.tensor_scale])
     if q.zero_point is not None:
         md = q.zero_point.desc
-        groups = tuple(n // max(m, 1) for n, m in zip(q.dims, md.dims, strict=True))
-        attr.set_zero_points(ARG_WEIGHTS, every, None, groups, md.data_type)
+        attr.set_zero_points(ARG_WEIGHTS, every, None, groups_of(q.dims, md), md.data_type)
         memories[ARG_ATTR_ZERO_POINTS | ARG_WEIGHTS] = q.zero_point
     return attr, memories
 

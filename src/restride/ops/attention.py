@@ -52,6 +52,8 @@ _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
 _STORED = (*_FLOATS, DataType.s8, DataType.f8_e4m3, DataType.f8_e5m2)
 _INTEGERS = (DataType.s64, DataType.s32)
 _CAUSAL = "none", "top_left", "bottom_right"
+PARAMETERS = "scale", "causal", "window", "soft_cap"
+"""The parameters that are no tensors."""
 # What is added to scores, or says which keys are seen.
 _MASKS = (*_FLOATS, DataType.boolean, DataType.u8, DataType.s8)
 
@@ -267,7 +269,7 @@ class AttentionBackwardProblem(OperationProblem):
         if forward.stats.is_zero():
             raise refuse("RS-R10:attention-stats", what=call.what)
         if hint := call.hint(AttentionProblem):
-            pairs = {name: (getattr(hint, name), getattr(forward, name)) for name in _PARAMETERS}
+            pairs = {name: (getattr(hint, name), getattr(forward, name)) for name in PARAMETERS}
             call.check_hint(dims=(hint.query.dims, forward.query.dims), **pairs)
         gradients = []
         for name, md in (
@@ -315,9 +317,6 @@ class AttentionBackwardProblem(OperationProblem):
 
     def program(self) -> Program:
         return AttentionGradient(self).program()
-
-
-_PARAMETERS = "scale", "causal", "window", "soft_cap"
 
 
 def _row_major(md: MemoryDesc) -> MemoryDesc:

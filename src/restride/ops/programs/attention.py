@@ -172,7 +172,7 @@ class AttentionProgram:
         if "lengths" in given:
             end["key"] = _within(given["lengths"].load(b), self.keys)
         elif "offsets" in given:
-            # All but the first and the last offset are of a sequence that ends and of one that begins.
+            # A query in front of all sequences, or behind them, sees no key.
             last = given["offsets"].sizes[0] - 1
             s = TreeAxis("s", last + 1)
             of_keys = given.get("key_offsets", given["offsets"])
@@ -193,8 +193,7 @@ class AttentionProgram:
         (low, high), found = self.band, {"first": begin["key"], "end": end["key"]}
         for name, distance in (("first", low), ("end", high + 1.0)):
             if abs(distance) < inf:
-                inside = apply("max", apply("min", place + distance, end["key"]), begin["key"])
-                found[name] = inside
+                found[name] = apply("max", apply("min", place + distance, end["key"]), begin["key"])
         items += [table.store((b, i), found[name]) for name, table in tables.items()]
         tree = LoopTree((*given.values(), *tables.values()), (Each((b, i), tuple(items)),), number=Number.i64)
         places = (*(at[name] for name in given), *to.values())
@@ -307,7 +306,7 @@ class AttentionProgram:
         share: Expr = Ref("e")
         if "value_scales" in view:
             share = share * view.load("value_scales", axes.keys)
-            if not {"first", "end"}.isdisjoint(view.tensors):
+            if "end" in view:
                 # What lies behind a length is no scale.
                 share = apply("select", Ref("e"), share, Const(0.0))
         stored = view.store("scores", (*axes.rows, axes.keys), share)
@@ -329,7 +328,7 @@ class AttentionProgram:
     def _kept(self, view: AttentionView, axes: AttentionAxes) -> Expr:
         """A score whose power is next, as it is in memory."""
         loaded: Expr = view.load("scores", *axes.rows, axes.keys)
-        if self.problem.soft_cap or not {"mask", "first", "end"}.isdisjoint(view.tensors):
+        if self.problem.soft_cap or "mask" in view or "end" in view:
             return loaded
         return self.scaled(view, axes)
 
@@ -603,9 +602,11 @@ class _GridWriter:
             md, place = problem.value, maker.places["value"]
         else:
             elements = b * hk * self.all_keys * v
-            place = self._temporary(4 * elements) if has_lengths else self._copied("value", md, elements)
             if has_lengths:
+                place = self._temporary(4 * elements)
                 self.steps.append(maker.values_step(md, place))
+            else:
+                place = self._copied("value", md, elements)
             self._clear_rows(place, b * hk * v // block, (maker.keys, self.all_keys), block)
         self._tile("value", md, place, {2: self.keys, 3: maker.values}, **of_head, j=(2, self.keys))
         of_row = {"b": (0, 1), "h": (1, group), "g": (1, 1), "i": (2, self.rows)}
