@@ -112,7 +112,7 @@ BLOCK_FORMATS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
 def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
     """A format whose elements are fields of bits."""
     blocks = GGML_BLOCKS[name]
-    dims = _whole_blocks(name, shape, blocks.elements)
+    dims = whole_blocks(name, shape, blocks.elements)
     groups = MemoryDesc((*dims[:-1], dims[-1] // blocks.group), DataType.f32)
     return TensorFormat(
         f"gguf.{name}",
@@ -126,7 +126,7 @@ def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
     )
 
 
-def _whole_blocks(name: str, shape: Sequence[int], block: int) -> tuple[int, ...]:
+def whole_blocks(name: str, shape: Sequence[int], block: int) -> tuple[int, ...]:
     """The dims of rows of whole blocks."""
     dims = parse_dims(shape)
     if dims and dims[-1] % block == 0:
@@ -145,7 +145,7 @@ def _format(
     minimum: int | None = None,
 ) -> TensorFormat:
     """A format of blocks of so many bytes; `values`, `scale` and `minimum` say at which byte each begins."""
-    dims = _whole_blocks(name, shape, _GROUP)
+    dims = whole_blocks(name, shape, _GROUP)
     counts = (*dims[:-1], dims[-1] // _GROUP)
     # Of blocks that lie one behind the other, in blocks.
     strides = [prod(max(n, 1) for n in counts[axis + 1 :]) for axis in range(len(counts))]
