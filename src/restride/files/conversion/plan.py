@@ -198,13 +198,13 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
     if src.data_type not in _REALS:
         raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
     if rule.named in GGML_BLOCKS:
-        kind = GGML_KINDS_BY_WORD[rule.named.upper()]
+        block_kind = GGML_KINDS_BY_WORD[rule.named.upper()]
         if (rule.format, rule.group) != (None, None):
             raise refuse("RS-A15:blocks-alone", name=rule.named)
-        whole_blocks(rule.named, src.dims, kind.block)
-        result = plain_array(array.name, kind, src.dims)
-        grid = room.grid(src, src, result, (*(1,) * (src.ndims - 1), kind.block))
-        dst = MemoryDesc(in_bytes(kind, src.dims), DataType.u8)
+        whole_blocks(rule.named, src.dims, block_kind.block)
+        result = plain_array(array.name, block_kind, src.dims)
+        grid = room.grid(src, src, result, (*(1,) * (src.ndims - 1), block_kind.block))
+        dst = MemoryDesc(in_bytes(block_kind, src.dims), DataType.u8)
         return PackStep(room.tensor, (result,), rule, src, dst, grid)
     axis, scaling = None, None
     if rule.group is None and rule.named is None:

@@ -29,9 +29,10 @@ class ConversionRule:
     """A format and a type for the tensors whose names fit `glob`; with neither they are copied byte for byte.
 
     `named`: a way of quantizing that has a name, as mxfp4, or q4_k for a .gguf file. `scale`: a number that
-    multiplies, or how scales are found from the data: "absmax" for symmetric ranges, "minmax" for those with a zero point. Found scales
-    are for the whole tensor, for each index of `axis`, or for each `group` of so many along it, by default
-    along the last; several numbers are for the last axes. `scale_type` is that of the scales of groups.
+    multiplies, or how scales are found from the data: "absmax" for symmetric ranges, "minmax" for those with
+    a zero point. Found scales are for the whole tensor, for each index of `axis`, or for each `group` of so
+    many along it, by default along the last; several numbers are for the last axes. `scale_type` is that of
+    the scales of groups.
     """
 
     glob: str
