@@ -95,7 +95,10 @@ _SHORT = {
 }
 _INTEGERS = re.compile("[isu][0-9]+")
 # What `rs.quantize` takes beside the types.
-_WAYS = ("mxfp4", "mxfp8", "nvfp4")
+_WAYS = (
+    *("mxfp4", "mxfp8", "nvfp4"),
+    *("iq4_nl", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"),
+)
 
 
 class DataType(ValueLookup, enum.Enum, metaclass=LookupType):

@@ -132,6 +132,21 @@ def test_blocks_of_bits_are_loaded_in_place_written_as_they_are_and_converted() 
         rs.convert("a.gguf", "d.safetensors", ["q=s8"])
 
 
+def test_rules_make_blocks_of_bits() -> None:
+    x = np.random.default_rng(1).standard_normal((5, 3, 512)).astype(np.float32)
+    rs.save({"x": x, "y": rs.Memory.from_numpy(x).to("cab")}, "a.safetensors")
+    for name in ("q5_0", "q6_k"):
+        rs.convert("a.safetensors", f"{name}.gguf", [f"*={name}"], verify=True)
+        found, wanted = rs.load(f"{name}.gguf"), np.asarray(rs.quantize(x, name).packed)
+        np.testing.assert_array_equal(np.asarray(found["x"].packed), wanted)
+        np.testing.assert_array_equal(np.asarray(found["y"].packed), wanted)
+    with refused("q6_k takes no other words"):
+        rs.convert("a.safetensors", "b.gguf", ["*=q6_k,acb"])
+    rs.save({"x": x[..., :128].copy()}, "b.safetensors")
+    with refused("the last dim is 128"):
+        rs.convert("b.safetensors", "b.gguf", ["*=q6_k"])
+
+
 def test_blocks_that_are_cut_off_are_refused() -> None:
     Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 12, 0)], 3 * 288)[:-1])
     with refused("does not lie in the file"):

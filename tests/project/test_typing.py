@@ -77,8 +77,9 @@ def test_the_words_of_types_are_all_there_are() -> None:
 
 def test_the_ways_of_quantising_are_those_that_have_names() -> None:
     from restride.arrays.scaling.group import NAMED
+    from restride.desc.ggml_blocks import GGML_BLOCKS
 
-    assert set(get_args(WayName)) == set(NAMED)
+    assert set(get_args(WayName)) == {*NAMED, *GGML_BLOCKS}
 
 
 def test_types_for_annotations_are_public() -> None:

@@ -14,9 +14,11 @@ is copied byte for byte. A rule names a format, a type, or both, and how to scal
   zero_point=3     then add it                 scale=minmax   find scales and zero points
   axis=0           a scale for each index      group=32       a scale for 32 elements of an axis
   mxfp4            in groups, as MXFP4 is      scale_type=f16 the type of the scales of groups
+  q4_k             in blocks of ggml, for .gguf files: q5_0, q5_1, iq4_nl, q2_k to q6_k, q8_k
 
-Scales are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and
-scales back from the file's own metadata; every other program reads the physical arrays.
+Blocks of ggml become floats by a rule that names such a type, as '*=bf16'. Other scales are written beside
+their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and scales back from the file's own
+metadata; every other program reads the physical arrays.
 """
 
 from __future__ import annotations

@@ -68,6 +68,15 @@ class BitNumbers:
         """How many there are."""
         return self.fields[0].count
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest of these integers."""
+        if self.table:
+            return min(self.table), max(self.table)
+        bits = sum(field.bits for field in self.fields)
+        least = -(1 << bits - 1) if bits == 8 else -self.zero_point
+        return least, least + (1 << bits) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class PackedBlocks:
@@ -78,6 +87,7 @@ class PackedBlocks:
     scales      integers of the groups of a block; None where all have d
     minimum_at  the byte where d_minimum begins, an f16; None where nothing is subtracted
     minima      integers of the groups; None where d_minimum itself is added to all
+    sums_at     the byte where sums of 16 values begin, in s16, which only products read; None without them
     """
 
     name: str
@@ -88,6 +98,7 @@ class PackedBlocks:
     scales: BitNumbers | None = None
     minimum_at: int | None = None
     minima: BitNumbers | None = None
+    sums_at: int | None = None
 
     @property
     def elements(self) -> int:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
+from ..desc.ggml_blocks import GGML_BLOCKS
 from ..desc.parse import parse_dims, parse_int, short_repr
 from ..errors import refuse
 from ..runtime.alloc import Array
@@ -74,11 +75,14 @@ def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
     another name, rows that are no whole blocks, and buffers of another length.
     """
     word = name.lower() if isinstance(name, str) else ""
-    blocks = gguf.packed_blocks(word)
+    blocks = GGML_BLOCKS.get(word)
     if blocks is None:
         hint = f"rs.formats.gguf.{word}(shape).wrap(buffer) reads it" if word in gguf.__all__ else ""
-        known = ", ".join(each for each in gguf.__all__ if gguf.packed_blocks(each))
-        raise refuse("RS-A15:no-such-format", name=short_repr(name), hint=hint or f"use one of {known}")
+        raise refuse(
+            "RS-A15:no-such-format",
+            name=short_repr(name),
+            hint=hint or f"use one of {', '.join(GGML_BLOCKS)}",
+        )
     dims = parse_dims(shape)
     if not dims or dims[-1] % blocks.elements:
         raise refuse("RS-A15:rows-no-whole", name=name, dims=dims, block=blocks.elements)

@@ -1,7 +1,7 @@
 """The block formats of GGUF files: rows of blocks, each of them scales and elements, in one buffer.
 
 Where elements and scales are whole numbers of 4 bits or more at places of their own, descriptors say where.
-Of others `_PACKED` says it, bit by bit; a kernel made from that reads them.
+Of others a table says it, bit by bit (`desc/ggml_blocks.py`); a kernel made from that reads them.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from ..desc.ggml_blocks import GGML_BLOCKS
 from ..desc.memory_desc import MemoryDesc
-from ..desc.packed_blocks import BitField, BitNumbers, PackedBlocks
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
 from ..errors import refuse
@@ -36,65 +36,6 @@ _GROUP = 32
 # Element i and element i + 16 share a byte.
 _HALVES = ((-1, 16, 1), (-1, 2, 16))
 _IN_ORDER = ((-1, 32, 1),)
-
-# The same of 4 bits among the bits of a block; of the K quants two of 64, four of 128, and a bit of each byte
-# for every 32.
-_NIBBLES = ((2, 4), (16, 8))
-_OF_64, _OF_128, _BIT_PLANES = ((4, 256), (2, 4), (32, 8)), ((2, 256), (4, 2), (32, 8)), ((8, 1), (32, 8))
-_IN_BYTES = ((16, 8),)
-# Eight scales and eight minima of 6 bits in 12 bytes: four of each whole, of the others the low halves
-# together and the two high bits above the first.
-_SIX_BITS = BitNumbers((BitField(32, 4, ((2, 64), (4, 8))), BitField(36, 2, ((2, 2), (4, 8)))))
-_SIX_BITS_OF_MINIMA = BitNumbers((BitField(64, 4, ((2, 36), (4, 8))), BitField(68, 2, ((2, 2), (4, 8)))))
-_IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-_BLOCKS = (
-    PackedBlocks("iq4_nl", 18, BitNumbers((BitField(16, 4, _NIBBLES),), table=_IQ4_NL)),
-    PackedBlocks("q5_0", 22, BitNumbers((BitField(48, 4, _NIBBLES), BitField(16, 1, ((32, 1),))), 16)),
-    PackedBlocks(
-        "q5_1", 24, BitNumbers((BitField(64, 4, _NIBBLES), BitField(32, 1, ((32, 1),)))), minimum_at=2
-    ),
-    PackedBlocks(
-        "q2_k",
-        84,
-        BitNumbers((BitField(128, 2, _OF_128),)),
-        scale_at=80,
-        scales=BitNumbers((BitField(0, 4, _IN_BYTES),)),
-        minimum_at=82,
-        minima=BitNumbers((BitField(4, 4, _IN_BYTES),)),
-    ),
-    PackedBlocks(
-        "q3_k",
-        110,
-        BitNumbers((BitField(256, 2, _OF_128), BitField(0, 1, _BIT_PLANES)), 4),
-        scale_at=108,
-        scales=BitNumbers((BitField(768, 4, ((2, 4), (8, 8))), BitField(832, 2, ((4, 2), (4, 8)))), 32),
-    ),
-    PackedBlocks(
-        "q4_k",
-        144,
-        BitNumbers((BitField(128, 4, _OF_64),)),
-        scales=_SIX_BITS,
-        minimum_at=2,
-        minima=_SIX_BITS_OF_MINIMA,
-    ),
-    PackedBlocks(
-        "q5_k",
-        176,
-        BitNumbers((BitField(384, 4, _OF_64), BitField(128, 1, _BIT_PLANES))),
-        scales=_SIX_BITS,
-        minimum_at=2,
-        minima=_SIX_BITS_OF_MINIMA,
-    ),
-    PackedBlocks(
-        "q6_k",
-        210,
-        BitNumbers((BitField(0, 4, ((2, 512), (2, 4), (64, 8))), BitField(1024, 2, _OF_128)), 32),
-        scale_at=208,
-        scales=BitNumbers((BitField(1536, 8, _IN_BYTES),)),
-    ),
-    PackedBlocks("q8_k", 292, BitNumbers((BitField(32, 8, ((256, 8),)),)), scale_type=DataType.f32),
-)
-_PACKED = {blocks.name: blocks for blocks in _BLOCKS}
 
 
 def q4_0(shape: Sequence[int]) -> TensorFormat:
@@ -168,15 +109,10 @@ BLOCK_FORMATS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
 """The formats by the words that ggml has for its types."""
 
 
-def packed_blocks(name: str) -> PackedBlocks | None:
-    """The bits of a block of that name; None where descriptors say where elements are."""
-    return _PACKED.get(name)
-
-
 def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
     """A format whose elements are fields of bits."""
-    blocks = _PACKED[name]
-    dims = _whole_blocks(name, shape, blocks.elements)
+    blocks = GGML_BLOCKS[name]
+    dims = whole_blocks(name, shape, blocks.elements)
     groups = MemoryDesc((*dims[:-1], dims[-1] // blocks.group), DataType.f32)
     return TensorFormat(
         f"gguf.{name}",
@@ -190,7 +126,7 @@ def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
     )
 
 
-def _whole_blocks(name: str, shape: Sequence[int], block: int) -> tuple[int, ...]:
+def whole_blocks(name: str, shape: Sequence[int], block: int) -> tuple[int, ...]:
     """The dims of rows of whole blocks."""
     dims = parse_dims(shape)
     if dims and dims[-1] % block == 0:
@@ -209,7 +145,7 @@ def _format(
     minimum: int | None = None,
 ) -> TensorFormat:
     """A format of blocks of so many bytes; `values`, `scale` and `minimum` say at which byte each begins."""
-    dims = _whole_blocks(name, shape, _GROUP)
+    dims = whole_blocks(name, shape, _GROUP)
     counts = (*dims[:-1], dims[-1] // _GROUP)
     # Of blocks that lie one behind the other, in blocks.
     strides = [prod(max(n, 1) for n in counts[axis + 1 :]) for axis in range(len(counts))]

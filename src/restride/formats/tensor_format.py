@@ -115,7 +115,9 @@ class TensorFormat:
         if not isinstance(tensor, QuantizedTensor):
             raise self._misfit(f"it is {type(tensor).__name__}, no QuantizedTensor", "quantise it first")
         if self.blocks is not None:
-            raise self._misfit("its scales are products of numbers of few bits", "see quantize_blocks")
+            raise self._misfit(
+                "its scales are products of numbers of few bits", "rs.quantize makes such blocks"
+            )
         packed, theirs = self.empty(), {"values": tensor.values, "minimum": tensor.minimum}
         if self.scale is None:
             packed = replace(packed, scale=tensor.scale)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.parse import parse_bool, parse_int, parse_ints, short_repr
 from ...dtypes import DataType
 from ...errors import InvalidArguments, refuse
@@ -77,7 +78,7 @@ def parse_kind(dtype: Any) -> DataType:
         return parse_type(dtype)
     except InvalidArguments as error:
         name = plain_text(dtype)
-        near = nearest(name[:40].lower(), list(NAMED)) if isinstance(name, str) else ""
+        near = nearest(name[:40].lower(), [*NAMED, *GGML_BLOCKS]) if isinstance(name, str) else ""
         if not near:
             raise
         raise error.with_context(error.what, hint=f"did you mean {near!r}?") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import parse_bool, parse_int, short_repr
 from ...dtypes import DataType
@@ -22,6 +23,7 @@ from ...runtime.transfer import to_host
 from ..calls.memories import memory_of, wrapped
 from ..calls.tensors import as_array, as_numpy, back_to, for_owner, is_foreign
 from ..reorders import reorder
+from .block_packing import quantize_in_blocks
 from .block_scales import quantize_by_scales, quantize_in_groups
 from .group import NAMED, parse_kind, scaling_of
 
@@ -115,8 +117,8 @@ def quantize(
 
     x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
     dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`); with groups also f4_e2m1
-               and f4_e3m0. Or a way of quantising that has a name: "mxfp4", "mxfp8", "nvfp4". `format` is
-               another word for it
+               and f4_e3m0. Or a way of quantising that has a name: "mxfp4", "mxfp8", "nvfp4", or one of
+               ggml's blocks, as "q5_0" and "q4_k", which take no other words. `format` is another word for it
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
     symmetric  True: from the largest magnitude, and the zero point is 0 (128 for u8, 8 for u4); False: from
@@ -150,6 +152,12 @@ def quantize(
     is_passed = not isinstance(scale, str)
     if not is_passed and scale != "absmax":
         raise refuse("RS-A15:scale", scale=short_repr(scale))
+    if isinstance(name, str) and name in GGML_BLOCKS:
+        others = axis, symmetric, dst, group, scale, scale_type
+        if others != (None, True, None, None, "absmax", "f32"):
+            raise refuse("RS-A15:blocks-alone", name=name)
+        x = as_numpy(x, "quantize: x") if is_foreign(x) else as_array(x, "quantize: x")
+        return quantize_in_blocks(to_host(_source_of(x)), GGML_BLOCKS[name])
     if group is not None or is_passed or (isinstance(name, str) and name in NAMED):
         x = as_numpy(x, "quantize: x") if is_foreign(x) else as_array(x, "quantize: x")
         source = to_host(_source_of(x))

@@ -19,19 +19,38 @@ from ...arrays.calls.formats import target_desc
 from ...arrays.scaling.group import scaling_of
 from ...arrays.scaling.grouped import group_extents
 from ...arrays.scaling.quantization import quantize
+from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import Error, OutOfMemory, refuse
-from ...formats.gguf import BLOCK_FORMATS
+from ...formats.gguf import BLOCK_FORMATS, whole_blocks
 from ..formats.gguf import gguf_image, metadata_as_text, plain_metadata
-from ..stored_tensors import FileImage, Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
+from ..stored_tensors import (
+    GGML_KINDS_BY_WORD,
+    FileImage,
+    Scaling,
+    StoredArray,
+    StoredTensor,
+    array_of,
+    is_dense,
+    plain_array,
+)
 from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, is_zarr_name
 from ..writing.draft import DraftFile, Image, Origin
 from ..writing.replacement import shown
 from ..zarr.arrays import zarr_image
 from .rules import ConversionRule, needs_scale, rule_for
 from .sources import ConversionSource
-from .steps import ConversionStep, CopyStep, DequantizeStep, MoveStep, QuantizeStep, TensorRange
+from .steps import (
+    ConversionStep,
+    CopyStep,
+    DequantizeStep,
+    MoveStep,
+    PackStep,
+    QuantizeStep,
+    TensorRange,
+    in_bytes,
+)
 from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
 
 _REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
@@ -178,6 +197,15 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
         raise refuse("RS-F07:quantised-already")
     if src.data_type not in _REALS:
         raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
+    if rule.named in GGML_BLOCKS:
+        block_kind = GGML_KINDS_BY_WORD[rule.named.upper()]
+        if (rule.format, rule.group) != (None, None):
+            raise refuse("RS-A15:blocks-alone", name=rule.named)
+        whole_blocks(rule.named, src.dims, block_kind.block)
+        result = plain_array(array.name, block_kind, src.dims)
+        grid = room.grid(src, src, result, (*(1,) * (src.ndims - 1), block_kind.block))
+        dst = MemoryDesc(in_bytes(block_kind, src.dims), DataType.u8)
+        return PackStep(room.tensor, (result,), rule, src, dst, grid)
     axis, scaling = None, None
     if rule.group is None and rule.named is None:
         axis, data_type = _axis_of(rule, src), rule.data_type

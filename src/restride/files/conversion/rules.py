@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 
 from ...arrays.scaling.group import NAMED
+from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.parse import parse_int, short_repr, to_f32
 from ...desc.tags import FormatTag, parse_tag
 from ...dtypes import DataType
@@ -27,10 +28,11 @@ _MEANT = re.compile(r"did you mean [^?]*\?")
 class ConversionRule:
     """A format and a type for the tensors whose names fit `glob`; with neither they are copied byte for byte.
 
-    `named`: a way of quantizing that has a name, as mxfp4. `scale`: a number that multiplies, or how scales
-    are found from the data: "absmax" for symmetric ranges, "minmax" for those with a zero point. Found scales
-    are for the whole tensor, for each index of `axis`, or for each `group` of so many along it, by default
-    along the last; several numbers are for the last axes. `scale_type` is that of the scales of groups.
+    `named`: a way of quantizing that has a name, as mxfp4, or q4_k for a .gguf file. `scale`: a number that
+    multiplies, or how scales are found from the data: "absmax" for symmetric ranges, "minmax" for those with
+    a zero point. Found scales are for the whole tensor, for each index of `axis`, or for each `group` of so
+    many along it, by default along the last; several numbers are for the last axes. `scale_type` is that of
+    the scales of groups.
     """
 
     glob: str
@@ -174,7 +176,7 @@ def _format_or_type(word: object) -> tuple[str, Any]:
     """The field of a rule that a word without a name is: a data type, else it must be a format."""
     if word == _KEEP:
         return "format", word
-    if isinstance(word, str) and word in NAMED:
+    if isinstance(word, str) and (word in NAMED or word in GGML_BLOCKS):
         return "named", word
     try:
         data_type = DataType.parse(word)

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays.reorders import reorder
+from ...arrays.scaling.block_packing import quantize_in_blocks
 from ...arrays.scaling.block_scales import quantize_in_groups
 from ...arrays.scaling.group import GroupScaling
 from ...arrays.scaling.quantization import quantize, quantize_by
+from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...desc.text_forms import order_tag
 from ...dtypes import DataType
@@ -28,7 +30,7 @@ from ...runtime.cpu.ranges import min_max
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, Workspace, bytes_of
-from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
+from ..stored_tensors import PIECE, ElementKind, StoredArray, StoredTensor, is_dense
 from .rules import ConversionRule
 from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
 from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
@@ -252,6 +254,11 @@ class MoveStep(ConversionStep):
         return converted
 
 
+def in_bytes(kind: ElementKind, box: Ints) -> Ints:
+    """A place among elements of blocks, or extents, with bytes along the last axis."""
+    return (*box[:-1], box[-1] // kind.block * kind.bits // 8)
+
+
 class DequantizeStep(MoveStep):
     """Blocks of ggml as real numbers, in another type and layout."""
 
@@ -269,13 +276,37 @@ class DequantizeStep(MoveStep):
     def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
         """The bytes of the result's box."""
         kind, dst = self.source.array.kind, compact(self.dst, size)
-        places = ((*box[:-1], box[-1] // kind.block * kind.bits // 8) for box in (self.src.dims, start, size))
-        dims, first, extents = places
+        dims, first, extents = (in_bytes(kind, box) for box in (self.src.dims, start, size))
         blocks = read_box(source, MemoryDesc(dims, DataType.u8), first, extents, space, "source")
         converted = space.bytes("made", dst.size)
         tensor = BLOCK_FORMATS[kind.word](size).wrap(bytes_of(blocks))
         tensor.dequantize(out=Memory(dst, _CPU, converted))
         return converted
+
+
+class PackStep(ConversionStep):
+    """Real numbers as blocks of ggml, of which tiles have whole ones."""
+
+    def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
+        """Read, quantize, write."""
+        (box,) = self.boxes(tile)
+        targets[0].write(box.desc, box.start, box.size, self._packed(tile, source, space))
+
+    def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
+        """None, where what was written are the blocks of the source."""
+        (box,) = self.boxes(tile)
+        result = read_box(targets[0], box.desc, box.start, box.size, space, "written")
+        return ValueErrors(is_right=np.array_equal(bytes_of(result), self._packed(tile, source, space)))
+
+    def _packed(self, tile: int, source: TensorPlace, space: Workspace) -> Array:
+        assert self.rule is not None
+        assert self.rule.named is not None
+        exact = read_box(source, self.src, *self.grid[tile], space, "source")
+        return bytes_of(quantize_in_blocks(exact, GGML_BLOCKS[self.rule.named]).packed)
+
+    def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
+        kind = self.results[0].kind
+        return [TileBox(0, self.dst, in_bytes(kind, start), in_bytes(kind, size))]
 
 
 class TensorRange:
