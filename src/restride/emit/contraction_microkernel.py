@@ -22,13 +22,14 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.parts import COLUMN_SUMS, ROW_SUMS
 from ..schedule.contraction.strides import FIRST, SECOND
 from ..schedule.contraction.tiles import Rows
-from .builder import Builder, Value
+from .builder import Builder, Value, i64, vector
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops
+from .contraction_numbers import distance_of, number_of
 from .contraction_prefetch import next_columns, prefetch_columns, prefetch_operands
 from .contraction_products import Factor, Products, products_of
 from .contraction_result import ResultWriter
-from .contraction_values import TilePlace, TileSums
+from .contraction_values import GroupValues, TilePlace, TileSums
 from .kernel import Style
 
 # By how much a row's elements are moved: 2 ** 7.
@@ -51,7 +52,7 @@ def emit_microkernel(
     column_sums = ColumnSums(b, kernel, products, tile, table)
     if needs_columns:
         column_sums.prepare()
-    totals = ProductSums(b, kernel, products, tile).sums()
+    totals = ProductSums(b, kernel, style, products, tile).sums()
     columns = column_sums.sums() if needs_columns else []
     rows = RowSums(b, kernel, products, tile).sums() if kernel.has_sums_of(ROW_SUMS) else []
     if kernel.moves_rows:
@@ -67,9 +68,15 @@ class ProductSums(SumLoops):
     """The sums of products, `rows * vectors` vectors: of each vector of columns one for each part."""
 
     def __init__(
-        self, b: Builder, kernel: ContractionKernel, products: Products, tile: ContractionTile
+        self,
+        b: Builder,
+        kernel: ContractionKernel,
+        style: Style,
+        products: Products,
+        tile: ContractionTile,
     ) -> None:
         super().__init__(b, kernel, products, tile)
+        self.style = style
         self._next_columns = next_columns(b, kernel, tile)
 
     @property
@@ -116,21 +123,46 @@ class ProductSums(SumLoops):
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
-        found, parts = list(sums), self.kernel.parts
-        columns = [
-            self.products.column(self.b.advance(pointer, part), valid, count)
-            for pointer, valid in self._vectors(at, SECOND)
-            for part in parts
-        ]
-        for row in range(*rows):
-            there = self._row(at, row)
-            shared = None if self.kernel.is_by_lanes else self.products.row(there[FIRST], count)
-            firsts = self._vectors(there, FIRST) if shared is None else []
-            for i, column in enumerate(columns):
-                factor = shared or self.products.column(*firsts[i], count, FIRST)
-                number = row * self.vectors + i
-                found[number] = self.products.added(factor, column, found[number])
+        products, b, numbers = self.products, self.b, range(rows[0] * self.vectors, rows[1] * self.vectors)
+        found = list(sums)
+        for turn in range(products.turns(count)):
+            columns = [
+                products.column(b.advance(pointer, part), valid, count, turn=turn)
+                for pointer, valid in self._vectors(at, SECOND)
+                for part in self.kernel.parts
+            ]
+            for row in range(*rows):
+                there = self._row(at, row)
+                shared = None if self.kernel.is_by_lanes else products.row(there[FIRST], count, turn=turn)
+                firsts = self._vectors(there, FIRST) if shared is None else []
+                for i, column in enumerate(columns):
+                    factor = shared or products.column(*firsts[i], count, FIRST)
+                    number = row * self.vectors + i
+                    found[number] = products.added(factor, column, found[number], turn=turn)
+        for i in numbers:
+            found[i] = products.ended(sums[i], found[i])
         return found
+
+    def sums(self) -> list[Value]:
+        """The sums of all rows; those of groups as what they become."""
+        groups, b = self.kernel.groups_of_sums, self.b
+        if groups is None:
+            return super().sums()
+        self.prepare()
+        strides = [distance_of(b, stride) for stride in groups.strides]
+        zero = Value(vector("float", self.kernel.lanes), "zeroinitializer")
+        zeros, count = [zero] * self.kind.rows * self.vectors, number_of(b, groups.count)
+        with b.carried_loop(i64(0), count, zeros) as (counter, totals):
+            pairs = zip(self.tile.pointers, strides, strict=True)
+            place = tuple(b.step(pointer, counter, stride) for pointer, stride in pairs)
+            parts = self.sums_at((place[FIRST], place[SECOND]))
+            tile = TilePlace(place, self.kind.rows, self.tile.columns)
+            values = GroupValues(b, self.kernel, self.style, tile, TileSums(parts, (), ()))
+            totals[:] = [
+                values.added(total, *divmod(i, self.vectors), fused=self.products.fused)
+                for i, total in enumerate(totals)
+            ]
+        return totals
 
 
 class RowSums(SumLoops):

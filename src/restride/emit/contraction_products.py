@@ -7,6 +7,7 @@
 | a pack, and an instruction for it | `vpdpbusd`: 4 products of u8 and s8; `vdpbf16ps`: 2 products of bf16 |
 | lane by lane, and an instruction | `vpdpwssd` of bytes as 16 bits, `vdpbf16ps`: zeros stand for the second |
 | a pack of bytes | even and odd elements as 16 bits, `pmaddwd` of each |
+| words of 4 bits | decoded to f32 one by one; by bytes `pmaddubsw`, or `vpdpbusd`, of even and odd elements |
 | a pack of bf16 | even and odd elements as f32, a multiply-add of each |
 
 A pack is 32 bits; of one that is not full only the leading places count.
@@ -26,10 +27,17 @@ Factor = tuple[Value, ...]
 """A vector that is multiplied, or its halves."""
 
 _REAL = "float"
+# The place of the uppermost 4 bits of a word.
+_TOP = 28
 _PAIRS = {
     16: "llvm.x86.sse2.pmadd.wd",
     32: "llvm.x86.avx2.pmadd.wd",
     64: "llvm.x86.avx512.pmaddw.d.512",
+}
+_BYTE_PAIRS = {
+    16: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    32: "llvm.x86.avx2.pmadd.ub.sw",
+    64: "llvm.x86.avx512.pmaddubs.w.512",
 }
 
 
@@ -39,7 +47,9 @@ def products_of(b: Builder, kernel: ContractionKernel, style: Style, *, fused: b
         return (ByteLanes if kernel.is_integral else BfloatLanes)(b, kernel, style, fused=fused)
     if kernel.packs is None:
         return Products(b, kernel, style, fused=fused)
-    if kernel.is_integral:
+    if kernel.types[SECOND].bits < 8:
+        return (NibbleDots if kernel.sums_integers else NibbleWords)(b, kernel, style, fused=fused)
+    if kernel.sums_integers:
         return (ByteDots if kernel.is_dot else BytePairs)(b, kernel, style, fused=fused)
     return (BfloatDots if kernel.is_dot else BfloatHalves)(b, kernel, style, fused=fused)
 
@@ -51,37 +61,45 @@ class Products:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.types = kernel.types[FIRST], kernel.types[SECOND]
 
-    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+    def turns(self, count: int) -> int:
+        """How many times each sum is added to for `count` elements."""
+        return 1
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """An element of the rows' factor, or `count` of them, in every lane. `is_alone`: to be summed, not
         multiplied.
         """
         one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
         return (self.b.shuffle(one, one, (0,) * self.kernel.lanes),)
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(
+        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
+    ) -> Factor:
         """A vector of columns, or `count` elements of each; lanes that are no columns are zero."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self._widened(bits, access),)
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """A sum with the products."""
         return self._one_added(row[0], column[0], total)
+
+    def ended(self, before: Value, total: Value) -> Value:
+        """A sum after all turns; `before`: what it was."""
+        return total
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum of integers with the elements of one factor alone, `count` of each pack."""
         return self.b.op("add", total, factor[0])
 
     def _one_added(self, a: Value, b: Value, total: Value) -> Value:
-        if self.kernel.is_integral:
+        if self.kernel.sums_integers:
             return self.b.op("add", total, self.b.op("mul", a, b))
-        if self.fused:
-            return self.b.intrinsic("fma", a, b, total)
-        return self.b.op("fadd", total, self.b.op("fmul", a, b))
+        return self.b.multiply_add(a, b, total, fused=self.fused)
 
     def _widened(self, bits: Value, access: int) -> Value:
         """Elements as they are multiplied: reals, or integers of 32 bits."""
         data_type = self.types[access]
-        if self.kernel.is_integral:
+        if self.kernel.sums_integers:
             return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
         return to_real(self.b, bits, data_type, _REAL, self.style.can)
 
@@ -95,12 +113,14 @@ class Products:
 class BfloatLanes(Products):
     """`vdpbf16ps` of numbers with a zero behind each."""
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(
+        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
+    ) -> Factor:
         """A vector of columns, each in 32 bits."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self.b.cast("zext", bits, "i32"),)
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """The sums with a product each."""
         first, second = (_halves(self.b, each[0], "bfloat") for each in (row, column))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
@@ -109,14 +129,16 @@ class BfloatLanes(Products):
 class ByteLanes(Products):
     """`vpdpwssd` of bytes as 16 bits; behind those of the second factor are zeros."""
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(
+        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
+    ) -> Factor:
         """A vector of columns, each in 32 bits."""
         (words,) = super().column(pointer, valid, count, access)
         if access != SECOND:
             return (words,)
         return (self.b.op("and", words, self.b.splat("i32", self.kernel.lanes, "65535")),)
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """The sums with a product each."""
         return self._dot("llvm.x86.avx512.vpdpwssd", total, row[0], column[0])
 
@@ -130,7 +152,7 @@ class ByteLanes(Products):
 class _Packs(Products):
     """Packs as words of 32 bits."""
 
-    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """A pack of the rows' factor in every lane."""
         return self._split(self._row_words(pointer, count, is_alone=is_alone), FIRST)
 
@@ -144,11 +166,13 @@ class _Packs(Products):
         if count == packs.count or packs.has_whole_rows:
             word = b.value("i32", f"load i32, {pointer}, align {bits // 8}")
             found = b.broadcast(word, lanes)
-            needs_zeros = is_alone or not self.kernel.is_integral
+            needs_zeros = is_alone or not self.kernel.sums_integers
             return self._leading(found, count * bits) if needs_zeros else found
         return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(
+        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
+    ) -> Factor:
         """A pack of each column."""
         bits = self.types[access].bits
         words = load_words(self.b, pointer, self.kernel.lanes, valid, bits // 8)
@@ -178,28 +202,101 @@ class _Packs(Products):
         return (words,)
 
 
+class NibbleWords(Products):
+    """Elements of 4 bits, decoded to f32 from words of eight of a column."""
+
+    def turns(self, count: int) -> int:
+        """An element of each column at a time."""
+        return count
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
+        """The element of a turn in every lane."""
+        return super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
+
+    def column(
+        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
+    ) -> Factor:
+        """The elements of a turn."""
+        b, kind, lanes = self.b, self.types[SECOND], self.kernel.lanes
+        words = load_words(b, pointer, lanes, valid, 1)
+        if kind is DataType.s4:
+            above = b.op("shl", words, b.splat("i32", lanes, str(_TOP - 4 * turn))) if turn < 7 else words
+            return (b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, str(_TOP))), _REAL),)
+        codes = b.op("lshr", words, b.splat("i32", lanes, str(4 * turn))) if turn else words
+        codes = b.op("and", codes, b.splat("i32", lanes, "15"))
+        if kind is DataType.u4:
+            return (b.cast("sitofp", codes, _REAL),)
+        return (to_real(b, b.cast("trunc", codes, "i8"), kind, _REAL, self.style.can),)
+
+
+class NibbleDots(Products):
+    """Elements of 4 bits as bytes, times bytes: those at even places of a word in one turn, those at odd
+    places in the next. Without an instruction that adds them to 32 bits, up to eight turns are summed in 16.
+    """
+
+    def turns(self, count: int) -> int:
+        """Four elements of each column at a time."""
+        return count // 4
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
+        """The four bytes of a turn in every lane."""
+        b = self.b
+        word = b.value("i32", f"load i32, {b.advance(pointer, 4 * turn)}, align 1")
+        return (b.broadcast(word, self.kernel.lanes),)
+
+    def column(
+        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
+    ) -> Factor:
+        """The elements of a turn, from 0 to 15."""
+        b, lanes = self.b, self.kernel.lanes
+        assert self.kernel.packs is not None
+        there = b.advance(pointer, turn // 2 * self.kernel.packs.stride)
+        words = load_words(b, there, lanes, valid, 1)
+        if self.types[SECOND] is DataType.s4:
+            words = b.op("xor", words, _bytes(b, lanes, 0x88))
+        words = b.op("lshr", words, b.splat("i32", lanes, "4")) if turn % 2 else words
+        return (b.op("and", words, _bytes(b, lanes, 0x0F)),)
+
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+        """The sums with four products each; of 16 bits with two."""
+        if self.kernel.is_dot:
+            return self._dot("llvm.x86.avx512.vpdpbusd", total, column[0], row[0])
+        pairs = byte_pairs(self.b, column[0], row[0], self.style)
+        return pairs if turn == 0 else self.b.op("add", total, pairs)
+
+    def ended(self, before: Value, total: Value) -> Value:
+        """The sum with the two of 16 bits."""
+        b = self.b
+        if self.kernel.is_dot:
+            return total
+        if self.style.can.byte_pairs:
+            ones = b.splat("i16", lanes_of(total), "1")
+            return b.op("add", before, word_pairs(b, total, ones, before.type))
+        half = b.splat("i32", lanes_of(before), "16")
+        words = b.value(before.type, f"bitcast {total} to {before.type}")
+        for words in (b.op("shl", words, half), words):
+            before = b.op("add", before, b.op("ashr", words, half))
+        return before
+
+
 class ByteDots(_Packs):
     """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`schedule/contraction/parts.py`)."""
 
-    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """A pack; of s8 by s8 each of its elements and 128, as u8."""
         words = self._row_words(pointer, count, is_alone=is_alone)
         if not self.kernel.moves_rows or is_alone:
             return (words,)
-        return (self.b.op("xor", words, self._every(-128)),)
+        return (self.b.op("xor", words, _bytes(self.b, self.kernel.lanes, 0x80)),)
 
-    def _every(self, byte: int) -> Value:
-        """A byte in all places of all packs."""
-        word = int.from_bytes(byte.to_bytes(1, "little", signed=True) * 4, "little", signed=True)
-        return self.b.splat("i32", self.kernel.lanes, str(word))
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum with the elements of a pack: each times 1."""
-        ones = self._every(1)
+        ones = _bytes(self.b, self.kernel.lanes, 1)
         pair = (factor[0], ones) if self.types[access] is DataType.u8 else (ones, factor[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, *pair)
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """The sums with four products each."""
         is_unsigned = self.kernel.moves_rows or self.types[FIRST] is DataType.u8
         first, second = (row[0], column[0]) if is_unsigned else (column[0], row[0])
@@ -222,22 +319,45 @@ class BytePairs(_Packs):
             return b.op("and", pairs, b.splat("i16", lanes, "255")), b.op("lshr", pairs, eight)
         return b.op("ashr", b.op("shl", pairs, eight), eight), b.op("ashr", pairs, eight)
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """The sums with the products of even elements, then of odd ones."""
-        name = _PAIRS[lanes_of(total) * 4]
         for a, b in zip(row, column, strict=True):
-            pair = self.b.call(total.type, name, f"{a}, {b}", f"{a.type}, {b.type}")
-            total = self.b.op("add", total, pair)
+            total = self.b.op("add", total, word_pairs(self.b, a, b, total.type))
         return total
 
 
 class BfloatDots(_Packs):
     """`vdpbf16ps`: two multiply-adds, in which numbers below the normal ones count as zero."""
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """The sums with two products each. The row is the last operand: it alone may be in memory."""
         first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+
+
+def word_pairs(b: Builder, one: Value, other: Value, kind: str) -> Value:
+    """The sums of two neighbors' products each, of words of 16 bits in 32."""
+    return b.call(kind, _PAIRS[lanes_of(one) * 2], f"{one}, {other}", f"{one.type}, {other.type}")
+
+
+def byte_pairs(b: Builder, unsigned: Value, signed: Value, style: Style) -> Value:
+    """The sums of two neighbors' products each, of words of bytes in 16 bits."""
+    kind = vector("i16", 2 * lanes_of(unsigned))
+    if style.can.byte_pairs:
+        name, byte = _BYTE_PAIRS[lanes_of(unsigned) * 4], vector("i8", 4 * lanes_of(unsigned))
+        args = [b.value(byte, f"bitcast {each} to {byte}") for each in (unsigned, signed)]
+        return b.call(kind, name, f"{args[0]}, {args[1]}", f"{byte}, {byte}")
+    a, c = (_halves(b, each, "i16") for each in (unsigned, signed))
+    eight = b.splat("i16", lanes_of(a), "8")
+    low = b.op("ashr", b.op("shl", c, eight), eight)
+    even = b.op("mul", b.op("and", a, b.splat("i16", lanes_of(a), "255")), low)
+    return b.op("add", even, b.op("mul", b.op("lshr", a, eight), b.op("ashr", c, eight)))
+
+
+def _bytes(b: Builder, lanes: int, byte: int) -> Value:
+    """A byte in all places of words."""
+    word = int.from_bytes(bytes([byte]) * 4, "little", signed=True)
+    return b.splat("i32", lanes, str(word))
 
 
 def _halves(b: Builder, words: Value, element: str) -> Value:
@@ -255,7 +375,7 @@ class BfloatHalves(_Packs):
         odd = b.op("and", words, b.splat("i32", lanes, str(0xFFFF0000 - (1 << 32))))
         return b.bitcast(even, _REAL), b.bitcast(odd, _REAL)
 
-    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
         """The sums with the products of even elements, then of odd ones."""
         for a, b in zip(row, column, strict=True):
             total = self._one_added(a, b, total)

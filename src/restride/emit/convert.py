@@ -172,6 +172,8 @@ class Abilities:
     round_even: bool = False
     masks: bool = False
     packs: bool = False
+    # Products of bytes are added in pairs.
+    byte_pairs: bool = False
     # What `neon.py` writes; and floats to bf16: right always, or but for subnormals.
     neon: bool = False
     bfloat: bool = False

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...dtypes import DataType
-from ...ir.expression import Load, Ref, parts_of
+from ...ir.expression import Expr, Load, Ref, parts_of
 from .strides import ContractionResult
 from .tiles import RowTile
 
@@ -135,13 +135,27 @@ class LoopPacks:
     """Products that are added in groups of `count`; the last one has `rest`, or 0 where it is full.
 
     `is_alone`: there is one pack, and no loop over them. `has_whole_rows`: all of a pack of the rows' factor
-    is there to be read, though it is not full.
+    is there to be read, though it is not full. `stride`: bytes between words of columns in a pack.
     """
 
     count: int
     rest: int
     is_alone: bool
     has_whole_rows: bool
+    stride: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """Sums of groups: how many groups there are, by how many bytes each moves the accesses, and the value of
+    a sum, which reads `loads`, the last accesses. `moved`: what is added to elements of columns.
+    """
+
+    count: Number
+    strides: tuple[Number, ...]
+    value: Expr
+    loads: tuple[Load, ...]
+    moved: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +212,13 @@ class ContractionKernel:
     operands: tuple[int, ...]
     stream: ColumnStream | None
     table: ColumnTable | None
+    groups_of_sums: GroupSums | None = None
+
+    @property
+    def sums_integers(self) -> bool:
+        """True where products are of integers."""
+        of_groups = self.groups_of_sums is not None and all(kind.is_integral for kind in self.types[:2])
+        return self.is_integral or of_groups
 
     def has_sums_of(self, name: str) -> bool:
         """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""

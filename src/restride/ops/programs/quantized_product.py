@@ -1,0 +1,204 @@
+"""Products whose weights are decoded in registers: integers and floats of 4 and 8 bits, with scales of groups.
+
+    each m, n:
+      each g:
+        each j 32:
+          part = sum(src[m, 32 * g + j] * weights[32 * g + j, n])
+        total = sum((part - zero[g, n] * sums[m, g]) * scale[g, n])
+
+`sums`, of the elements of a row in each group, are found before, where there are zero points. **In integers**
+rows are quantized there too, to s8 with a scale for each row and group; sums of groups are exact then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import ClassVar
+
+from ...desc.attr_value import Factor
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...ir.attribute_chain import move_step, old_tensors
+from ...ir.digits import IndexDigit
+from ...ir.expression import Affine, Const, Expr, Ref, Scalar, TreeAxis, apply, index_of
+from ...ir.program import DST, SRC, Place, Program, Step, TreeStep
+from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
+from .contraction_program import ContractionWork, TensorRole
+from .product_chain import FactorPlace
+
+NIBBLES = 8
+"""Elements of 4 bits in a word of 32."""
+
+# Rows that are quantized together where a column has one scale, and those of 4 bits whose products are added
+# in 16 bits.
+_ACTIVATIONS, _AT_ONCE = 128, 32
+# Rows of groups of integers: floats hold the sums of so many products.
+_LARGEST_GROUP = 512
+_LARGEST = 127.0
+_LEAST_PART = 16
+# What makes integers of 4 bits positive.
+_MOVED = 8.0
+
+
+def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -> int | None:
+    """The rows of weights that share a scale and a zero point; all without groups.
+
+    None where there is no loop for such factors.
+    """
+    rows, sizes = weights.dims[-2], list[tuple[int, int]]()
+    for factor in (scale, zero):
+        if factor is None:
+            continue
+        of_rows, of_columns = factor.groups[-2:] or (1, 1)
+        has_rows, has_columns = (factor.mask >> weights.ndims - dim & 1 for dim in (2, 1))
+        if (has_columns and of_columns > 1) or (has_rows and not has_columns):
+            return None
+        sizes.append(of_rows if has_rows else rows)
+    return next(iter(sizes), rows) if len(set(sizes)) < 2 else None
+
+
+def are_quantized(rows: int, group: int) -> bool:
+    """True where the source is quantized for groups of so many rows of the weights."""
+    part = group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
+    return part % 4 == 0 and (part == group or (group == rows and part >= _LEAST_PART))
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedWork(ContractionWork):
+    """A product whose weights are read where they lie, in the preferred format, or moved there as they are.
+
+    `group`: the rows of weights that share a scale; `in_integers`: rows are quantized.
+    """
+
+    group: int = 0
+    in_integers: bool = False
+
+    def program(self) -> Program:
+        src, dst, weights = self.roles
+        chosen = {role.name: self._wanted(role) for role in self.roles}
+        if self.in_integers:
+            chosen[src.name] = src.desc
+        elif not _has_rows(src.desc) or src.desc.data_type is not DataType.f32:
+            chosen[src.name] = MemoryDesc(src.desc.dims, DataType.f32)
+        else:
+            chosen[src.name] = src.desc
+        if dst.desc.data_type.bits < 8:
+            chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
+        moved = [role for role in self.roles if chosen[role.name] != role.desc]
+        places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
+        held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
+        tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
+        made = {tensor.name: tensor for tensor in self._made(tensors[src.name])}
+        held |= {name: Place(~(len(moved) + i)) for i, name in enumerate(made)}
+        before = tuple(self._before(moved, places, held, chosen))
+        steps: list[Step] = [*before]
+        if made:
+            steps.append(self._preparing(tensors[src.name], made, held))
+        steps.append(self._loops(self._product(tensors, made), held))
+        steps += [
+            move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
+            for role in moved
+            if role is self.written
+        ]
+        temporaries = [chosen[role.name].size for role in moved]
+        temporaries += [tensor.data_type.nbytes(prod(tensor.padded)) for tensor in made.values()]
+        scalars = len(self.chain.computed.scalars)
+        return Program(self.all_slots(), tuple(steps), tuple(temporaries), scalars=scalars).verify()
+
+    # --- what is made of a row before
+
+    def _sizes(self) -> tuple[int, int]:
+        """The rows of a group that are multiplied, and those that have a scale."""
+        if not self.in_integers or self.group <= _LARGEST_GROUP:
+            return self.group, self.group
+        return gcd(self.group, _ACTIVATIONS), self.group
+
+    def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
+        *rows, k = src.sizes
+        part, _ = self._sizes()
+        counts = (*rows, k // part if part else 0)
+        sums = TreeTensor.row_major("sums", counts)
+        if not self.in_integers:
+            return (sums,) if self.chain.of_groups[1] is not None else ()
+        codes = TreeTensor.row_major("codes", src.sizes, DataType.s8)
+        if self.reads[1].desc.data_type.bits < 8:
+            digits = (IndexDigit(1, 4), IndexDigit(2, 1), IndexDigit(8, 8))
+            codes = replace(codes, digits=(*codes.digits[:-1], digits))
+        return codes, TreeTensor.row_major("scales", counts), sums
+
+    def _preparing(
+        self, src: TreeTensor, made: Mapping[str, TreeTensor], held: Mapping[str, Place]
+    ) -> TreeStep:
+        """The step that finds sums of groups, and the bytes that stand for rows."""
+        *rows, k = src.sizes
+        part, _ = self._sizes()
+        outer = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(rows))
+        g, j = TreeAxis("g", k // part), TreeAxis("j", part)
+        value: Expr = src.load(*outer, g * part + j)
+        items: list[Item] = []
+        if self.in_integers:
+            items.append(Each((j,), (fold_over("max", "largest", apply("abs", value)),)))
+            inverse = apply("select", apply("gt", Ref("largest"), 0.0), apply("div", _LARGEST, Ref("largest")), 0.0)
+            items.append(Let("inverse", inverse))
+            items.append(made["scales"].store((*outer, g), Ref("largest") * (1.0 / _LARGEST)))
+            code = Each((j,), (Let("code", apply("round", value * Ref("inverse"))),
+                        made["codes"].store((*outer, g * part + j), Ref("code")),
+                        fold_over("sum", "total", Ref("code"))))
+            items.append(code)
+        else:
+            items.append(Each((j,), (fold_over("sum", "total", value),)))
+        items.append(made["sums"].store((*outer, g), Ref("total")))
+        tree = LoopTree((src, *made.values()), (Each((*outer, g), tuple(items)),)).verify()
+        places = (held[src.name], *(held[name] for name in made))
+        return TreeStep(tree, places, src.data_type.nbytes(prod(src.sizes)), is_named=False)
+
+    # --- the product
+
+    def _product(self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor]) -> LoopTree:
+        src, dst, weights = (tensors[role.name] for role in self.roles)
+        src = made.get("codes", src)
+        *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
+        part, size = self._sizes()
+        g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
+        is_moved = self.in_integers and weights.data_type is DataType.s4
+        of_group = (*batch, g * part if part == size else 0, n)
+        scale, zero = (self._factor(place, of_group) for place in self.chain.of_groups)
+        if is_moved:
+            zero = Const(_MOVED) if zero is None else zero + _MOVED
+        value: Expr = Ref("part")
+        if zero is not None:
+            value = value - zero * made["sums"].load(*batch, m, g)
+        if self.in_integers:
+            own = made["scales"].load(*batch, m, g)
+            scale = own if scale is None else scale * own
+        value = value if scale is None else value * scale
+        has_groups = value != Ref("part")
+        at = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
+        first, second = src.load(*batch, m, at), weights.load(*batch, at, n)
+        product = fold_over("sum", "part", first * (second - -_MOVED if is_moved else second))
+        summed, total = Each((*blocks, j), (product,)), "part"
+        if has_groups:
+            summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
+        index = (*batch, m, n)
+        store = dst.store(index, self.chain.result(Ref(total), dst, index))
+        old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
+        every = (src, dst, weights, *(made[name] for name in ("scales", "sums") if name in made), *self.chain.operands, *old)
+        return LoopTree(every, (Each(index, (summed, store)),), len(self.chain.computed.scalars))
+
+    def _parts(self, part: int) -> tuple[TreeAxis, ...]:
+        """The loops over a group."""
+        at_once = gcd(part, _AT_ONCE) if self.in_integers and self.reads[1].desc.data_type.bits < 8 else part
+        blocks = (TreeAxis("h", part // at_once),) if part > at_once else ()
+        return (*blocks, TreeAxis("j", at_once))
+
+    def _factor(self, place: FactorPlace | None, index: tuple[Affine | TreeAxis | int, ...]) -> Expr | None:
+        if place is None:
+            return None
+        return Scalar(place.scalar) if place.operand < 0 else self.chain.operands[place.operand].load(*index)
+
+
+def _has_rows(md: MemoryDesc) -> bool:
+    """True where rows of a matrix are contiguous."""
+    return md.dims[-1] == 1 or (not md.inner_blks and md.strides[-1] == 1)
