@@ -27,7 +27,7 @@ from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops
 from .contraction_numbers import distance_of, number_of
 from .contraction_prefetch import next_columns, prefetch_columns, prefetch_operands
-from .contraction_products import Factor, Products, products_of
+from .contraction_products import Factor, NibbleDots, Products, products_of
 from .contraction_result import ResultWriter
 from .contraction_values import GroupValues, TilePlace, TileSums
 from .kernel import Style
@@ -94,6 +94,12 @@ class ProductSums(SumLoops):
         is_last = level == len(self.loops) - 1
         if is_last and self.kernel.shared_taps:
             return self._shared(at, rows, sums)
+        products, packs = self.products, self.packs
+        has_short = isinstance(products, NibbleDots) and not self.kernel.is_dot
+        if has_short and packs is not None and level == len(self.loops) - (not packs.is_alone):
+            assert isinstance(products, NibbleDots)
+            short = super()._level(level, at, rows, [products.short_zero] * len(sums), count)
+            return [products.with_short(*pair) for pair in zip(sums, short, strict=True)]
         return super()._level(level, at, rows, sums, count)
 
     def _shared(self, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
@@ -123,8 +129,7 @@ class ProductSums(SumLoops):
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
-        products, b, numbers = self.products, self.b, range(rows[0] * self.vectors, rows[1] * self.vectors)
-        found = list(sums)
+        products, b, found = self.products, self.b, list(sums)
         for turn in range(products.turns(count)):
             columns = [
                 products.column(b.advance(pointer, part), valid, count, turn=turn)
@@ -138,9 +143,7 @@ class ProductSums(SumLoops):
                 for i, column in enumerate(columns):
                     factor = shared or products.column(*firsts[i], count, FIRST)
                     number = row * self.vectors + i
-                    found[number] = products.added(factor, column, found[number], turn=turn)
-        for i in numbers:
-            found[i] = products.ended(sums[i], found[i])
+                    found[number] = products.added(factor, column, found[number])
         return found
 
     def sums(self) -> list[Value]:

@@ -79,13 +79,9 @@ class Products:
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self._widened(bits, access),)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """A sum with the products."""
         return self._one_added(row[0], column[0], total)
-
-    def ended(self, before: Value, total: Value) -> Value:
-        """A sum after all turns; `before`: what it was."""
-        return total
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum of integers with the elements of one factor alone, `count` of each pack."""
@@ -120,7 +116,7 @@ class BfloatLanes(Products):
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self.b.cast("zext", bits, "i32"),)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with a product each."""
         first, second = (_halves(self.b, each[0], "bfloat") for each in (row, column))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
@@ -138,7 +134,7 @@ class ByteLanes(Products):
             return (words,)
         return (self.b.op("and", words, self.b.splat("i32", self.kernel.lanes, "65535")),)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with a product each."""
         return self._dot("llvm.x86.avx512.vpdpwssd", total, row[0], column[0])
 
@@ -231,7 +227,7 @@ class NibbleWords(Products):
 
 class NibbleDots(Products):
     """Elements of 4 bits as bytes, times bytes: those at even places of a word in one turn, those at odd
-    places in the next. Without an instruction that adds them to 32 bits, up to eight turns are summed in 16.
+    places in the next. Without an instruction that adds them to 32 bits, some words are summed in 16.
     """
 
     def turns(self, count: int) -> int:
@@ -249,26 +245,26 @@ class NibbleDots(Products):
     ) -> Factor:
         """The elements of a turn, from 0 to 15."""
         b, lanes = self.b, self.kernel.lanes
-        assert self.kernel.packs is not None
-        there = b.advance(pointer, turn // 2 * self.kernel.packs.stride)
-        words = load_words(b, there, lanes, valid, 1)
+        words = load_words(b, pointer, lanes, valid, 1)
         if self.types[SECOND] is DataType.s4:
             words = b.op("xor", words, _bytes(b, lanes, 0x88))
-        words = b.op("lshr", words, b.splat("i32", lanes, "4")) if turn % 2 else words
+        words = b.op("lshr", words, b.splat("i32", lanes, "4")) if turn else words
         return (b.op("and", words, _bytes(b, lanes, 0x0F)),)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with four products each; of 16 bits with two."""
         if self.kernel.is_dot:
             return self._dot("llvm.x86.avx512.vpdpbusd", total, column[0], row[0])
-        pairs = byte_pairs(self.b, column[0], row[0], self.style)
-        return pairs if turn == 0 else self.b.op("add", total, pairs)
+        return self.b.op("add", total, byte_pairs(self.b, column[0], row[0], self.style))
 
-    def ended(self, before: Value, total: Value) -> Value:
-        """The sum with the two of 16 bits."""
+    @property
+    def short_zero(self) -> Value:
+        """Of the sums of 16 bits."""
+        return Value(vector("i16", 2 * self.kernel.lanes), "zeroinitializer")
+
+    def with_short(self, before: Value, total: Value) -> Value:
+        """A sum with two of 16 bits."""
         b = self.b
-        if self.kernel.is_dot:
-            return total
         if self.style.can.byte_pairs:
             ones = b.splat("i16", lanes_of(total), "1")
             return b.op("add", before, word_pairs(b, total, ones, before.type))
@@ -296,7 +292,7 @@ class ByteDots(_Packs):
         pair = (factor[0], ones) if self.types[access] is DataType.u8 else (ones, factor[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, *pair)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with four products each."""
         is_unsigned = self.kernel.moves_rows or self.types[FIRST] is DataType.u8
         first, second = (row[0], column[0]) if is_unsigned else (column[0], row[0])
@@ -319,7 +315,7 @@ class BytePairs(_Packs):
             return b.op("and", pairs, b.splat("i16", lanes, "255")), b.op("lshr", pairs, eight)
         return b.op("ashr", b.op("shl", pairs, eight), eight), b.op("ashr", pairs, eight)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with the products of even elements, then of odd ones."""
         for a, b in zip(row, column, strict=True):
             total = self.b.op("add", total, word_pairs(self.b, a, b, total.type))
@@ -329,7 +325,7 @@ class BytePairs(_Packs):
 class BfloatDots(_Packs):
     """`vdpbf16ps`: two multiply-adds, in which numbers below the normal ones count as zero."""
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with two products each. The row is the last operand: it alone may be in memory."""
         first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
@@ -375,7 +371,7 @@ class BfloatHalves(_Packs):
         odd = b.op("and", words, b.splat("i32", lanes, str(0xFFFF0000 - (1 << 32))))
         return b.bitcast(even, _REAL), b.bitcast(odd, _REAL)
 
-    def added(self, row: Factor, column: Factor, total: Value, *, turn: int = 0) -> Value:
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with the products of even elements, then of odd ones."""
         for a, b in zip(row, column, strict=True):
             total = self._one_added(a, b, total)

@@ -135,14 +135,13 @@ class LoopPacks:
     """Products that are added in groups of `count`; the last one has `rest`, or 0 where it is full.
 
     `is_alone`: there is one pack, and no loop over them. `has_whole_rows`: all of a pack of the rows' factor
-    is there to be read, though it is not full. `stride`: bytes between words of columns in a pack.
+    is there to be read, though it is not full.
     """
 
     count: int
     rest: int
     is_alone: bool
     has_whole_rows: bool
-    stride: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,8 +280,7 @@ class _KernelSpecializer:
             return None
         rows = self.contraction.accesses[FIRST].tensor
         is_alone = not any(map(self._is_over_packs, self.loops))
-        has_whole_rows, stride = has_whole_packs(rows, pack.count), self._nbytes(SECOND, pack.stride)
-        return LoopPacks(pack.count, pack.rest, is_alone, has_whole_rows, stride)
+        return LoopPacks(pack.count, pack.rest, is_alone, has_whole_packs(rows, pack.count))
 
     # --- what is beside
 

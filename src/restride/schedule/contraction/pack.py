@@ -37,14 +37,12 @@ _NIBBLES_AT_ONCE = 32
 class Pack:
     """`count` positions of `loop` are multiplied at once; where `rest` is not 0, so many of the last ones.
 
-    `others`: further loops of its axis that are in the pack, `stride` elements of the columns' factor from
-    word to word.
+    `others`: further loops of its axis that are in the pack.
     """
 
     loop: ContractionLoop
     count: int
     others: tuple[ContractionLoop, ...] = ()
-    stride: int = 0
 
     @property
     def rest(self) -> int:
@@ -78,15 +76,13 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
 
 
 def _nibble_pack(contraction: Contraction) -> Pack | None:
-    """The pack of words of 4 bits by bytes: all of the innermost summed axis."""
+    """The pack of words of 4 bits by bytes, of an axis whose products can all be added in 16 bits."""
     axis = contraction.summed[-1].axis
     *words, pairs, last = (loop for loop in contraction.summed if loop.axis == axis)
     shape = [(loop.step, loop.extent, *loop.strides[:2]) for loop in (pairs, last)]
     if last.size % _NIBBLES or last.size > _NIBBLES_AT_ONCE or shape != [(2, 4, 1, 2), (1, 2, 4, 1)]:
         return None
-    if any((loop.step, loop.strides[FIRST]) != (_NIBBLES, _NIBBLES) for loop in words):
-        return None
-    return Pack(last, last.size, (*words, pairs), words[0].strides[SECOND] if words else 0)
+    return Pack(last, _NIBBLES, (pairs,)) if all(loop.step == _NIBBLES for loop in words) else None
 
 
 def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
