@@ -83,7 +83,7 @@ class SumLoops:
         """The number of vectors of sums a row has."""
         return self.tile.vectors
 
-    def prepare(self) -> None:
+    def read_strides(self) -> None:
         """Read what the loops need, before them."""
         kernel, b = self.kernel, self.b
         self._moves = [tuple(distance_of(b, stride) for stride in loop.strides) for loop in kernel.loops]
@@ -91,7 +91,7 @@ class SumLoops:
 
     def sums(self) -> list[Value]:
         """The sums of all rows, a row after the other."""
-        self.prepare()
+        self.read_strides()
         return self.sums_at((self.tile.pointers[FIRST], self.tile.pointers[SECOND]))
 
     def sums_at(self, at: Factors) -> list[Value]:

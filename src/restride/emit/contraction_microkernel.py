@@ -52,7 +52,7 @@ def emit_microkernel(
     column_sums = ColumnSums(b, kernel, products, tile, table)
     if needs_columns:
         column_sums.prepare()
-    totals = ProductSums(b, kernel, style, products, tile).sums()
+    totals = ProductSums(b, kernel, products, tile).sums()
     columns = column_sums.sums() if needs_columns else []
     rows = RowSums(b, kernel, products, tile).sums() if kernel.has_sums_of(ROW_SUMS) else []
     if kernel.moves_rows:
@@ -68,15 +68,9 @@ class ProductSums(SumLoops):
     """The sums of products, `rows * vectors` vectors: of each vector of columns one for each part."""
 
     def __init__(
-        self,
-        b: Builder,
-        kernel: ContractionKernel,
-        style: Style,
-        products: Products,
-        tile: ContractionTile,
+        self, b: Builder, kernel: ContractionKernel, products: Products, tile: ContractionTile
     ) -> None:
         super().__init__(b, kernel, products, tile)
-        self.style = style
         self._next_columns = next_columns(b, kernel, tile)
 
     @property
@@ -94,10 +88,8 @@ class ProductSums(SumLoops):
         is_last = level == len(self.loops) - 1
         if is_last and self.kernel.shared_taps:
             return self._shared(at, rows, sums)
-        products, packs = self.products, self.packs
-        has_short = isinstance(products, NibbleDots) and not self.kernel.is_dot
-        if has_short and packs is not None and level == len(self.loops) - (not packs.is_alone):
-            assert isinstance(products, NibbleDots)
+        products = self.products
+        if isinstance(products, NibbleDots) and level == products.short_level:
             short = super()._level(level, at, rows, [products.short_zero] * len(sums), count)
             return [products.with_short(*pair) for pair in zip(sums, short, strict=True)]
         return super()._level(level, at, rows, sums, count)
@@ -151,7 +143,7 @@ class ProductSums(SumLoops):
         groups, b = self.kernel.groups_of_sums, self.b
         if groups is None:
             return super().sums()
-        self.prepare()
+        self.read_strides()
         strides = [distance_of(b, stride) for stride in groups.strides]
         zero = Value(vector("float", self.kernel.lanes), "zeroinitializer")
         zeros, count = [zero] * self.kind.rows * self.vectors, number_of(b, groups.count)
@@ -160,7 +152,7 @@ class ProductSums(SumLoops):
             place = tuple(b.step(pointer, counter, stride) for pointer, stride in pairs)
             parts = self.sums_at((place[FIRST], place[SECOND]))
             tile = TilePlace(place, self.kind.rows, self.tile.columns)
-            values = GroupValues(b, self.kernel, self.style, tile, TileSums(parts, (), ()))
+            values = GroupValues(b, self.kernel, self.products.style, tile, TileSums(parts, (), ()))
             totals[:] = [
                 values.added(total, *divmod(i, self.vectors), fused=self.products.fused)
                 for i, total in enumerate(totals)

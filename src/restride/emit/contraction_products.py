@@ -258,6 +258,13 @@ class NibbleDots(Products):
         return self.b.op("add", total, byte_pairs(self.b, column[0], row[0], self.style))
 
     @property
+    def short_level(self) -> int:
+        """From which of the summed loops on sums have 16 bits; -1 where none have."""
+        packs = self.kernel.packs
+        assert packs is not None
+        return -1 if self.kernel.is_dot else len(self.kernel.loops) - (not packs.is_alone)
+
+    @property
     def short_zero(self) -> Value:
         """Of the sums of 16 bits."""
         return Value(vector("i16", 2 * self.kernel.lanes), "zeroinitializer")
