@@ -13,7 +13,6 @@ from math import prod
 from typing import Any, ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
-from ..desc.attr import PrimitiveAttr
 from ..desc.attr_check import check_attr_of
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
@@ -76,15 +75,13 @@ class MatmulProblem(ProductProblem):
 
     _columns: ClassVar[int] = -1
 
-    in_integers: bool = False
-
     @classmethod
     def read(cls, call: ArgumentReader) -> MatmulProblem:
         problem = cls(*cls.read_tensors(call), kernel_block())
         problem._check_shapes(call.what)
         problem.check_types(call.what, _COMPRESSED)
         # What attributes allow is checked below: the types of factors depend on them.
-        problem = replace(problem, attr=call.frozen_attr(), in_integers=_is_any(call.arguments.attr))
+        problem = replace(problem, attr=call.frozen_attr())
         problem = replace(problem, pack=problem._kernel_pack())
         problem._check_open_formats(call.what)
         problem = problem.chosen()
@@ -211,7 +208,7 @@ class MatmulProblem(ProductProblem):
     def _quantizes_rows(self) -> bool:
         """True where products are of integers, though the source is of floats."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
-        return size is not None and self.in_integers and kind.is_integral and are_quantized(k, size)
+        return size is not None and self.attr.any_integers and kind.is_integral and are_quantized(k, size)
 
     @property
     def _sums_groups(self) -> bool:
@@ -274,11 +271,6 @@ class MatmulProblem(ProductProblem):
         second = chain.shifted(weights.load(*batch, k, n), ARG_WEIGHTS, index)
         summed = Each((k,), (fold_over("sum", "total", first * second),))
         return (Each((*batch, m, n), (summed, dst.store(index, chain.result(Ref("total"), dst, index)))),)
-
-
-def _is_any(attr: Any) -> bool:
-    """True for attributes that allow any precision, for integers too."""
-    return isinstance(attr, PrimitiveAttr) and attr.get_fpmath_mode() == ("any", True)
 
 
 def _fit(size: int, other: int) -> bool:

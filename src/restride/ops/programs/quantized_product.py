@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import gcd, lcm, prod
 from typing import ClassVar
 
 from ...desc.attr_value import Factor
@@ -38,6 +38,8 @@ _ACTIVATIONS, _AT_ONCE = 128, 32
 _LARGEST_GROUP = 512
 _LARGEST = 127.0
 _LEAST_PART = 16
+# Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
+_MOVED_BYTES, _COLUMNS = 1 << 19, 64
 # What makes integers of 4 bits positive.
 _MOVED = 8.0
 
@@ -92,20 +94,32 @@ class QuantizedWork(ContractionWork):
         tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
         made = {tensor.name: tensor for tensor in self._made(tensors[src.name])}
         held |= {name: Place(~(len(moved) + i)) for i, name in enumerate(made)}
-        before = tuple(self._before(moved, places, held, chosen))
-        steps: list[Step] = [*before]
+        first = [role for role in moved if role is not weights]
+        steps: list[Step] = [*self._before(first, places, held, chosen)]
         if made:
             steps.append(self._preparing(tensors[src.name], made, held))
-        steps.append(self._loops(self._product(tensors, made), held))
+        size = chosen[weights.name].size
+        sizes = [chosen[role.name].size for role in moved]
+        if weights in moved:
+            columns = _columns_at_once(weights.desc)
+            for start in range(0, weights.desc.dims[-1], columns):
+                part = _columns_of(weights.desc, start, columns)
+                wanted = MemoryDesc(part.dims, part.data_type, chosen[weights.name].tag)
+                size = max(size if start else 0, wanted.size)
+                steps.append(move_step(part, wanted, places[weights.name], held[weights.name]))
+                tensors[weights.name] = TreeTensor.of_desc(weights.name, wanted)
+                steps.append(self._loops(self._product(tensors, made, start), held))
+            sizes[moved.index(weights)] = size
+        else:
+            steps.append(self._loops(self._product(tensors, made), held))
         steps += [
             move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
             for role in moved
             if role is self.written
         ]
-        temporaries = [chosen[role.name].size for role in moved]
-        temporaries += [tensor.data_type.nbytes(prod(tensor.padded)) for tensor in made.values()]
+        sizes += [tensor.data_type.nbytes(prod(tensor.padded)) for tensor in made.values()]
         scalars = len(self.chain.computed.scalars)
-        return Program(self.all_slots(), tuple(steps), tuple(temporaries), scalars=scalars).verify()
+        return Program(self.all_slots(), tuple(steps), tuple(sizes), scalars=scalars).verify()
 
     # --- what is made of a row before
 
@@ -156,14 +170,19 @@ class QuantizedWork(ContractionWork):
 
     # --- the product
 
-    def _product(self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor]) -> LoopTree:
+    def _product(
+        self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor], start: int = 0
+    ) -> LoopTree:
+        """The loops over columns from `start` on, as many as the weights are of."""
         src, dst, weights = (tensors[role.name] for role in self.roles)
         src = made.get("codes", src)
-        *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
+        *batch, m, _ = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
+        n = TreeAxis(f"d{len(batch) + 1}", weights.sizes[-1])
+        column = n + start
         part, size = self._sizes()
         g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
         is_moved = self.in_integers and weights.data_type is DataType.s4
-        of_group = (*batch, g * part if part == size else 0, n)
+        of_group = (*batch, g * part if part == size else 0, column)
         scale, zero = (self._factor(place, of_group) for place in self.chain.of_groups)
         if is_moved:
             zero = Const(_MOVED) if zero is None else zero + _MOVED
@@ -181,11 +200,11 @@ class QuantizedWork(ContractionWork):
         summed, total = Each((*blocks, j), (product,)), "part"
         if has_groups:
             summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
-        index = (*batch, m, n)
+        index = (*batch, m, column)
         store = dst.store(index, self.chain.result(Ref(total), dst, index))
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
         every = (src, dst, weights, *(made[name] for name in ("scales", "sums") if name in made), *self.chain.operands, *old)
-        return LoopTree(every, (Each(index, (summed, store)),), len(self.chain.computed.scalars))
+        return LoopTree(every, (Each((*batch, m, n), (summed, store)),), len(self.chain.computed.scalars))
 
     def _parts(self, part: int) -> tuple[TreeAxis, ...]:
         """The loops over a group."""
@@ -197,6 +216,19 @@ class QuantizedWork(ContractionWork):
         if place is None:
             return None
         return Scalar(place.scalar) if place.operand < 0 else self.chain.operands[place.operand].load(*index)
+
+
+def _columns_at_once(md: MemoryDesc) -> int:
+    """Columns of weights that are moved together, so that they stay in the caches."""
+    least = lcm(_COLUMNS, md.layout.blocks[-1])
+    whole = md.data_type.nbytes(prod(md.dims[:-1]) * least)
+    return max(_MOVED_BYTES // max(whole, 1), 1) * least
+
+
+def _columns_of(md: MemoryDesc, start: int, count: int) -> MemoryDesc:
+    """The descriptor of some columns, no more than there are."""
+    dims = (*md.dims[:-1], min(count, md.dims[-1] - start))
+    return md.submemory_desc(dims, (*[0] * (md.ndims - 1), start))
 
 
 def _has_rows(md: MemoryDesc) -> bool:
