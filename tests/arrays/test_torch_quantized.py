@@ -23,6 +23,7 @@ rt = pytest.importorskip("restride.torch")
 
 INPUTS, OUTPUTS = 512, 24
 NAMES = "mxfp4", "mxfp8", "nvfp4", *GGML_BLOCKS
+BLOCKS = "q4_0", "q4_1", "q8_0"
 WAYS = [
     {"dtype": "int4", "group": 128},
     {"dtype": "int4"},
@@ -33,7 +34,7 @@ WAYS = [
     {"dtype": "f8_e4m3", "group": 128},
     {"dtype": "f8_e4m3", "group": (8, 128)},
     {"dtype": "f4_e2m1", "group": 32, "scale_type": "f16"},
-    *({"dtype": name} for name in NAMES),
+    *({"dtype": name} for name in (*NAMES, *BLOCKS)),
 ]
 each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
 
@@ -70,8 +71,12 @@ def test_the_weights_are_those_that_quantize_gives(way):
     layer = torch.nn.Linear(INPUTS, OUTPUTS)
     weight = layer.weight.detach().clone()
     rt.quantize_(layer, **way)
-    how = dict(way) if "group" in way or way["dtype"] in NAMES else way | {"group": 0}
-    wanted = rs.quantize(weight.numpy(), **how).dequantize().to_numpy()
+    if way["dtype"] in BLOCKS:
+        form = rs.formats.named(f"gguf.{way['dtype']}", weight.shape)
+        q = form.wrap(rs.formats.quantize_blocks(weight.numpy(), way["dtype"]))
+    else:
+        q = rs.quantize(weight.numpy(), **({} if way["dtype"] in NAMES else {"group": 0}) | way)
+    wanted = q.dequantize().to_numpy()
     np.testing.assert_array_equal(layer.weight.numpy(), wanted)
     assert type(layer) is rt.QuantizedLinear
     assert [name for name, _ in layer.named_parameters()] == ["bias"]
@@ -96,6 +101,10 @@ def test_sources_have_any_rank(way, shape):
         with mode():
             found = layer(x)
         assert found.shape == (*shape[:-1], OUTPUTS)
+        if found.requires_grad:
+            found.sum().backward()
+            rows = float(np.prod(shape[:-1]))
+            torch.testing.assert_close(layer.bias.grad, torch.full((OUTPUTS,), rows))
         torch.testing.assert_close(found.detach().double(), _exact(layer, x).detach(), rtol=1e-5, atol=1e-4)
 
 
@@ -114,8 +123,22 @@ def test_sources_and_biases_of_other_types(way, dtype):
                 found.double(), _exact(layer, x), rtol=precision, atol=1e-4 + precision
             )
     assert layer.bias.dtype is layer.weight.dtype is dtype
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        assert layer(x).dtype is dtype
     for name, part in layer.state_dict().items():
         assert name == "bias" or torch.equal(part, before[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_weights_of_other_types(dtype):
+    layer, other = torch.nn.Linear(INPUTS, OUTPUTS).to(dtype), torch.nn.Linear(INPUTS, OUTPUTS)
+    other.weight.data = (
+        layer.weight.detach().float().T.contiguous().T
+    )  # of the same numbers, column by column
+    for each in (layer, other):
+        rt.quantize_(each, **WAYS[0])
+    assert layer.weight.dtype is dtype
+    assert torch.equal(layer.weight_values, other.weight_values)
 
 
 def test_sources_that_are_not_contiguous():
@@ -186,11 +209,31 @@ def test_states_of_other_ways_are_refused(other):
         _layer(**{"dtype": "int4", "group": 128} | other).load_state_dict(ours.state_dict())
 
 
+def test_bytes_of_a_state_may_begin_anywhere():
+    """As in a file that is mapped."""
+    ours, x = _layer(dtype="nvfp4"), _numbers(3, INPUTS)
+    state = ours.state_dict()
+    for name in ("weight_values", "weight_scale", "weight_tensor_scale"):
+        state[name] = torch.cat([torch.zeros(1, dtype=torch.uint8), state[name]])[1:]
+    other = _layer(seed=1, dtype="nvfp4")
+    other.load_state_dict(state, assign=True)
+    with torch.no_grad():
+        assert torch.equal(other(x), ours(x))
+
+
+def test_weights_outlive_their_layer():
+    layer = _layer()
+    wanted, weights = layer.weight.T.numpy(), layer.quantized
+    del layer
+    torch.full((OUTPUTS * INPUTS // 2,), 77, dtype=torch.uint8)
+    np.testing.assert_array_equal(weights.dequantize().to_numpy(), wanted)
+
+
 def test_layers_without_data_take_a_state():
     ours, x = _layer(), _numbers(3, INPUTS)
     with torch.device("meta"):
         empty = torch.nn.Linear(INPUTS, OUTPUTS)
-    rt.quantize_(empty, **WAYS[0])
+        rt.quantize_(empty, **WAYS[0])
     assert all(part.is_meta for name, part in empty.state_dict().items() if "extra" not in name)
     with refused("cannot be read"):
         empty(x)
@@ -277,6 +320,8 @@ def test_refusals_change_nothing():
     for way, what in (
         ({"dtype": "int4", "group": 128}, "groups of 128 elements do not divide axis 1"),
         ({"dtype": "q4_k"}, "24"),
+        ({"dtype": "q4_0"}, "24"),
+        ({"dtype": "q4_0", "group": 8}, "q4_0"),
         ({"dtype": "int5"}, "unknown data type"),
     ):
         with refused(what):

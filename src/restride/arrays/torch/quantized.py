@@ -20,6 +20,7 @@ from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import refuse
 from ...foreign import plain_text
+from ...formats import named, quantize_blocks
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..calls.tensors import to_torch
@@ -34,7 +35,9 @@ from .modules import Linear
 from .operators import Operator, tensor_of
 
 _CPU = Engine("cpu")
-_PREFIX = "weight_"
+_PREFIX, _MATRIX = "weight_", 2
+# Blocks of ggml that are a format of their own, and no row of the table of bit fields.
+_WHOLE_BLOCKS = "q4_0", "q4_1", "q8_0"
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -52,10 +55,9 @@ def _parts_of(q: QuantizedTensor) -> dict[str, Memory]:
             if TARGETS[kind].low <= least and most <= TARGETS[kind].high:
                 elements = elements.to(None, kind)
     parts = {"values": elements.to("ab").T}
-    for name in ("scale", "zero_point", "minimum"):
-        part: Memory | None = getattr(q, name)
-        if part is not None:
-            parts[name] = part.T.to("ab")
+    for name, part in (("scale", q.scale), ("zero_point", q.zero_point), ("minimum", q.minimum)):
+        if part is not None:  # minima are weights of a product of their own
+            parts[name] = part.T.to("ab", DataType.f32 if name == "minimum" else None)
     if q.tensor_scale != 1.0:
         parts["tensor_scale"] = Memory.from_numpy(np.array([q.tensor_scale], np.float32))
     return parts
@@ -72,25 +74,31 @@ def _descs(form: str) -> dict[str, MemoryDesc]:
 
 
 @lru_cache(maxsize=1024)
-def _view(form: str, addresses: tuple[int, ...], tensor_scale: float) -> QuantizedTensor:
+def _view(form: str, addresses: tuple[int, ...], tensor_scale: float, owner: Any = None) -> QuantizedTensor:
     """Weights (inputs, outputs) over the bytes at some addresses, for as long as somebody keeps these."""
     memories = {
-        name: Memory.from_pointer(address, md.size, md, _CPU, readonly=True)
+        name: Memory.from_pointer(address, md.size, md, _CPU, owner=owner, readonly=True)
         for address, (name, md) in zip(addresses, _descs(form).items(), strict=True)
         if name != "tensor_scale"
     }
     return QuantizedTensor(**memories, tensor_scale=tensor_scale)
 
 
-def _weights(parts: Any, form: str) -> QuantizedTensor:
-    """Weights (inputs, outputs) over the bytes of tensors. Raises InvalidArguments for tensors of others."""
-    descs, whole = _descs(form), 1.0
-    for part, (name, md) in zip(parts, descs.items(), strict=True):
+def _weights(parts: Any, form: str, *, keeps: bool = False) -> QuantizedTensor:
+    """Weights (inputs, outputs) over the bytes of tensors, which are kept alive where `keeps` says so.
+
+    Raises InvalidArguments for tensors of other bytes.
+    """
+    whole = 1.0
+    for part, (name, md) in zip(parts, _descs(form).items(), strict=True):
         _check_part(name, part)
         if part.numel() != md.size or part.dtype is not torch.uint8 or not part.is_contiguous():
-            raise refuse("RS-A17:no-such-bytes", name=name, nbytes=md.size, shape=tuple(part.shape))
-        whole = part.view(torch.float32).item() if name == "tensor_scale" else whole
-    return _view(form, tuple([part.data_ptr() for part in parts]), whole)
+            found = f"{part.dtype} of shape {tuple(part.shape)}"
+            raise refuse("RS-A17:no-such-bytes", name=name, nbytes=md.size, found=found)
+        if name == "tensor_scale":
+            whole = part.numpy().view(np.float32).item()
+    addresses = tuple([part.data_ptr() for part in parts])
+    return _view.__wrapped__(form, addresses, whole, parts) if keeps else _view(form, addresses, whole)
 
 
 def _check_part(name: str, part: Any) -> None:
@@ -138,19 +146,15 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradient(ctx: Any, grad: Any) -> Any:
-    to_x, *_, to_bias = ctx.needs_input_grad
-    of_x = (
-        torch.ops.restride.quantized_linear_gradient(grad, list(ctx.saved_tensors), ctx.form)
-        if to_x
-        else None
-    )
+    (to_x, *_, to_bias), parts = ctx.needs_input_grad, list(ctx.saved_tensors)
+    of_x = torch.ops.restride.quantized_linear_gradient(grad, parts, ctx.form) if to_x else None
     of_bias = grad.reshape(-1, grad.shape[-1]).sum(0, dtype=ctx.bias) if ctx.bias and to_bias else None
-    return of_x, [None] * len(ctx.saved_tensors), None, of_bias
+    return of_x, [None] * len(parts), None, of_bias
 
 
 def _second_gradient(ctx: Any, grad: Any) -> Any:
-    product = torch.ops.restride.quantized_linear(grad, list(ctx.saved_tensors), ctx.form, None)
-    return product, [None] * len(ctx.saved_tensors), None
+    parts = list(ctx.saved_tensors)
+    return torch.ops.restride.quantized_linear(grad, parts, ctx.form, None), [None] * len(parts), None
 
 
 def _new(axis: int) -> Callable[..., Any]:
@@ -194,7 +198,7 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, weight: QuantizedTensor, bias: torch.Tensor | None = None) -> None:
         super().__init__()
-        if not isinstance(weight, QuantizedTensor) or len(weight.dims) != len(("outputs", "inputs")):
+        if not isinstance(weight, QuantizedTensor) or len(weight.dims) != _MATRIX:
             raise refuse("RS-A17:no-quantized-matrix", weight=short_repr(weight))
         is_parameter = bias is None or isinstance(bias, torch.nn.Parameter)
         self.register_parameter("bias", bias if is_parameter else torch.nn.Parameter(bias))
@@ -217,8 +221,8 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
 
     @property
     def quantized(self) -> QuantizedTensor:
-        """The weights (inputs, outputs) over the bytes of the buffers, for as long as the module has them."""
-        return _weights([self._buffers[name] for name in self._names], self.form)
+        """The weights (inputs, outputs) over the bytes of the buffers."""
+        return _weights([self._buffers[name] for name in self._names], self.form, keeps=True)
 
     @property
     def weight(self) -> torch.Tensor:
@@ -227,13 +231,19 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
 
     def get_extra_state(self) -> torch.Tensor:
         """The form as bytes, for the state dict."""
-        return torch.tensor(list(self.form.encode()), dtype=torch.uint8)
+        return torch.tensor(list(self.form.encode()), dtype=torch.uint8, device="cpu")
 
     def set_extra_state(self, state: torch.Tensor) -> None:
-        """Raise InvalidArguments for the state of weights that are quantized otherwise."""
+        """Check the form, and copy bytes that begin in a file where no number of four bytes may.
+
+        Raises InvalidArguments for the state of weights that are quantized otherwise.
+        """
         found = bytes(state.tolist()).decode(errors="replace")
         if found != self.form:
             raise refuse("RS-A17:quantized-otherwise", found=short_repr(found), form=self.form)
+        for name in self._names:
+            part = self._buffers[name]
+            self._buffers[name] = part.clone() if part.data_ptr() % 4 else part
 
     def extra_repr(self) -> str:
         """The text in the module's repr."""
@@ -260,8 +270,6 @@ def quantize_layers(model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dic
 
     `how`: what `rs.quantize` takes.
     """
-    if how["group"] is None and plain_text(dtype) not in {*NAMED, *GGML_BLOCKS}:
-        how["group"] = 0
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, torch.nn.Linear):
@@ -270,13 +278,25 @@ def quantize_layers(model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dic
         if is_right if filter_fn is None else filter_fn(module, name):
             if not is_right:
                 raise refuse("RS-A17:no-plain-linear", name=name, type=type(module).__name__)
-            layers.append((module, _parts_of(quantize(_values(module.weight), dtype, **how))))
+            layers.append((module, _parts_of(_quantized(_values(module.weight), dtype, how))))
     while layers:
         module, parts = layers.pop()
         weight = module._parameters.pop("weight")
         module.__dict__.pop("_packed", None)
         module.__class__ = QuantizedLinear
         _hold(module, parts, weight)
+
+
+def _quantized(x: Any, dtype: Any, how: dict[str, Any]) -> QuantizedTensor:
+    """What `rs.quantize` gives, with a scale for each row where there is no group; and all blocks of ggml."""
+    name = plain_text(dtype)
+    if name in _WHOLE_BLOCKS:
+        if how != {"group": None, "symmetric": True, "scale_type": "f32"}:
+            raise refuse("RS-A15:blocks-alone", name=name)
+        return named(f"gguf.{name}", x.shape).wrap(quantize_blocks(x, name))
+    is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS}
+    result: QuantizedTensor = quantize(x, dtype, **how | ({"group": 0} if is_of_rows else {}))
+    return result
 
 
 def _is_plain_linear(module: Any) -> bool:
@@ -291,4 +311,4 @@ def _is_plain_linear(module: Any) -> bool:
 def _values(weight: torch.Tensor) -> Any:
     """The numbers of a weight; zeros for one of the meta device, whose numbers are loaded later."""
     check_device(weight)
-    return array_of(torch.zeros(weight.shape) if weight.is_meta else weight)
+    return array_of(torch.zeros(weight.shape, device="cpu") if weight.is_meta else weight)
