@@ -8,6 +8,7 @@ and under torch.compile, they are the operators.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,9 +24,10 @@ from .arrays.torch.layers import pool_recorded
 from .arrays.torch.modes import is_plain, refuse_derivative
 from .arrays.torch.modules import Conv2d, Linear, conv2d, linear
 from .arrays.torch.operators import apply_linear, parse_scale, shuffled, tag_text_of, tensor_of
+from .arrays.torch.quantized import QuantizedLinear, quantize_layers
 from .arrays.torch.rnn import RNNWeights, rnn_weights, set_rnn_weights
 from .desc.parse import parse_bool, parse_int, short_repr
-from .errors import Error, refuse
+from .errors import Error, raises_at_the_call, refuse
 from .graph.importers.torch.module import CompiledModule, compile_module
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ __all__ = [
     "CompiledModule",
     "Conv2d",
     "Linear",
+    "QuantizedLinear",
     "RNNWeights",
     "channel_shuffle",
     "compile_module",
@@ -43,6 +46,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "pool",
+    "quantize_",
     "reorder",
     "rnn_weights",
     "scaled_dot_product_attention",
@@ -161,6 +165,33 @@ def scaled_dot_product_attention(
     if dropout_p != 0:
         raise refuse("RS-A17:dropout", dropout_p=short_repr(dropout_p))
     return attended((query, key, value), attn_mask, scale, is_causal=is_causal, in_groups=enable_gqa)
+
+
+@raises_at_the_call
+def quantize_(
+    model: torch.nn.Module,
+    dtype: TypeLike,
+    filter_fn: Callable[[torch.nn.Module, str], bool] | None = None,
+    *,
+    group: Any = None,
+    symmetric: bool = True,
+    scale_type: TypeLike = "f32",
+) -> None:
+    """Quantize the weights of a model's linear layers in place, after torchao: `QuantizedLinear` each then.
+
+    dtype      as `rs.quantize` takes it: "int4", "u4", "int8", "f8_e4m3", "mxfp4", "nvfp4", "q4_k" and others
+    filter_fn  of an `nn.Linear` and its name in the model: True for those that are quantized. All of class
+               `nn.Linear` and `Linear` are, unless it is given
+    group      how many inputs share a scale; all of an output, unless it is given or the type has its own
+    symmetric, scale_type  as `rs.quantize` takes them
+
+    Weights of the meta device become bytes of that device, for `load_state_dict(..., assign=True)`.
+
+    Raises InvalidArguments, and changes nothing, for groups that do not divide the inputs of a layer, and for
+    a choice of layers of other classes, or whose weights are computed.
+    """
+    how = {"group": group, "symmetric": symmetric, "scale_type": scale_type}
+    quantize_layers(model, dtype, filter_fn, how)
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]

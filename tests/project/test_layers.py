@@ -20,7 +20,17 @@ _ROOT = Path(restride.__file__).parent
 _BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
-_TORCH_PARTS = ("attention", "kernels", "layers", "modes", "modules", "operators", "products", "rnn")
+_TORCH_PARTS = (
+    "attention",
+    "kernels",
+    "layers",
+    "modes",
+    "modules",
+    "operators",
+    "products",
+    "quantized",
+    "rnn",
+)
 _FOR_TORCH = {"torch", *(f"arrays.torch.{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.importers.torch.{name}" for name in ("export", "module")}
 _FOR_JAX = {"jax", "arrays.jax.attention", "arrays.jax.kernels", "arrays.jax.products"}

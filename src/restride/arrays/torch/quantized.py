@@ -1,0 +1,314 @@
+"""Linear layers with quantized weights, and how a model gets them in place.
+
+This module imports torch; nothing does so but `restride.torch`. Weights are buffers of bytes, which a change
+of a module's type leaves as they are: the elements and the scales of their groups, as a product reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...desc.ggml_blocks import GGML_BLOCKS
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import short_repr
+from ...dtypes import DataType
+from ...errors import refuse
+from ...foreign import plain_text
+from ...formats import named, quantize_blocks
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ..calls.tensors import to_torch
+from ..products import matmul as matmul_arrays
+from ..scaling.group import NAMED
+from ..scaling.packed_tensor import PackedTensor
+from ..scaling.quantization import TARGETS, quantize
+from ..scaling.quantized_tensor import QuantizedTensor
+from .kernels import array_of
+from .modes import check_device, is_plain, refuse_transforms
+from .modules import Linear
+from .operators import Operator, tensor_of
+
+_CPU = Engine("cpu")
+_PREFIX, _MATRIX = "weight_", 2
+# Blocks of ggml that are a format of their own, and no row of the table of bit fields.
+_WHOLE_BLOCKS = "q4_0", "q4_1", "q8_0"
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+# --- the parts of weights -----------------------------------------------------------------------------------
+
+
+def _parts_of(q: QuantizedTensor) -> dict[str, Memory]:
+    """The parts of weights (outputs, inputs): elements row by row, and what groups share as a product reads
+    it, (groups, outputs) row by row.
+    """
+    elements = q.values
+    if isinstance(q, PackedTensor):  # unpacked to bytes, of which half is enough for few bits
+        least, most = GGML_BLOCKS[q.format].values.ends
+        for kind in (DataType.u4, DataType.s4):
+            if TARGETS[kind].low <= least and most <= TARGETS[kind].high:
+                elements = elements.to(None, kind)
+    parts = {"values": elements.to("ab").T}
+    for name, part in (("scale", q.scale), ("zero_point", q.zero_point), ("minimum", q.minimum)):
+        if part is not None:  # minima are weights of a product of their own
+            parts[name] = part.T.to("ab", DataType.f32 if name == "minimum" else None)
+    if q.tensor_scale != 1.0:
+        parts["tensor_scale"] = Memory.from_numpy(np.array([q.tensor_scale], np.float32))
+    return parts
+
+
+@lru_cache(maxsize=256)
+def _descs(form: str) -> dict[str, MemoryDesc]:
+    """The descriptors that a form lists: "values s4 256x96, scale f32 2x96"."""
+    descs = {}
+    for row in form.split(", "):
+        name, kind, dims = row.split(" ")
+        descs[name] = MemoryDesc(tuple(map(int, dims.split("x"))), kind, "ba" if name == "values" else None)
+    return descs
+
+
+@lru_cache(maxsize=1024)
+def _view(form: str, addresses: tuple[int, ...], tensor_scale: float, owner: Any = None) -> QuantizedTensor:
+    """Weights (inputs, outputs) over the bytes at some addresses, for as long as somebody keeps these."""
+    memories = {
+        name: Memory.from_pointer(address, md.size, md, _CPU, owner=owner, readonly=True)
+        for address, (name, md) in zip(addresses, _descs(form).items(), strict=True)
+        if name != "tensor_scale"
+    }
+    return QuantizedTensor(**memories, tensor_scale=tensor_scale)
+
+
+def _weights(parts: Any, form: str, *, keeps: bool = False) -> QuantizedTensor:
+    """Weights (inputs, outputs) over the bytes of tensors, which are kept alive where `keeps` says so.
+
+    Raises InvalidArguments for tensors of other bytes.
+    """
+    whole = 1.0
+    for part, (name, md) in zip(parts, _descs(form).items(), strict=True):
+        _check_part(name, part)
+        if part.numel() != md.size or part.dtype is not torch.uint8 or not part.is_contiguous():
+            found = f"{part.dtype} of shape {tuple(part.shape)}"
+            raise refuse("RS-A17:no-such-bytes", name=name, nbytes=md.size, found=found)
+        if name == "tensor_scale":
+            whole = part.numpy().view(np.float32).item()
+    addresses = tuple([part.data_ptr() for part in parts])
+    return _view.__wrapped__(form, addresses, whole, parts) if keeps else _view(form, addresses, whole)
+
+
+def _check_part(name: str, part: Any) -> None:
+    """Raise InvalidArguments for a part of weights that is not in the memory of the CPU."""
+    if not part.is_cpu:
+        which = "a module on the CPU whose weights are loaded: module.to('cpu')"
+        raise refuse("RS-A04:tensor", name=f"QuantizedLinear: {name}", device=part.device, which=which)
+
+
+# --- operators ----------------------------------------------------------------------------------------------
+
+
+def _linear(x: Any, parts: Any, form: str, bias: Any) -> Any:
+    """`x @ weights + bias`, in the type of `x`. What minima add is a product of the sums over groups."""
+    if x.dtype not in _FLOATS:
+        raise refuse("RS-A17:activations", dtype=x.dtype)
+    q = _weights(parts, form)
+    rows = x.detach().reshape(prod(x.shape[:-1]), x.shape[-1:].numel())
+    shift = None if bias is None else array_of(bias)
+    minimum = q.minimum
+    if minimum is None:
+        return _tensor(matmul_arrays(array_of(rows), q, shift), x)
+    product = matmul_arrays(array_of(rows), QuantizedTensor(q.values, q.scale), dtype="f32")
+    sums = rows.float().unflatten(-1, (minimum.desc.dims[0], -1)).sum(-1)
+    product += matmul_arrays(array_of(sums), minimum, None if shift is None else shift.astype(np.float32))
+    return _tensor(product, x)
+
+
+def _linear_gradient(grad: Any, parts: Any, form: str) -> Any:
+    """The gradient of the source: the product with the real numbers, which are there as long as it runs."""
+    rows = grad.detach().reshape(prod(grad.shape[:-1]), grad.shape[-1])
+    weights = _weights(parts, form).dequantize(dst="ba").T
+    return _tensor(matmul_arrays(array_of(rows.float()), weights), grad)
+
+
+def _tensor(product: Any, like: Any) -> Any:
+    result = to_torch(np.ascontiguousarray(product)).to(like.dtype)
+    return result.reshape(*like.shape[:-1], result.shape[-1])
+
+
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    _, parts, ctx.form, *bias = inputs
+    ctx.save_for_backward(*parts)
+    ctx.bias = bias[0].dtype if bias and bias[0] is not None else None
+
+
+def _gradient(ctx: Any, grad: Any) -> Any:
+    (to_x, *_, to_bias), parts = ctx.needs_input_grad, list(ctx.saved_tensors)
+    of_x = torch.ops.restride.quantized_linear_gradient(grad, parts, ctx.form) if to_x else None
+    of_bias = grad.reshape(-1, grad.shape[-1]).sum(0, dtype=ctx.bias) if ctx.bias and to_bias else None
+    return of_x, [None] * len(parts), None, of_bias
+
+
+def _second_gradient(ctx: Any, grad: Any) -> Any:
+    parts = list(ctx.saved_tensors)
+    return torch.ops.restride.quantized_linear(grad, parts, ctx.form, None), [None] * len(parts), None
+
+
+def _new(axis: int) -> Callable[..., Any]:
+    def new(x: Any, parts: Any, form: str, bias: Any = None) -> Any:
+        return x.new_empty((*x.shape[:-1], _descs(form)["values"].dims[axis]))
+
+    return new
+
+
+for _operator in (
+    Operator(
+        "quantized_linear",
+        "(Tensor x, Tensor[] parts, str form, Tensor? bias) -> Tensor",
+        *(_linear, _new(1), _keep, _gradient),
+    ),
+    Operator(
+        "quantized_linear_gradient",
+        "(Tensor grad, Tensor[] parts, str form) -> Tensor",
+        *(_linear_gradient, _new(0), _keep, _second_gradient),
+    ),
+):
+    _operator.register()
+
+
+# --- modules ------------------------------------------------------------------------------------------------
+
+
+class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
+    """A linear layer whose weights are quantized: `x @ weight.T + bias`, with gradients of `x` and the bias.
+
+    weight  a `rs.QuantizedTensor` (outputs, inputs), as `rs.quantize` and files of GGUF give it
+    bias    (outputs), or None
+
+    Takes f32, bf16 and f16, and gives the type of `x`. Weights are buffers of bytes: they have no gradient,
+    and `module.to(dtype)` changes the bias alone. `form` lists them, with the dims of the product.
+    """
+
+    in_features: int
+    out_features: int
+    form: str
+
+    def __init__(self, weight: QuantizedTensor, bias: torch.Tensor | None = None) -> None:
+        super().__init__()
+        if not isinstance(weight, QuantizedTensor) or len(weight.dims) != _MATRIX:
+            raise refuse("RS-A17:no-quantized-matrix", weight=short_repr(weight))
+        is_parameter = bias is None or isinstance(bias, torch.nn.Parameter)
+        self.register_parameter("bias", bias if is_parameter else torch.nn.Parameter(bias))
+        self.out_features, self.in_features = weight.dims
+        _hold(self, _parts_of(weight), torch.empty(0) if bias is None else bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The product, and the bias."""
+        x = tensor_of(x)
+        parts, bias = [self._buffers[name] for name in self._names], self.bias
+        product = torch.ops.restride.quantized_linear
+        if is_plain(x) and not (bias is not None and bias.requires_grad and torch.is_grad_enabled()):
+            product = _linear  # spares torch's dispatch
+        else:
+            refuse_transforms("QuantizedLinear", x, bias)
+            for name, part in zip(self._names, () if x.is_meta else parts, strict=False):
+                _check_part(name, part)
+        result: torch.Tensor = product(x, parts, self.form, bias)
+        return result
+
+    @property
+    def quantized(self) -> QuantizedTensor:
+        """The weights (inputs, outputs) over the bytes of the buffers."""
+        return _weights([self._buffers[name] for name in self._names], self.form, keeps=True)
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The real numbers (outputs, inputs) that the weights stand for, computed at each access."""
+        return to_torch(self.quantized.dequantize(dst="ba").T.to_numpy()).to(self._like.dtype)
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The form as bytes, for the state dict."""
+        return torch.tensor(list(self.form.encode()), dtype=torch.uint8, device="cpu")
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Check the form, and copy bytes that begin in a file where no number of four bytes may.
+
+        Raises InvalidArguments for the state of weights that are quantized otherwise.
+        """
+        found = bytes(state.tolist()).decode(errors="replace")
+        if found != self.form:
+            raise refuse("RS-A17:quantized-otherwise", found=short_repr(found), form=self.form)
+        for name in self._names:
+            part = self._buffers[name]
+            self._buffers[name] = part.clone() if part.data_ptr() % 4 else part
+
+    def extra_repr(self) -> str:
+        """The text in the module's repr."""
+        sizes = f"in_features={self.in_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}, {self.form}"
+
+
+def _hold(module: Any, parts: dict[str, Memory], like: torch.Tensor) -> None:
+    """Give a module the buffers of its weights, on the device of a tensor.
+
+    An empty one has the type of the tensor, and those that the module is changed to.
+    """
+    rows = ((name, part.desc, "x".join(map(str, part.desc.dims))) for name, part in parts.items())
+    module.form = ", ".join(f"{name} {md.data_type} {dims}" for name, md, dims in rows)
+    module._names = [_PREFIX + name for name in parts]
+    for name, part in parts.items():
+        data = np.asarray(part.data).view(np.uint8)[: part.desc.size]
+        module.register_buffer(_PREFIX + name, torch.tensor(data, device=like.device))
+    module.register_buffer("_like", torch.empty(0, dtype=like.dtype), persistent=False)
+
+
+def quantize_layers(model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dict[str, Any]) -> None:
+    """Make linear layers of a model quantized ones, all or none: the modules stay, and are of another class.
+
+    `how`: what `rs.quantize` takes.
+    """
+    layers = []
+    for name, module in model.named_modules():
+        if not isinstance(module, torch.nn.Linear):
+            continue
+        is_right = _is_plain_linear(module)
+        if is_right if filter_fn is None else filter_fn(module, name):
+            if not is_right:
+                raise refuse("RS-A17:no-plain-linear", name=name, type=type(module).__name__)
+            layers.append((module, _parts_of(_quantized(_values(module.weight), dtype, how))))
+    while layers:
+        module, parts = layers.pop()
+        weight = module._parameters.pop("weight")
+        module.__dict__.pop("_packed", None)
+        module.__class__ = QuantizedLinear
+        _hold(module, parts, weight)
+
+
+def _quantized(x: Any, dtype: Any, how: dict[str, Any]) -> QuantizedTensor:
+    """What `rs.quantize` gives, with a scale for each row where there is no group; and all blocks of ggml."""
+    name = plain_text(dtype)
+    if name in _WHOLE_BLOCKS:
+        if how != {"group": None, "symmetric": True, "scale_type": "f32"}:
+            raise refuse("RS-A15:blocks-alone", name=name)
+        return named(f"gguf.{name}", x.shape).wrap(quantize_blocks(x, name))
+    is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS}
+    result: QuantizedTensor = quantize(x, dtype, **how | ({"group": 0} if is_of_rows else {}))
+    return result
+
+
+def _is_plain_linear(module: Any) -> bool:
+    """True for a linear layer of torch or of restride, whose weight is a parameter of some elements.
+
+    Others compute with their weight in their own way, or have others compute with it.
+    """
+    weight = module._parameters.get("weight")
+    return type(module) in (torch.nn.Linear, Linear) and weight is not None and weight.numel() > 0
+
+
+def _values(weight: torch.Tensor) -> Any:
+    """The numbers of a weight; zeros for one of the meta device, whose numbers are loaded later."""
+    check_device(weight)
+    return array_of(torch.zeros(weight.shape, device="cpu") if weight.is_meta else weight)
