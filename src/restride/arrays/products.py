@@ -77,8 +77,11 @@ def matmul(
            [13., 24.]], dtype=float32)
     """
     mode = parse_word("matmul: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
-    parameters = dtype, mode
-    return _MATMUL.call(_matmul, parameters, plain_key(parameters), x, out, (weights, bias))
+    parameters, operands = (dtype, mode), (weights, bias)
+    if isinstance(weights, QuantizedTensor):
+        q = as_factor(weights)
+        parameters, operands = (*parameters, q.tensor_scale), (q.values, bias, q.scale, q.zero_point)
+    return _MATMUL.call(_matmul, parameters, plain_key(parameters), x, out, operands)
 
 
 def convolution(
@@ -190,14 +193,14 @@ def _packed(q: QuantizedTensor, primitive: str, kind: DataType, mode: str) -> Qu
 
 
 def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
-    (weights, bias), (dtype, mode), engine = operands, parameters, engine_of(x, out, None)
-    attr, scaling = None, dict[int, Memory]()
-    if isinstance(weights, QuantizedTensor):
-        weights = as_factor(weights)
-        attr, scaling = _scaling_of(weights, mode)
-    table = operand_of("matmul", "weights", weights if attr is None else weights.values, engine)
+    (weights, bias, *factors), (dtype, *more), engine = operands, parameters, engine_of(x, out, None)
+    table = operand_of("matmul", "weights", weights, engine)
     if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
-        return _by_rows(x, out, (weights, bias), parameters, table.desc.dims[-1])
+        return _by_rows(x, out, operands, parameters, table.desc.dims[-1])
+    attr, scaling = None, dict[int, Memory]()
+    if factors:
+        mode, tensor_scale = more
+        attr, scaling = _scaling_of(QuantizedTensor(weights, *factors, tensor_scale), mode)
     source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
@@ -27,6 +29,8 @@ def as_factor(q: QuantizedTensor, *, packs: bool = False) -> QuantizedTensor:
     if q.minimum is not None:
         scale, zero = _without_minimum(q)
     scale, zero = _row_major(scale), None if zero is None else _row_major(zero)
+    if not packs and q.minimum is None and scale is q.scale and zero is q.zero_point:
+        return q
     if packs and values.desc.data_type in (DataType.s8, DataType.u8):
         numbers = values.to_numpy()
         low, high = (numbers.min(), numbers.max()) if numbers.size else (0, 0)
@@ -64,5 +68,12 @@ def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:
 
 
 def _row_major(memory: Memory) -> Memory:
-    plain = MemoryDesc(memory.desc.dims, memory.desc.data_type)
-    return memory if memory.desc == plain else memory.to(plain)
+    plain = _plain(memory.desc)
+    return memory if plain is None else memory.to(plain)
+
+
+@lru_cache(maxsize=256)
+def _plain(md: MemoryDesc) -> MemoryDesc | None:
+    """The row-major descriptor; None for one that is."""
+    plain = MemoryDesc(md.dims, md.data_type)
+    return None if plain == md else plain

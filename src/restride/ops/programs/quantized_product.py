@@ -33,7 +33,7 @@ NIBBLES = 8
 
 # Rows that are quantized together where a column has one scale, and those of 4 bits whose products are added
 # in 16 bits.
-_ACTIVATIONS, _AT_ONCE = 128, 32
+_ACTIVATIONS, _AT_ONCE = 32, 32
 # Rows of groups of integers: floats hold the sums of so many products.
 _LARGEST_GROUP = 512
 _LARGEST = 127.0
