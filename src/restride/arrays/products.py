@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -40,7 +40,8 @@ _PRIMITIVES = "matmul", "convolution"
 _MODES = "strict", "any"
 _MATRIX = 2
 _MATMUL, _CONVOLUTION = (
-    ArrayFunction(name, narrows_lists=False, others=("weights", "bias")) for name in _PRIMITIVES
+    ArrayFunction(name, narrows_lists=False, others=("weights", "bias", "scale", "zero_point"))
+    for name in _PRIMITIVES
 )
 
 
@@ -121,6 +122,24 @@ def convolution(
     return _CONVOLUTION.call(_convolution, parameters, key, x, out, (weights, bias))
 
 
+@overload
+def pack_weights(
+    weights: QuantizedTensor,
+    primitive: str = "matmul",
+    *,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
+) -> QuantizedTensor: ...
+@overload
+def pack_weights(
+    weights: OtherArray | ArrayLike,
+    primitive: str = "matmul",
+    *,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
+) -> Memory: ...
 def pack_weights(
     weights: QuantizedTensor | OtherArray | ArrayLike,
     primitive: str = "matmul",
@@ -222,7 +241,7 @@ def _scaling_of(q: QuantizedTensor, mode: str) -> tuple[PrimitiveAttr, dict[int,
     attr, memories = PrimitiveAttr(), {ARG_ATTR_SCALES | ARG_WEIGHTS: q.scale}
     attr.set_fpmath_mode(mode, apply_to_int=mode == "any")
     every = (1 << q.values.desc.ndims) - 1
-    attr.set_scales(ARG_WEIGHTS, every, None, q.groups, q.scale.desc.data_type)
+    attr.set_scales(ARG_WEIGHTS, every, None, [max(n, 1) for n in q.groups], q.scale.desc.data_type)
     if q.tensor_scale != 1.0:
         attr.set_scales(ARG_SRC, 0, [q.tensor_scale])
     if q.zero_point is not None:

@@ -72,9 +72,7 @@ class Products:
         one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
         return (self.b.shuffle(one, one, (0,) * self.kernel.lanes),)
 
-    def column(
-        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
-    ) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A vector of columns, or `count` elements of each; lanes that are no columns are zero."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self._widened(bits, access),)
@@ -109,9 +107,7 @@ class Products:
 class BfloatLanes(Products):
     """`vdpbf16ps` of numbers with a zero behind each."""
 
-    def column(
-        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
-    ) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A vector of columns, each in 32 bits."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self.b.cast("zext", bits, "i32"),)
@@ -125,9 +121,7 @@ class BfloatLanes(Products):
 class ByteLanes(Products):
     """`vpdpwssd` of bytes as 16 bits; behind those of the second factor are zeros."""
 
-    def column(
-        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
-    ) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A vector of columns, each in 32 bits."""
         (words,) = super().column(pointer, valid, count, access)
         if access != SECOND:
@@ -166,9 +160,7 @@ class _Packs(Products):
             return self._leading(found, count * bits) if needs_zeros else found
         return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
-    def column(
-        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
-    ) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A pack of each column."""
         bits = self.types[access].bits
         words = load_words(self.b, pointer, self.kernel.lanes, valid, bits // 8)
@@ -209,9 +201,7 @@ class NibbleWords(Products):
         """The element of a turn in every lane."""
         return super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
 
-    def column(
-        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
-    ) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """The elements of a turn."""
         b, kind, lanes = self.b, self.types[SECOND], self.kernel.lanes
         words = load_words(b, pointer, lanes, valid, 1)
@@ -240,9 +230,7 @@ class NibbleDots(Products):
         word = b.value("i32", f"load i32, {b.advance(pointer, 4 * turn)}, align 1")
         return (b.broadcast(word, self.kernel.lanes),)
 
-    def column(
-        self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0
-    ) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """The elements of a turn, from 0 to 15."""
         b, lanes = self.b, self.kernel.lanes
         words = load_words(b, pointer, lanes, valid, 1)
@@ -291,7 +279,6 @@ class ByteDots(_Packs):
         if not self.kernel.moves_rows or is_alone:
             return (words,)
         return (self.b.op("xor", words, _bytes(self.b, self.kernel.lanes, 0x80)),)
-
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum with the elements of a pack: each times 1."""

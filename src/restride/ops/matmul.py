@@ -197,7 +197,13 @@ class MatmulProblem(ProductProblem):
         """The rows of weights that share a scale, where these are decoded in registers; else None."""
         src, weights, _ = self.tensors
         kind, is_real = weights.data_type, not src.data_type.is_integral and src.data_type is not DataType.f64
-        if self.has_runtime or self.is_wide or not is_real or self._has_groups(ARG_SRC) or kind is DataType.f64:
+        if (
+            self.has_runtime
+            or self.is_wide
+            or not is_real
+            or self._has_groups(ARG_SRC)
+            or kind is DataType.f64
+        ):
             return None
         is_coded = kind in _COMPRESSED or self._has_groups(ARG_WEIGHTS)
         scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
@@ -215,7 +221,9 @@ class MatmulProblem(ProductProblem):
         """True where scales or zero points of the weights are of sums of groups."""
         scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
         columns = 1 << self.dst.ndims - 1
-        is_inside = zero is not None or (scale is not None and (scale.mask not in (0, columns) or scale.groups))
+        is_inside = zero is not None or (
+            scale is not None and (scale.mask not in (0, columns) or scale.groups)
+        )
         return self.group is not None and bool(is_inside)
 
     def chain(self) -> ProductChain:

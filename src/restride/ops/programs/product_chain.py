@@ -158,7 +158,10 @@ def product_chain(
             computed = computed.followed_by(made)
     of_groups: list[FactorPlace | None] = [None, None]
     if has_groups:
-        writer, values = ComputationWriter(weights.dims, is_wide=False), (attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS))
+        writer, values = (
+            ComputationWriter(weights.dims, is_wide=False),
+            (attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS)),
+        )
         kinds = ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS
         for i, (factor, kind) in enumerate(zip(values, kinds, strict=True)):
             if factor is not None:

@@ -154,12 +154,19 @@ class QuantizedWork(ContractionWork):
         items: list[Item] = []
         if self.in_integers:
             items.append(Each((j,), (fold_over("max", "largest", apply("abs", value)),)))
-            inverse = apply("select", apply("gt", Ref("largest"), 0.0), apply("div", _LARGEST, Ref("largest")), 0.0)
+            inverse = apply(
+                "select", apply("gt", Ref("largest"), 0.0), apply("div", _LARGEST, Ref("largest")), 0.0
+            )
             items.append(Let("inverse", inverse))
             items.append(made["scales"].store((*outer, g), Ref("largest") * (1.0 / _LARGEST)))
-            code = Each((j,), (Let("code", apply("round", value * Ref("inverse"))),
-                        made["codes"].store((*outer, g * part + j), Ref("code")),
-                        fold_over("sum", "total", Ref("code"))))
+            code = Each(
+                (j,),
+                (
+                    Let("code", apply("round", value * Ref("inverse"))),
+                    made["codes"].store((*outer, g * part + j), Ref("code")),
+                    fold_over("sum", "total", Ref("code")),
+                ),
+            )
             items.append(code)
         else:
             items.append(Each((j,), (fold_over("sum", "total", value),)))
@@ -203,7 +210,14 @@ class QuantizedWork(ContractionWork):
         index = (*batch, m, column)
         store = dst.store(index, self.chain.result(Ref(total), dst, index))
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
-        every = (src, dst, weights, *(made[name] for name in ("scales", "sums") if name in made), *self.chain.operands, *old)
+        every = (
+            src,
+            dst,
+            weights,
+            *(made[name] for name in ("scales", "sums") if name in made),
+            *self.chain.operands,
+            *old,
+        )
         return LoopTree(every, (Each((*batch, m, n), (summed, store)),), len(self.chain.computed.scalars))
 
     def _parts(self, part: int) -> tuple[TreeAxis, ...]:
