@@ -27,8 +27,8 @@ from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, resul
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
 from .calls.tensors import as_array, as_numpy
 from .reorders import reorder
-from .scaling.grouped import groups_of
 from .scaling.factors import as_factor
+from .scaling.grouped import groups_of
 from .scaling.quantized_tensor import QuantizedTensor
 
 if TYPE_CHECKING:

@@ -83,8 +83,8 @@ class ModeAttr:
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
         """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any".
 
-        "any", with `apply_to_int`: a source of floats that is multiplied with weights of integers is quantized
-        to 8 bits, a scale for each row and group. Nothing else changes anything (N1).
+        "any", with `apply_to_int`: a source of floats that is multiplied with weights of integers is
+        quantized to 8 bits, a scale for each row and group. Nothing else changes anything (N1).
         """
         precision = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
         self._fpmath = precision, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)

@@ -264,8 +264,8 @@ class NibbleDots(Products):
             ones = b.splat("i16", lanes_of(total), "1")
             return b.op("add", before, word_pairs(b, total, ones, before.type))
         half = b.splat("i32", lanes_of(before), "16")
-        words = b.value(before.type, f"bitcast {total} to {before.type}")
-        for words in (b.op("shl", words, half), words):
+        odd = b.value(before.type, f"bitcast {total} to {before.type}")
+        for words in (b.op("shl", odd, half), odd):
             before = b.op("add", before, b.op("ashr", words, half))
         return before
 

@@ -75,7 +75,7 @@ class QuantizedTensor:
         return tuple(n // max(m, 1) for n, m in zip(self.dims, self.scale.desc.dims, strict=True))
 
     @property
-    def T(self) -> QuantizedTensor:
+    def T(self) -> QuantizedTensor:  # noqa: N802
         """The same numbers with the last two axes exchanged: views of all parts."""
         parts = {name: getattr(self, name) for name in _KINDS}
         turned = {name: None if part is None else turned_memory(part) for name, part in parts.items()}

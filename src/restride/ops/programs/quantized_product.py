@@ -1,4 +1,4 @@
-"""Products whose weights are decoded in registers: integers and floats of 4 and 8 bits, with scales of groups.
+"""Products whose weights are decoded in registers: narrow integers and floats, with scales of groups.
 
     each m, n:
       each g:
@@ -12,10 +12,9 @@ rows are quantized there too, to s8 with a scale for each row and group; sums of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd, lcm, prod
-from typing import ClassVar
 
 from ...desc.attr_value import Factor
 from ...desc.memory_desc import MemoryDesc
@@ -25,7 +24,7 @@ from ...ir.digits import IndexDigit
 from ...ir.expression import Affine, Const, Expr, Ref, Scalar, TreeAxis, apply, index_of
 from ...ir.program import DST, SRC, Place, Program, Step, TreeStep
 from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
-from .contraction_program import ContractionWork, TensorRole
+from .contraction_program import ContractionWork
 from .product_chain import FactorPlace
 
 NIBBLES = 8
@@ -78,38 +77,27 @@ class QuantizedWork(ContractionWork):
     in_integers: bool = False
 
     def program(self) -> Program:
-        src, dst, weights = self.roles
-        chosen = {role.name: self._wanted(role) for role in self.roles}
-        if self.in_integers:
-            chosen[src.name] = src.desc
-        elif not _has_rows(src.desc) or src.desc.data_type is not DataType.f32:
-            chosen[src.name] = MemoryDesc(src.desc.dims, DataType.f32)
-        else:
-            chosen[src.name] = src.desc
-        if dst.desc.data_type.bits < 8:
-            chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
+        chosen, (src, _, weights) = self._formats(), self.roles
         moved = [role for role in self.roles if chosen[role.name] != role.desc]
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
         tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
         made = {tensor.name: tensor for tensor in self._made(tensors[src.name])}
         held |= {name: Place(~(len(moved) + i)) for i, name in enumerate(made)}
-        first = [role for role in moved if role is not weights]
-        steps: list[Step] = [*self._before(first, places, held, chosen)]
+        sizes = {role.name: chosen[role.name].size for role in moved}
+        sizes |= {name: tensor.data_type.nbytes(prod(tensor.padded)) for name, tensor in made.items()}
+        whole = [role for role in moved if role is not weights]
+        steps: list[Step] = [*self._before(whole, places, held, chosen)]
         if made:
             steps.append(self._preparing(tensors[src.name], made, held))
-        size = chosen[weights.name].size
-        sizes = [chosen[role.name].size for role in moved]
         if weights in moved:
-            columns = _columns_at_once(weights.desc)
-            for start in range(0, weights.desc.dims[-1], columns):
-                part = _columns_of(weights.desc, start, columns)
-                wanted = MemoryDesc(part.dims, part.data_type, chosen[weights.name].tag)
-                size = max(size if start else 0, wanted.size)
-                steps.append(move_step(part, wanted, places[weights.name], held[weights.name]))
-                tensors[weights.name] = TreeTensor.of_desc(weights.name, wanted)
+            parts = list(_columns_of(weights.desc))
+            wanted = [MemoryDesc(md.dims, md.data_type, chosen[weights.name].tag) for _, md in parts]
+            sizes[weights.name] = max(md.size for md in wanted)
+            for (start, part), md in zip(parts, wanted, strict=True):
+                steps.append(move_step(part, md, places[weights.name], held[weights.name]))
+                tensors[weights.name] = TreeTensor.of_desc(weights.name, md)
                 steps.append(self._loops(self._product(tensors, made, start), held))
-            sizes[moved.index(weights)] = size
         else:
             steps.append(self._loops(self._product(tensors, made), held))
         steps += [
@@ -117,9 +105,18 @@ class QuantizedWork(ContractionWork):
             for role in moved
             if role is self.written
         ]
-        sizes += [tensor.data_type.nbytes(prod(tensor.padded)) for tensor in made.values()]
         scalars = len(self.chain.computed.scalars)
-        return Program(self.all_slots(), tuple(steps), tuple(sizes), scalars=scalars).verify()
+        return Program(self.all_slots(), tuple(steps), tuple(sizes.values()), scalars=scalars).verify()
+
+    def _formats(self) -> dict[str, MemoryDesc]:
+        """The descriptors that are computed in."""
+        src, dst, _ = self.roles
+        chosen = {role.name: self._wanted(role) for role in self.roles}
+        is_ready = _has_rows(src.desc) and src.desc.data_type is DataType.f32
+        chosen[src.name] = src.desc if self.in_integers or is_ready else MemoryDesc(src.desc.dims, "f32")
+        if dst.desc.data_type.bits < 8:
+            chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
+        return chosen
 
     # --- what is made of a row before
 
@@ -232,17 +229,15 @@ class QuantizedWork(ContractionWork):
         return Scalar(place.scalar) if place.operand < 0 else self.chain.operands[place.operand].load(*index)
 
 
-def _columns_at_once(md: MemoryDesc) -> int:
-    """Columns of weights that are moved together, so that they stay in the caches."""
+def _columns_of(md: MemoryDesc) -> Iterator[tuple[int, MemoryDesc]]:
+    """Columns of weights that are moved together, so that they stay in the caches: from which one on."""
+    columns = md.dims[-1]
     least = lcm(_COLUMNS, md.layout.blocks[-1])
-    whole = md.data_type.nbytes(prod(md.dims[:-1]) * least)
-    return max(_MOVED_BYTES // max(whole, 1), 1) * least
-
-
-def _columns_of(md: MemoryDesc, start: int, count: int) -> MemoryDesc:
-    """The descriptor of some columns, no more than there are."""
-    dims = (*md.dims[:-1], min(count, md.dims[-1] - start))
-    return md.submemory_desc(dims, (*[0] * (md.ndims - 1), start))
+    nbytes = md.data_type.nbytes(prod(md.dims[:-1]) * least)
+    count = max(_MOVED_BYTES // max(nbytes, 1), 1) * least
+    for start in range(0, columns, count):
+        dims = (*md.dims[:-1], min(count, columns - start))
+        yield start, md.submemory_desc(dims, (*[0] * (md.ndims - 1), start))
 
 
 def _has_rows(md: MemoryDesc) -> bool:
