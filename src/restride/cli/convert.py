@@ -35,6 +35,7 @@ from typing import Self
 
 from ..files.conversion.report import ConversionProgress, ConversionReport, ConvertedTensor
 from ..files.conversion.rules import parse_rules
+from ..files.conversion.targets import FALLBACKS
 from ..files.conversion.tiles import parse_memory
 from ..files.convert import ConversionOptions, run_conversion
 from ..files.tensor_file import FILE_ENDS, image_maker, is_file_name
@@ -73,6 +74,11 @@ def add_arguments(parser: Parser) -> None:
     add("--verify", action="store_true", help="read back and compare before DST gets its name")
     add_force(parser)
     add("--jobs", type=_jobs, metavar="N", help="tiles at a time; default the number of threads")
+    add(
+        "--fallback",
+        choices=FALLBACKS,
+        help="what tensors become whose shapes do not fit their rules; default none: all are named",
+    )
     add("--follow-links", action="store_true", help="read links that lead out of the folder")
 
 
@@ -97,11 +103,13 @@ def run(options: argparse.Namespace) -> CommandResult:
             options.jobs,
             watcher.report,
             options.follow_links,
+            fallback=options.fallback,
         )
         report = run_conversion(options.source, options.target, rules, words)
     values = {"source": options.source, "target": options.target, "dry_run": options.dry_run}
     values |= asdict(report)
-    status = 1 if report.shortfall else 0
+    lacks = bool(report.misfits) and options.fallback is None
+    status = 1 if report.shortfall or lacks else 0
     return CommandResult("\n".join(_lines(options, report)), values, status)
 
 
@@ -116,6 +124,7 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
         lines = [*lines, f"{counted(copied, 'tensor')} copied byte for byte"]
     for rule in report.unused_rules:
         lines = [*lines, f"the rule {rule} has no tensor: none fits, or rules before it fit as well"]
+    lines = [*lines, *_misfits(options, report)]
     if report.lost_metadata:
         keys = ", ".join(shown(key) for key in report.lost_metadata[:_MOST_KEYS])
         rest = len(report.lost_metadata) - _MOST_KEYS
@@ -128,6 +137,19 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
     words += f", resumed at {data_size(report.resumed_at)}" if report.resumed_at else ""
     words += f", {data_size(report.verified)} verified" if report.verified else ""
     return [*lines, words]
+
+
+def _misfits(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
+    """Tensors whose shapes do not fit their rules."""
+    misfits = report.misfits
+    if not misfits:
+        return ()
+    lines = [f"{misfit.rule} does not fit {misfit}" for misfit in misfits[:_MOST_ROWS]]
+    if len(misfits) > _MOST_ROWS:
+        lines = [*lines, f"and {counted(len(misfits) - _MOST_ROWS, 'tensor')} more: --json tells all"]
+    if options.fallback is None:
+        lines = [*lines, f"put rules before it that fit, or say --fallback {' or '.join(FALLBACKS)}"]
+    return lines
 
 
 def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str) -> Sequence[str]:

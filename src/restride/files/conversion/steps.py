@@ -16,21 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays.reorders import reorder
-from ...arrays.scaling.block_packing import quantize_in_blocks
 from ...arrays.scaling.block_scales import quantize_in_groups
 from ...arrays.scaling.group import GroupScaling
 from ...arrays.scaling.quantization import quantize, quantize_by
-from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...desc.text_forms import order_tag
 from ...dtypes import DataType
+from ...errors import refuse
+from ...formats.ggml_blocks import blocks_of
 from ...formats.gguf import BLOCK_FORMATS
 from ...runtime.alloc import Array
 from ...runtime.cpu.ranges import min_max
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, Workspace, bytes_of
-from ..stored_tensors import PIECE, ElementKind, StoredArray, StoredTensor, is_dense
+from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
+from .reals import are_finite, check_scales, in_bytes
 from .rules import ConversionRule
 from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
 from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
@@ -254,11 +255,6 @@ class MoveStep(ConversionStep):
         return converted
 
 
-def in_bytes(kind: ElementKind, box: Ints) -> Ints:
-    """A place among elements of blocks, or extents, with bytes along the last axis."""
-    return (*box[:-1], box[-1] // kind.block * kind.bits // 8)
-
-
 class DequantizeStep(MoveStep):
     """Blocks of ggml as real numbers, in another type and layout."""
 
@@ -279,6 +275,7 @@ class DequantizeStep(MoveStep):
         dims, first, extents = (in_bytes(kind, box) for box in (self.src.dims, start, size))
         blocks = read_box(source, MemoryDesc(dims, DataType.u8), first, extents, space, "source")
         converted = space.bytes("made", dst.size)
+        check_scales(self.source, bytes_of(blocks))
         tensor = BLOCK_FORMATS[kind.word](size).wrap(bytes_of(blocks))
         tensor.dequantize(out=Memory(dst, _CPU, converted))
         return converted
@@ -299,10 +296,12 @@ class PackStep(ConversionStep):
         return ValueErrors(is_right=np.array_equal(bytes_of(result), self._packed(tile, source, space)))
 
     def _packed(self, tile: int, source: TensorPlace, space: Workspace) -> Array:
-        assert self.rule is not None
-        assert self.rule.named is not None
-        exact = read_box(source, self.src, *self.grid[tile], space, "source")
-        return bytes_of(quantize_in_blocks(exact, GGML_BLOCKS[self.rule.named]).packed)
+        exact, kind = read_box(source, self.src, *self.grid[tile], space, "source"), self.results[0].kind
+        packed = blocks_of(exact, kind.word.lower())
+        if not are_finite(kind, packed):
+            array = self.source.array
+            raise refuse("RS-F07:values-too-large", name=array.name[:120], rule=self.rule, word=kind.word)
+        return packed
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
         kind = self.results[0].kind
@@ -431,9 +430,8 @@ class QuantizeStep(ConversionStep):
             part, desc = beside[self._part_of(result)], result.desc
             assert part is not None
             assert desc is not None
-            parts.append(
-                bytes_of(part if part.desc.data_type is desc.data_type else part.to(None, desc.data_type))
-            )
+            whole = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
+            parts.append(bytes_of(part if part.desc == whole else part.to(whole)))
         return [bytes_of(values), *parts]
 
     def _part_of(self, result: StoredArray) -> str:
