@@ -166,15 +166,14 @@ def quantize_blocks(x: object, name: str) -> Array:
 
 
 def blocks_of(x: Memory, name: str) -> Array:
-    """The bytes of blocks of any type that is a format, made of real numbers: with ggml's own rounding where
-    `quantize_blocks` has it, else as `rs.quantize` makes them.
+    """The bytes of blocks of any type that is a format, made of real numbers: as `rs.quantize` makes them, and
+    of those that it does not know as `quantize_blocks`.
     """
-    blocks = GGML_BLOCKS.get(name)
-    if name in _ROUNDINGS:
-        return quantize_blocks(x.to(MemoryDesc(x.desc.dims, DataType.f32)).to_numpy(), name).reshape(-1)
-    if blocks is not None:
+    if blocks := GGML_BLOCKS.get(name):
         packed: Array = np.asarray(quantize_in_blocks(x, blocks).packed)
         return packed
+    if name in _ROUNDINGS:
+        return quantize_blocks(x.to(MemoryDesc(x.desc.dims, DataType.f32)).to_numpy(), name).reshape(-1)
     plain = x.to(MemoryDesc(x.desc.dims, x.desc.data_type))
     tensor = quantize_in_groups(plain, NAMED[name])
     return bytes_of_blocks(gguf.BLOCK_FORMATS[name.upper()](x.desc.dims).pack(tensor))

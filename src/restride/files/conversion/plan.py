@@ -73,9 +73,10 @@ def plan_step(
         step = _step_by_rule(room, rule)
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        hint = error.hint if isinstance(error, OutOfMemory) else _HINT
+        is_own = isinstance(error, OutOfMemory) or error.code == "RS-F07"
+        hint = error.hint if is_own else _HINT
         what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
-        where = f"{tensor.array.kind.word} {tensor.array.shape}"
+        where = f"{tensor.stored_array.kind.word} {tensor.stored_array.shape}"
         raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
     return room.check(step)
 
@@ -98,7 +99,10 @@ class _TileRoom:
         """Tiles of the tensor, of whole chunks of what is read where that fits into the memory."""
         units = units or (1,) * src.ndims
         if self.tensor.units:
-            units = tuple(map(lcm, units, self.tensor.units))
+            # As long as that fits into the memory: else numbers are computed more than once.
+            together = tuple(map(lcm, units, self.tensor.units))
+            fits = box_bytes((src, dst), tuple(map(min, together, src.dims))) <= self.most_bytes
+            units = together if fits else units
         if not self.in_boxes:
             return plan_tiles((src, dst), self.most_bytes, units)
         is_cut = not self.tensor.chunks or is_cut_in_boxes(self.tensor.array, src)
@@ -166,6 +170,8 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
         return DequantizeStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result, units))
     if array.kind.word in BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf):
         return _copy_step(room, rule)
+    if src is None and array.kind.block > 1:
+        raise refuse("RS-F07:unknown-blocks", word=array.kind.word)
     if src is None:
         raise refuse(
             "RS-F07:only-copied",
@@ -197,8 +203,6 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
 def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
     """A tensor with scales beside it: one, one for each index of an axis, or those of groups."""
     array, is_symmetric = room.tensor.array, rule.scale == "absmax"
-    if array.scaling is not None:
-        raise refuse("RS-F07:quantised-already")
     if src.data_type not in REALS:
         raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
     target, axis = target_of(rule, src.dims, room.is_gguf), None

@@ -55,7 +55,7 @@ def as_read(
             if is_read and rule is not None and not is_direct(rule):
                 read = _of_blocks(tensor)
         elif array.scaling is not None and array.desc is not None and array.kind.data_type is not None:
-            if rule is not None and (rule.is_found or (is_direct(rule) and rule.data_type in WIDE_REALS)):
+            if rule is not None and (rule.is_found or rule.data_type in WIDE_REALS):
                 read = _of_scaled(tensor, by_name)
         elif (layer := _of_awq(tensor, by_name)) is not None:
             own = rule_for(layer.array.name, rules, array.name)
@@ -119,9 +119,9 @@ def _of_scaled(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Sto
     names = {part: getattr(note, part) for part in ("scale", "zero_point", "minimum", "tensor_scale")}
     beside = {part: by_name[name] for part, name in names.items() if name}
     descs = {part: beside[part].array.desc for part in beside}
-    shapes = [desc and desc.dims for part, desc in descs.items() if part != "tensor_scale"]
     wanted = _extents(values.dims, note.axis, note.groups)
-    if any(shape is None or (shape != wanted and set(shape) != {1}) for shape in shapes):
+    shapes = [(desc and desc.dims, wanted if part != "tensor_scale" else None) for part, desc in descs.items()]
+    if any(shape is None or (shape != fit and set(shape) != {1}) for shape, fit in shapes):
         raise refuse("RS-F01:scales-other-groups", path=shown(tensor.path), name=array.name[:60])
     return _view(array.name, values.dims, _units(values, descs), {"values": tensor, **beside}, array.unknown)
 
@@ -151,7 +151,8 @@ def _of_awq(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stored
     )
     kinds = [one.array.kind.word for one in parts.values()]
     fits = (words * 8, groups, words) == (columns, zeros[0], zeros[1]) and groups and rows % groups == 0
-    if not fits or kinds[0] not in ("I32", "U32") or kinds[1] not in ("F16", "BF16", "F32"):
+    are_words = {kinds[0], kinds[2]} <= {"I32", "U32"}
+    if not fits or not are_words or kinds[1] not in ("F16", "BF16", "F32"):
         return None
     scale_type = parts["scale"].array.kind.data_type
     assert scale_type is not None
