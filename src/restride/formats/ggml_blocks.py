@@ -166,8 +166,8 @@ def quantize_blocks(x: object, name: str) -> Array:
 
 
 def blocks_of(x: Memory, name: str) -> Array:
-    """The bytes of blocks of any type that is a format, made of real numbers: as `rs.quantize` makes them, and
-    of those that it does not know as `quantize_blocks`.
+    """The bytes of blocks of any type that is a format, made of real numbers: as `rs.quantize` makes them,
+    and of types that it does not know as `quantize_blocks`.
     """
     if blocks := GGML_BLOCKS.get(name):
         packed: Array = np.asarray(quantize_in_blocks(x, blocks).packed)

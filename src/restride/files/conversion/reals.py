@@ -120,7 +120,9 @@ def _of_scaled(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Sto
     beside = {part: by_name[name] for part, name in names.items() if name}
     descs = {part: beside[part].array.desc for part in beside}
     wanted = _extents(values.dims, note.axis, note.groups)
-    shapes = [(desc and desc.dims, wanted if part != "tensor_scale" else None) for part, desc in descs.items()]
+    shapes = [
+        (desc and desc.dims, wanted if part != "tensor_scale" else None) for part, desc in descs.items()
+    ]
     if any(shape is None or (shape != fit and set(shape) != {1}) for shape, fit in shapes):
         raise refuse("RS-F01:scales-other-groups", path=shown(tensor.path), name=array.name[:60])
     return _view(array.name, values.dims, _units(values, descs), {"values": tensor, **beside}, array.unknown)
