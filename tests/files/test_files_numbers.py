@@ -204,7 +204,7 @@ def test_all_shapes_that_do_not_fit_are_told_together(capsys: pytest.CaptureFixt
     assert "--fallback q8_0 or keep" in out
     assert main([*command, "--dry-run", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["misfits"]
-    fits = [(name, shape[-1], fits) for name, shape, _, _, fits in found]
+    fits = [(one["name"], one["shape"][-1], one["fits"]) for one in found]
     assert fits == [
         ("b", 688, ["keep"]),
         *((name, n, ["q8_0", "q4_0", "keep"]) for name, n in (("c", 96), ("d", 32))),

@@ -4,6 +4,7 @@ all.
   restride convert model.safetensors out.safetensors --rule '*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax'
   restride convert checkpoint/ packed/ --rule '*_proj.weight=ba,s8,group=32,scale=absmax' --verify
   restride convert weights.npz weights.safetensors --rule '*=bf16' --dry-run
+  restride convert awq.safetensors model.gguf --rule '*.weight=q4_k' --fallback q8_0
 
 SRC is a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files (a checkpoint in
 shards), or the index of such a checkpoint. The suffix of DST is the format to write, .zarr too; a folder
@@ -14,11 +15,15 @@ is copied byte for byte. A rule names a format, a type, or both, and how to scal
   zero_point=3     then add it                 scale=minmax   find scales and zero points
   axis=0           a scale for each index      group=32       a scale for 32 elements of an axis
   mxfp4            in groups, as MXFP4 is      scale_type=f16 the type of the scales of groups
-  q4_k             in blocks of ggml, for .gguf files: q5_0, q5_1, iq4_nl, q2_k to q6_k, q8_k
+  q4_k             in blocks of ggml, for .gguf files: mxfp4, q4_0 to q8_0, iq4_nl, q2_k to q6_k, q8_k
+  awq              as such a format has it, for other files: gptq, marlin, torchao_int4_cpu, fp8_blocks,
+                   mxfp8, nvfp4
 
-Blocks of ggml become floats by a rule that names such a type, as '*=bf16'. Other scales are written beside
-their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and scales back from the file's own
-metadata; every other program reads the physical arrays.
+Tensors that are quantized, in blocks of ggml, with scales beside them, or as AWQ's checkpoints have them, stand
+for numbers: a rule of a type converts these. Tensors whose shapes do not fit their rules, as rows of 688 in
+blocks of 256, are all told before anything is written, with what fits; with --fallback they become that.
+Scales that are in no block are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads
+layouts and scales back from the file's own metadata; every other program reads the physical arrays.
 """
 
 from __future__ import annotations

@@ -71,6 +71,8 @@ def plan_step(
         return _copy_step(room, rule)
     try:
         step = _step_by_rule(room, rule)
+    except ShapeMisfit:  # told with all others
+        raise
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
         is_own = isinstance(error, OutOfMemory) or error.code == "RS-F07"
@@ -376,7 +378,7 @@ def plan_conversion(
                     steps.append((at, plan_step(tensor, rule, most_bytes, in_boxes, is_gguf)))
                     continue
                 except ShapeMisfit as error:
-                    misfit = MisfitTensor.of(tensor, rule, error.why, is_gguf)
+                    misfit = MisfitTensor.of(tensor, rule, error.why or error.what, is_gguf)
                 misfits.append(misfit)
                 other = fallback_of(fallback, misfit, is_gguf)
                 for part in [tensor] if other is not None else stored_parts(tensor, source.files[at], reads):

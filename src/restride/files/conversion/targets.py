@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import formats
 from ...arrays.scaling.group import GroupScaling, scaling_of
@@ -40,7 +40,8 @@ class ShapeMisfit(InvalidArguments):
     """A tensor has dims that the blocks or the groups of its rule do not divide."""
 
 
-class MisfitTensor(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class MisfitTensor:
     """A tensor whose shape does not fit its rule: why, and formats that would fit."""
 
     name: str
