@@ -132,7 +132,7 @@ def test_tensors_in_parts_are_saved_as_the_type_that_they_are(words: dict[str, A
     np.testing.assert_array_equal(numbers(rs.load("a.gguf")["w"]), numbers(tensor))
 
 
-# --- AWQ's checkpoints ---------------------------------------------------------------------------------
+# --- checkpoints of AWQ and GPTQ -----------------------------------------------------------------------
 
 
 def layer(rows: int = 256, columns: int = 64, group: int = 128) -> tuple[dict[str, Any], Any]:
@@ -176,6 +176,61 @@ def test_a_checkpoint_of_awq_becomes_blocks_of_gguf() -> None:
     }
     kind = library.GGMLQuantizationType.Q4_0
     np.testing.assert_array_equal(found["l.weight"].data, quants.quantize(np.ascontiguousarray(weight), kind))
+
+
+def gptq(rows: int = 256, columns: int = 64, group: int = 64) -> tuple[dict[str, Any], Any]:
+    """The tensors of a linear layer of GPTQ, and its weight by each version, unpacked by hand."""
+    rng = np.random.default_rng(4)
+    words = rng.integers(0, 2**32, (rows // 8, columns), np.uint32)
+    zeros = rng.integers(0, 2**32, (rows // group, columns // 8), np.uint32)
+    scales, places = (
+        rng.random((rows // group, columns)).astype(np.float16),
+        4 * np.arange(8, dtype=np.uint32),
+    )
+    codes = (words[:, None] >> places[:, None] & 15).reshape(rows, columns).astype(np.float32)
+    points = (zeros[:, :, None] >> places & 15).reshape(-1, columns).astype(np.float32)
+    exact = scales.astype(np.float32).repeat(group, 0)
+    tensors = {"l.qweight": words.view(np.int32), "l.qzeros": zeros.view(np.int32), "l.scales": scales}
+    tensors["l.g_idx"] = (np.arange(rows) // group).astype(np.int32)
+    return tensors, [((codes - points.repeat(group, 0) - shift) * exact).T for shift in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "shift"),
+    [
+        ("config.json", {"quantization_config": {"quant_method": "gptq"}}, 1),
+        ("quantize_config.json", {"bits": 4, "checkpoint_format": "gptq_v2"}, 0),
+        ("config.json", {"quantization_config": {"checkpoint_format": "marlin"}}, None),
+        ("config.json", {"quantization_config": {"quant_method": "awq"}}, None),
+        ("config.json", {"architectures": []}, None),
+        ("config.yaml", {}, None),
+    ],
+)
+def test_a_layer_of_gptq_is_a_weight_where_its_version_is_known(
+    name: str, config: dict[str, Any], shift: int | None
+) -> None:
+    tensors, weights_by_shift = gptq()
+    os.mkdir("in")
+    Path("in", name).write_text(json.dumps(config))
+    rs.save(tensors, "in/a.safetensors")
+    for source, target in (("in", "out"), ("in/a.safetensors", "b.safetensors")):
+        if shift is None:
+            with refused("of which version"):
+                rs.convert(source, target, ["*.weight=f32"])
+            continue
+        rs.convert(source, target, ["*.weight=f32"], verify=True)
+        found = rs.load(target if target != "out" else "out/a.safetensors")
+        assert list(found) == ["l.weight"]
+        np.testing.assert_array_equal(found["l.weight"].to_numpy(), weights_by_shift[shift])
+
+
+@pytest.mark.parametrize("order", [np.arange(256)[::-1] // 64, np.arange(128) // 64])
+def test_rows_of_gptq_in_another_order_are_refused(order: Any) -> None:
+    Path("quantize_config.json").write_text("{}")
+    rs.save({**gptq()[0], "l.g_idx": order.astype(np.int32)}, "a.safetensors")
+    with refused("groups that do not follow"):
+        rs.convert("a.safetensors", "b.gguf", ["*.weight=q4_0"])
+    assert rs.convert("a.safetensors", "b.safetensors", verify=True).verified
 
 
 def test_what_no_rule_makes_numbers_of_stays_in_its_parts() -> None:
@@ -349,7 +404,7 @@ def test_values_that_a_scale_cannot_reach_are_refused(name: str, number: float) 
         {"l.weight": np.zeros(3, np.int32)},
     ],
 )
-def test_words_with_other_parts_are_no_layer_of_awq(tensors: dict[str, Any]) -> None:
+def test_words_with_other_parts_are_no_layer(tensors: dict[str, Any]) -> None:
     rs.save({**layer()[0], **tensors}, "a.safetensors")
     with refused("floats"):
         rs.convert("a.safetensors", "b.gguf", ["l.qweight=q4_0"])

@@ -19,9 +19,10 @@ is copied byte for byte. A rule names a format, a type, or both, and how to scal
   awq              as such a format has it, for other files: gptq, marlin, torchao_int4_cpu, fp8_blocks,
                    mxfp8, nvfp4
 
-Tensors that are quantized, in blocks of ggml, with scales beside them, or as AWQ's checkpoints have them, stand
-for numbers: a rule of a type converts these. Tensors whose shapes do not fit their rules, as rows of 688 in
-blocks of 256, are all told before anything is written, with what fits; with --fallback they become that.
+Tensors that are quantized, in blocks of ggml, with scales beside them, or as checkpoints of AWQ and GPTQ have
+them, stand for numbers: a rule of a type converts these. Tensors whose shapes do not fit their rules, as rows
+of 688 in blocks of 256, are all told before anything is written, with what fits; with --fallback they become
+that.
 Scales that are in no block are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads
 layouts and scales back from the file's own metadata; every other program reads the physical arrays.
 """

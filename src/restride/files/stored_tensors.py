@@ -234,7 +234,7 @@ class StoredTensor:
     where the file has them; `chunk_bytes`: the memory that takes, where no part of a chunk can be read.
 
     `parts`: of real numbers that are computed, the tensors from which they are, by what these are; boxes of
-    such numbers begin and end at multiples of `units`.
+    such numbers begin and end at multiples of `units`. `zero_shift` is added to their zero points.
     """
 
     array: StoredArray
@@ -244,6 +244,7 @@ class StoredTensor:
     chunk_bytes: int = 0
     parts: Mapping[str, StoredTensor] = field(default_factory=dict)
     units: tuple[int, ...] = ()
+    zero_shift: int = 0
 
     @property
     def stored_array(self) -> StoredArray:

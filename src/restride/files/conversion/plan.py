@@ -372,7 +372,7 @@ def plan_conversion(
         for at in members:
             # Files without tensors are copied.
             fitting = () if source.files[at].contents is None else rules
-            reads = as_read(source.files[at].tensors, fitting)
+            reads = as_read(source.files[at], fitting)
             for tensor, rule in reads:
                 try:
                     steps.append((at, plan_step(tensor, rule, most_bytes, in_boxes, is_gguf)))

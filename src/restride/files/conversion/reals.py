@@ -1,10 +1,12 @@
-"""Tensors of files that stand for real numbers: ggml's blocks, elements with scales beside them, AWQ's words.
+"""Tensors of files that stand for real numbers: ggml's blocks, elements with scales beside them, layers of
+AWQ and GPTQ.
 
 A conversion reads such a tensor as one of f32, box by box, and does with it what it does with floats.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -22,7 +24,8 @@ from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, bytes_of
-from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor
+from ..plain_file import opened, read_at, state_of
+from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor, parse_object
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, ZarrPlace
 from .rules import WIDE_REALS, ConversionRule, rule_for
@@ -32,21 +35,25 @@ from .value_errors import as_f64
 
 _CPU = Engine("cpu")
 _BLOCKS = "blocks"
-# The parts of a linear layer of AWQ, by the ends of their names; the layer's weight is (out, in).
-_AWQ = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
+# The parts of a linear layer of AWQ or GPTQ, by the ends of their names; the layer's weight is (out, in).
+_LAYER = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
 _AWQ_TAG = "bA2@1a4@2a"
+# Which group each row is of, and what the versions of GPTQ have subtracted from zero points.
+_ORDER = ".g_idx"
+_ZERO_SHIFTS = {"gptq": 1, "gptq_v2": 0}
+_MOST_CONFIG = 16 << 20
 
 
 def as_read(
-    tensors: Sequence[StoredTensor], rules: Sequence[ConversionRule]
+    file: SourceFile | ZarrFolder, rules: Sequence[ConversionRule]
 ) -> list[tuple[StoredTensor, ConversionRule | None]]:
     """The tensors of a file as their rules read them, each with its rule.
 
     Those whose numbers a rule converts are of f32; what is multiplied into these is left out.
     """
-    by_name = {tensor.array.name: tensor for tensor in tensors}
+    by_name = {tensor.array.name: tensor for tensor in file.tensors}
     chosen: list[tuple[StoredTensor, ConversionRule | None]] = []
-    for tensor in tensors:
+    for tensor in file.tensors:
         array = tensor.array
         rule, read = rule_for(array.name, rules), tensor
         if array.kind.word in BLOCK_FORMATS:
@@ -57,10 +64,10 @@ def as_read(
         elif array.scaling is not None and array.desc is not None and array.kind.data_type is not None:
             if rule is not None and (rule.is_found or rule.data_type in WIDE_REALS):
                 read = _of_scaled(tensor, by_name)
-        elif (layer := _of_awq(tensor, by_name)) is not None:
+        elif (layer := _of_layer(tensor, by_name)) is not None:
             own = rule_for(layer.array.name, rules, array.name)
             if own is not None and own.is_of_numbers:
-                read, rule = layer, own
+                read, rule = _as_gptq_has_it(layer, file), own
         chosen.append((read, rule))
     absorbed = {part.array.name for read, _ in chosen for part in read.parts.values()}
     needed = {name for read, _ in chosen if (note := read.array.scaling) is not None for name in note.parts}
@@ -138,36 +145,77 @@ def _extents(dims: Ints, axis: int | None, groups: Ints) -> Ints | None:
     return (dims[axis],) if axis < len(dims) else None
 
 
-def _of_awq(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> StoredTensor | None:
-    """The weight of a layer of AWQ whose packed elements this is."""
-    ends, array = _AWQ.items(), tensor.array
-    if not array.name.endswith(_AWQ["values"]) or tensor.chunks:
+def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> StoredTensor | None:
+    """The weight of a layer of AWQ or GPTQ whose packed elements this is."""
+    array = tensor.array
+    if not array.name.endswith(_LAYER["values"]) or tensor.chunks:
         return None
-    layer = array.name.removesuffix(_AWQ["values"])
-    found = {part: by_name.get(layer + end) for part, end in ends}
-    parts = {part: one for part, one in found.items() if one is not None}
-    if len(parts) < len(_AWQ) or f"{layer}.weight" in by_name:
+    layer = array.name.removesuffix(_LAYER["values"])
+    parts = {part: by_name[layer + end] for part, end in _LAYER.items() if layer + end in by_name}
+    if len(parts) < len(_LAYER) or f"{layer}.weight" in by_name:
         return None
-    (rows, words), (groups, columns), zeros = (
-        (*one.array.shape, 0, 0)[:2] if len(one.array.shape) == 2 else (0, 0) for one in parts.values()
-    )
     kinds = [one.array.kind.word for one in parts.values()]
-    fits = (words * 8, groups, words) == (columns, zeros[0], zeros[1]) and groups and rows % groups == 0
-    are_words = {kinds[0], kinds[2]} <= {"I32", "U32"}
-    if not fits or not are_words or kinds[1] not in ("F16", "BF16", "F32"):
+    are_words = {kinds[0], kinds[2]} <= {"I32", "U32"} and kinds[1] in ("F16", "BF16", "F32")
+    if not are_words or any(len(one.array.shape) != 2 for one in parts.values()):
+        return None
+    (rows, columns), (groups, outputs), zeros = (one.array.shape for one in parts.values())
+    is_gptq = columns == outputs
+    rows, columns = (rows * 8, columns) if is_gptq else (rows, columns * 8)
+    if (groups, columns) != (zeros[0], zeros[1] * 8) or columns != outputs or not groups or rows % groups:
         return None
     scale_type = parts["scale"].array.kind.data_type
     assert scale_type is not None
+    words, beside = ("Ba8b", "ba") if is_gptq else (_AWQ_TAG, _AWQ_TAG)
     descs = {
-        "values": MemoryDesc((columns, rows), DataType.u4, _AWQ_TAG),
+        "values": MemoryDesc((columns, rows), DataType.u4, words),
         "scale": MemoryDesc((columns, groups), scale_type, "ba"),
-        "zero_point": MemoryDesc((columns, groups), DataType.u4, _AWQ_TAG),
+        "zero_point": MemoryDesc((columns, groups), DataType.u4, beside),
     }
     described = {
-        part: replace(one, array=replace(one.array, desc=descs[part])) for part, one in parts.items()
+        name: replace(one, array=replace(one.array, desc=descs[name])) for name, one in parts.items()
     }
-    units = _units(descs["values"], descs)
-    return _view(f"{layer}.weight", (columns, rows), units, described, {})
+    if is_gptq and (order := by_name.get(layer + _ORDER)) is not None:
+        described[_ORDER] = order
+    return _view(f"{layer}.weight", (columns, rows), _units(descs["values"], descs), described, {})
+
+
+def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> StoredTensor:
+    """The layer with what is added to its zero points, which only the configuration beside the file says.
+
+    Of AWQ nothing is added. Raises InvalidArguments where the version is not known, or where rows are in
+    groups that do not follow each other.
+    """
+    rows, groups = tensor.array.shape[1], tensor.parts["scale"].array.shape[0]
+    if tensor.parts["values"].array.shape[0] == rows:
+        return tensor
+    name, path = tensor.array.name[:60], shown(tensor.path)
+    version = _gptq_version(os.path.dirname(file.path))
+    if version not in _ZERO_SHIFTS:
+        raise refuse("RS-F07:gptq-version", name=name, path=path)
+    order = tensor.parts.get(_ORDER)
+    if order is not None:
+        wanted = np.arange(rows) // (rows // groups)
+        found = np.empty(order.array.nbytes, np.uint8)
+        desc = MemoryDesc((found.size,), DataType.u8)
+        file.place(order).read(desc, (0,), desc.dims, found)
+        if order.array.kind.word != "I32" or not np.array_equal(found.view(np.int32), wanted):
+            raise refuse("RS-F07:gptq-order", name=name, path=path)
+    return replace(tensor, zero_shift=_ZERO_SHIFTS[version])
+
+
+def _gptq_version(folder: str) -> object:
+    """The word for the version in the configuration of a folder; None where there is none."""
+    for name in ("quantize_config.json", "config.json"):
+        path = os.path.join(folder, name)
+        if not os.path.isfile(path):
+            continue
+        with opened(path) as file:
+            text = read_at(file, path, 0, min(state_of(file).nbytes, _MOST_CONFIG))
+        config = parse_object(path, text)
+        config = config.get("quantization_config", config if name.startswith("quantize") else None)
+        if isinstance(config, dict) and config.get("quant_method", "gptq") == "gptq":
+            return config.get("checkpoint_format", "gptq")
+    return None
 
 
 def _units(values: MemoryDesc, beside: Mapping[str, MemoryDesc | None]) -> Ints:
@@ -222,6 +270,8 @@ class RealPlace:
         read: dict[str, Any] = {}
         for name, part in self.tensor.parts.items():
             desc = part.array.desc
+            if name == _ORDER:
+                continue
             assert desc is not None
             if name == "values":
                 read[name] = self._read(name, desc, start, size)
@@ -231,6 +281,9 @@ class RealPlace:
                 raise _not_finite(self.tensor)
             if desc.ndims != len(size):
                 read[name] = self._shaped(memory, len(size))
+        if self.tensor.zero_shift:
+            zeros = read["zero_point"].to(None, DataType.s8).to_numpy() + np.int8(self.tensor.zero_shift)
+            read["zero_point"] = Memory.from_numpy(zeros)
         whole = read.pop("tensor_scale", None)
         factor = 1.0 if whole is None else float(as_f64(whole).reshape(-1)[0])
         return QuantizedTensor(**read, tensor_scale=factor)
