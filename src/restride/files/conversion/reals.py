@@ -127,10 +127,10 @@ def _of_scaled(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Sto
     beside = {part: by_name[name] for part, name in names.items() if name}
     descs = {part: beside[part].array.desc for part in beside}
     wanted = _extents(values.dims, note.axis, note.groups)
-    shapes = [
-        (desc and desc.dims, wanted if part != "tensor_scale" else None) for part, desc in descs.items()
-    ]
-    if any(shape is None or (shape != fit and set(shape) != {1}) for shape, fit in shapes):
+    for part, desc in descs.items():
+        is_whole = desc is not None and set(desc.dims) == {1}
+        if is_whole or (desc is not None and desc.dims == wanted and part != "tensor_scale"):
+            continue
         raise refuse("RS-F01:scales-other-groups", path=shown(tensor.path), name=array.name[:60])
     return _view(array.name, values.dims, _units(values, descs), {"values": tensor, **beside}, array.unknown)
 
@@ -203,19 +203,19 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
     return replace(tensor, zero_shift=_ZERO_SHIFTS[version])
 
 
-def _gptq_version(folder: str) -> object:
-    """The word for the version in the configuration of a folder; None where there is none."""
+def _gptq_version(folder: str) -> str:
+    """The word for the version in the configuration of a folder; "" where there is none."""
     for name in ("quantize_config.json", "config.json"):
         path = os.path.join(folder, name)
         if not os.path.isfile(path):
             continue
         with opened(path) as file:
             text = read_at(file, path, 0, min(state_of(file).nbytes, _MOST_CONFIG))
-        config = parse_object(path, text)
-        config = config.get("quantization_config", config if name.startswith("quantize") else None)
+        whole = parse_object(path, text)
+        config = whole.get("quantization_config", whole if name.startswith("quantize") else None)
         if isinstance(config, dict) and config.get("quant_method", "gptq") == "gptq":
-            return config.get("checkpoint_format", "gptq")
-    return None
+            return str(config.get("checkpoint_format", "gptq"))
+    return ""
 
 
 def _units(values: MemoryDesc, beside: Mapping[str, MemoryDesc | None]) -> Ints:

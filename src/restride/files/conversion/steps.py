@@ -430,8 +430,8 @@ class QuantizeStep(ConversionStep):
             part, desc = beside[self._part_of(result)], result.desc
             assert part is not None
             assert desc is not None
-            whole = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
-            parts.append(bytes_of(part if part.desc == whole else part.to(whole)))
+            box = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
+            parts.append(bytes_of(part if part.desc == box else part.to(box)))
         return [bytes_of(values), *parts]
 
     def _part_of(self, result: StoredArray) -> str:

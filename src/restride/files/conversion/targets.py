@@ -54,7 +54,8 @@ class MisfitTensor:
     def of(cls, tensor: StoredTensor, rule: ConversionRule | None, why: str, is_gguf: bool) -> MisfitTensor:
         """With what would fit into a file that has types for blocks, or has not."""
         array = tensor.array
-        dims, fits = array.shape if array.desc is None else array.desc.dims, (_KEEP,)
+        dims = array.shape if array.desc is None else array.desc.dims
+        fits: tuple[str, ...] = (_KEEP,)
         if dims and dims[-1] % _ROWS_OF == 0:
             fits = ("q8_0", "q4_0", _KEEP) if is_gguf else ("s8,group=32,scale=absmax", "mxfp4", _KEEP)
         return cls(array.name, dims, str(rule), why, fits)
@@ -103,7 +104,8 @@ def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarge
             group_extents(dims, groups)
         zeros = form.zero_point if isinstance(form.zero_point, MemoryDesc) else None
         scale_type = DataType.f32 if form.scale is None else form.scale.data_type
-        scaling = GroupScaling(form.values.data_type, groups, scale_type, zeros and zeros.data_type)
+        zero_type = None if zeros is None else zeros.data_type
+        scaling = GroupScaling(form.values.data_type, groups, scale_type, zero_type)
         return QuantizedTarget(None, scaling, form)
     if rule.group is None and name is None:
         return QuantizedTarget()
