@@ -49,7 +49,6 @@ def numbers(tensor: Any) -> Any:
     return rs.dequantize(tensor) if isinstance(tensor, rs.QuantizedTensor) else tensor.to_numpy()
 
 
-@pytest.mark.sweep(1)
 @pytest.mark.parametrize("source", _SOURCES)
 def test_any_stored_type_becomes_any_other(source: str) -> None:
     """Straight as by way of floats. Each source is tried with every seventh target, beginning elsewhere."""
