@@ -35,7 +35,7 @@ from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, 
 from ..writing.draft import DraftFile, Image, Origin
 from ..writing.replacement import shown
 from ..zarr.arrays import zarr_image
-from .reals import as_read, in_bytes, is_direct, stored_parts, units_of
+from .reals import ORDER, as_read, in_bytes, is_direct, stored_parts, units_of
 from .rules import REALS, ConversionRule, needs_scale
 from .sources import ConversionSource
 from .steps import (
@@ -240,6 +240,37 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
     return QuantizeStep(room.tensor, (values, *parts), rule, src, dst, grid, value_range, axis, scaling)
 
 
+def _moved(step: ConversionStep, most_bytes: int, in_boxes: bool) -> list[ConversionStep]:
+    """The steps that move elements, scales and zero points, where they are of the types that the rule makes:
+    nothing is rounded again. Else the step.
+    """
+    source, parts = step.source, {k: v for k, v in step.source.parts.items() if k != ORDER}
+    if not isinstance(step, QuantizeStep) or source.zero_shift:
+        return [step]
+    results = {"values": step.results[0]} | {step.part_of(result): result for result in step.results[1:]}
+    note, own = step.results[0].scaling, parts["values"].array.scaling if "values" in parts else None
+    is_same = parts.keys() == results.keys() and (own is None or (note is not None and own.axis == note.axis))
+    if "zero_point" in results:
+        # Those of a symmetric range are what its type, or its format, has for all.
+        has_any = step.rule.scale == "minmax" if step.scaling is None else step.scaling.zero_type is not None
+        is_same &= has_any or (step.scaling is not None and step.rule.named is None)
+    moved: list[ConversionStep] = []
+    for name, result in results.items() if is_same else ():
+        was, now, room = parts[name].array.desc, result.desc, _TileRoom(parts[name], most_bytes, in_boxes)
+        assert now is not None
+        if was is None or was.dims != now.dims or not _holds_all(now.data_type, was.data_type, name):
+            return [step]
+        grid = room.grid(was, now, result)
+        moved.append(room.check(MoveStep(parts[name], (result,), step.rule, was, now, grid)))
+    return moved or [step]
+
+
+def _holds_all(data_type: DataType, stored: DataType, part: str) -> bool:
+    """True where a part is of the same type, or integers of one that has no others."""
+    is_wider = stored.kind == data_type.kind and stored.bits <= data_type.bits
+    return stored is data_type or (part == "zero_point" and is_wider)
+
+
 @lru_cache(maxsize=64)
 def _try_type(data_type: DataType, is_symmetric: bool) -> None:
     """Find mistakes in the type before anything is written."""
@@ -375,7 +406,8 @@ def plan_conversion(
             reads = as_read(source.files[at], fitting)
             for tensor, rule in reads:
                 try:
-                    steps.append((at, plan_step(tensor, rule, most_bytes, in_boxes, is_gguf)))
+                    step = plan_step(tensor, rule, most_bytes, in_boxes, is_gguf)
+                    steps += [(at, each) for each in _moved(step, most_bytes, in_boxes)]
                     continue
                 except ShapeMisfit as error:
                     misfit = MisfitTensor.of(tensor, rule, error.why or error.what, is_gguf)

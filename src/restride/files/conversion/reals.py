@@ -33,13 +33,15 @@ from .sources import SourceFile
 from .tiles import Ints, compact, least_box
 from .value_errors import as_f64
 
+ORDER = ".g_idx"
+"""The end of the name of a tensor that says which group each row of a layer is of: it makes no numbers."""
+
 _CPU = Engine("cpu")
 _BLOCKS = "blocks"
 # The parts of a linear layer of AWQ or GPTQ, by the ends of their names; the layer's weight is (out, in).
 _LAYER = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
 _AWQ_TAG = "bA2@1a4@2a"
-# Which group each row is of, and what the versions of GPTQ have subtracted from zero points.
-_ORDER = ".g_idx"
+# What the versions of GPTQ have subtracted from zero points.
 _ZERO_SHIFTS = {"gptq": 1, "gptq_v2": 0}
 _MOST_CONFIG = 16 << 20
 
@@ -174,8 +176,8 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
     described = {
         name: replace(one, array=replace(one.array, desc=descs[name])) for name, one in parts.items()
     }
-    if is_gptq and (order := by_name.get(layer + _ORDER)) is not None:
-        described[_ORDER] = order
+    if is_gptq and (order := by_name.get(layer + ORDER)) is not None:
+        described[ORDER] = order
     return _view(f"{layer}.weight", (columns, rows), _units(descs["values"], descs), described, {})
 
 
@@ -192,7 +194,7 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
     version = _gptq_version(os.path.dirname(file.path))
     if version not in _ZERO_SHIFTS:
         raise refuse("RS-F07:gptq-version", name=name, path=path)
-    order = tensor.parts.get(_ORDER)
+    order = tensor.parts.get(ORDER)
     if order is not None:
         wanted = np.arange(rows) // (rows // groups)
         found = np.empty(order.array.nbytes, np.uint8)
@@ -270,7 +272,7 @@ class RealPlace:
         read: dict[str, Any] = {}
         for name, part in self.tensor.parts.items():
             desc = part.array.desc
-            if name == _ORDER:
+            if name == ORDER:
                 continue
             assert desc is not None
             if name == "values":

@@ -241,7 +241,9 @@ class MoveStep(ConversionStep):
     @property
     def _factors(self) -> dict[str, Any]:
         rule = self.rule
-        factors = {} if rule is None else {"scale": rule.scale, "zero_point": rule.zero_point or None}
+        if rule is None or rule.is_found:
+            return {}
+        factors = {"scale": rule.scale, "zero_point": rule.zero_point or None}
         return {name: value for name, value in factors.items() if value is not None}
 
     def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
@@ -427,14 +429,14 @@ class QuantizeStep(ConversionStep):
             beside["tensor_scale"] = Memory.from_numpy(whole)
         parts = []
         for result in self.results[1:]:
-            part, desc = beside[self._part_of(result)], result.desc
+            part, desc = beside[self.part_of(result)], result.desc
             assert part is not None
             assert desc is not None
             box = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
             parts.append(bytes_of(part if part.desc == box else part.to(box)))
         return [bytes_of(values), *parts]
 
-    def _part_of(self, result: StoredArray) -> str:
+    def part_of(self, result: StoredArray) -> str:
         """The part of the quantized tensor that a result is: "scale" and the like."""
         return result.name.removeprefix(f"{self.results[0].name}_")
 
@@ -501,6 +503,6 @@ class QuantizeStep(ConversionStep):
                 part = part.reshape(tuple(part.size if d == self.axis else 1 for d in range(len(size))))
             for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
                 part = part if m in (1, n) else part.repeat(n // m, axis)
-            parts[self._part_of(result)] = part
+            parts[self.part_of(result)] = part
         scale = parts["scale"] * parts.get("tensor_scale", 1.0)
         return Quantization(self.dst.data_type, scale, parts.get("zero_point", 0.0), is_found=True)
