@@ -313,7 +313,7 @@ def test_all_shapes_that_do_not_fit_are_told_together(capsys: pytest.CaptureFixt
         *((name, n, ["q8_0", "q4_0", "keep"]) for name, n in (("c", 96), ("d", 32))),
     ]
     assert main(command) == 1
-    assert "shapes of 3 tensors do not fit" in capsys.readouterr().err
+    assert "do not fit the shapes of tensors (3)" in capsys.readouterr().err
     assert not os.path.exists("y.gguf")
 
 

@@ -163,7 +163,7 @@ def _target_desc(
 def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
-    if array.kind.word in BLOCK_FORMATS and rule.data_type in REALS and is_direct(rule):
+    if array.kind.word in BLOCK_FORMATS and is_direct(rule):
         # Elements in bytes stand for those of blocks: none is cut.
         src = MemoryDesc(array.shape, DataType.s8)
         dst = _target_desc(array, src, rule.format, rule.data_type)
@@ -173,7 +173,9 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     if array.kind.word in BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf):
         return _copy_step(room, rule)
     if src is None and array.kind.block > 1:
-        raise refuse("RS-F07:unknown-blocks", word=array.kind.word)
+        is_read = array.kind.word in BLOCK_FORMATS
+        why = "they have no other layout" if is_read else "restride does not know which bits are whose"
+        raise refuse("RS-F07:only-copied-blocks", word=array.kind.word, why=why)
     if src is None:
         raise refuse(
             "RS-F07:only-copied",
@@ -410,7 +412,7 @@ def plan_conversion(
                     steps += [(at, each) for each in _moved(step, most_bytes, in_boxes)]
                     continue
                 except ShapeMisfit as error:
-                    misfit = MisfitTensor.of(tensor, rule, error.why or error.what, is_gguf)
+                    misfit = MisfitTensor.of(tensor, rule, f"{error.what}: {error.why}", is_gguf)
                 misfits.append(misfit)
                 other = fallback_of(fallback, misfit, is_gguf)
                 for part in [tensor] if other is not None else stored_parts(tensor, source.files[at], reads):

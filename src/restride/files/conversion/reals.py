@@ -28,7 +28,7 @@ from ..plain_file import opened, read_at, state_of
 from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor, parse_object
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, ZarrPlace
-from .rules import WIDE_REALS, ConversionRule, rule_for
+from .rules import REALS, WIDE_REALS, ConversionRule, rule_for
 from .sources import SourceFile
 from .tiles import Ints, compact, least_box
 from .value_errors import as_f64
@@ -91,8 +91,8 @@ def stored_parts(
 
 
 def is_direct(rule: ConversionRule) -> bool:
-    """True where numbers only get another type."""
-    return rule.data_type is not None and rule.scale is rule.zero_point is None
+    """True where numbers only become floats of a type."""
+    return rule.data_type in REALS and rule.scale is rule.zero_point is None
 
 
 def place_of(file: SourceFile | ZarrFolder, tensor: StoredTensor) -> TensorPlace:
