@@ -59,9 +59,8 @@ def as_read(
         array = tensor.array
         rule, read = rule_for(array.name, rules), tensor
         if array.kind.word in BLOCK_FORMATS:
-            is_read = rule is not None and rule.is_of_numbers
             # Blocks become floats without a step between.
-            if is_read and rule is not None and not is_direct(rule):
+            if rule is not None and rule.is_of_numbers and not is_direct(rule):
                 read = _of_blocks(tensor)
         elif array.scaling is not None and array.desc is not None and array.kind.data_type is not None:
             if rule is not None and (rule.is_found or rule.data_type in WIDE_REALS):
