@@ -12,6 +12,7 @@ from ..errors import refuse
 from .fields import parse_field
 from .graph import Constant, Epilogue, Graph, Node
 from .nodes.operations import Operation, TensorType
+from .stored_constant import as_constant
 
 
 class GraphBuilder:
@@ -46,8 +47,8 @@ class GraphBuilder:
         return name
 
     def constant(self, values: Any, name: str = "") -> str:
-        """A tensor whose values are known: an array of a type that restride has."""
-        constant = Constant(values)
+        """A tensor whose values are known: an array of a type that restride has, or a `Constant`."""
+        constant = as_constant(values)
         name = self._name_for(name, "constant")
         self._types[name], self._constants[name] = constant.type, constant
         return name

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd, prod
+from typing import Annotated
 
 import numpy as np
 
+from ....desc.memory_desc import MemoryDesc
+from ....dtypes import DataType
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
+from ....runtime.views import unpacked_nibbles
+from ...dims import Dims
+from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
+from .known import axis_of
+from .quantised import dequantized, whole_groups
 from .windows import OnnxWindow
 
 _S32 = 6
@@ -146,32 +156,89 @@ def _matmul_of_bits(
     bits: int = 4,
     accuracy_level: int = 0,
 ) -> Value:
-    """Weights (N, blocks, bytes) of integers without sign, the lowest bits first, become floats: a scale and
-    a zero point for each block of a row.
+    """Weights (N, blocks, bytes) of integers without sign, the lowest bits first: a scale and a zero point
+    for each block of a row.
     """
-    if bits not in (4, 8):
-        raise call.unimplemented(f"its weights have {bits} bits", "4 and 8 are there")
-    if groups is not None and groups.size:
+    if (
+        groups is not None
+        and groups.size
+        and np.any(groups.reshape(-1) != np.arange(groups.size) // block_size)
+    ):
         raise call.unimplemented("its weights are in an order of their own: it has g_idx")
     blocks = -(-K // block_size)
-    integers = _digits(weights.reshape(N, blocks, -1), bits)[..., :block_size].astype(np.float32)
-    offset: Array = np.full((N, blocks), 1 << bits - 1, np.float32)
-    if zeros is not None:
-        digits = _digits(zeros.reshape(N, -1), bits)[:, :blocks] if zeros.dtype == np.uint8 else zeros
-        offset = digits.reshape(N, blocks).astype(np.float32)
-    factor = scales.reshape(N, blocks, 1).astype(np.float32)
-    matrix = ((integers - offset[..., None]) * factor).reshape(N, -1)[:, :K]
-    known = np.ascontiguousarray(matrix.T.astype(call.numpy_type(x)))
-    if bias is None:
-        return call.onnx("MatMul", x, known)
-    return call.onnx("Add", call.with_outputs(0).onnx("MatMul", x, known), bias)
+    size = gcd(K, block_size)
+    stored = _stored(call, weights, bits, (N, K), blocks * block_size)
+    scales, offset = (
+        whole_groups(n, 1, block_size // size, K // size) if n.ndim > 1 else n
+        for n in (scales.reshape(N, blocks), _zero_points(zeros, bits, (N, blocks)))
+    )
+    apart = call.with_outputs(0)
+    kind = call.type_of(x)
+    matrix = dequantized(apart, stored, scales, offset, kind)
+    product = apart if bias is not None else call
+    result = product.onnx("MatMul", x, apart.transposed(matrix, (1, 0)))
+    return result if bias is None else call.onnx("Add", result, bias)
 
 
-def _digits(values: Array, bits: int) -> Array:
-    """The numbers of 4 or 8 bits in bytes, along the last axis."""
-    if bits == 8:
-        return values
-    return np.stack([values & 15, values >> 4], -1).reshape(*values.shape[:-1], -1)
+@ONNX(_microsoft("GatherBlockQuantized"))
+def _rows_of_bits(
+    call: OperatorCall,
+    table: Array,
+    indices: Annotated[Value, "indices"],
+    scales: Array,
+    zeros: Array | None = None,
+    *,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+    block_size: int = 128,
+    bits: int = 4,
+) -> Value:
+    """Rows of integers, of 4 or 8 bits in bytes or of a type of their own, as floats."""
+    apart, dims = call.with_outputs(0), table.shape
+    axis = axis_of(quantize_axis, len(dims))
+    if table.dtype == np.uint8:
+        if axis != len(dims) - 1:
+            raise call.unimplemented("its blocks are not along the last axis, and its integers are bytes")
+        count = dims[-1] * 8 // bits
+        if zeros is None:
+            zeros = np.full((), 1 << bits - 1, np.uint8)
+        else:
+            zeros = _zero_points(zeros, bits, scales.shape)
+        dims = (*dims[:-1], count)
+        stored = _stored(apart, table, bits, dims, count)
+    else:
+        stored = call.placed(table)
+    size = gcd(dims[axis], block_size)
+    parts, count = block_size // size, dims[axis] // size
+    zeros = np.zeros((), np.uint8) if zeros is None else zeros
+    scales, zeros = (whole_groups(n, axis, parts, count) if n.ndim else n for n in (scales, zeros))
+    reals = dequantized(apart, stored, scales, zeros, call.type_of(scales))
+    return call.onnx("Gather", reals, indices, axis=gather_axis)
+
+
+def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims, pitch: int) -> str:
+    """Rows of integers of 4 or 8 bits as a tensor, where they lie; `pitch`: how far rows are apart."""
+    if bits not in _OF_BITS:
+        raise call.unimplemented(f"its weights have {bits} bits", "4 and 8 are there")
+    kind = _OF_BITS[bits]
+    strides = [pitch * prod(dims[axis + 1 : -1]) for axis in range(len(dims) - 1)]
+    md = MemoryDesc.from_strides(dims, kind, [*strides, 1])
+    if content.size != kind.nbytes(prod(dims[:-1]) * pitch):
+        raise Misfit(f"{content.size} bytes for {prod(dims[:-1])} rows of {pitch} integers of {bits} bits")
+    return call.builder.constant(StoredConstant(np.ascontiguousarray(content), md))
+
+
+def _zero_points(zeros: Array | None, bits: int, dims: Dims) -> Array:
+    """Zero points of blocks: half of what bits hold, packed along the last axis, or floats."""
+    if zeros is None:
+        return np.full((), 1 << bits - 1, np.uint8)
+    if zeros.dtype == np.uint8 and bits == _HALF_BYTE:
+        return unpacked_nibbles(zeros).reshape(*dims[:-1], -1)[..., : dims[-1]]
+    return zeros.reshape(dims)
+
+
+_HALF_BYTE = 4
+_OF_BITS = {_HALF_BYTE: DataType.u4, 8: DataType.u8}
 
 
 # --- normalizations -----------------------------------------------------------------------------------------
