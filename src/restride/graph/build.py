@@ -121,6 +121,10 @@ class GraphBuilder:
         exists = parse_field("GraphBuilder.is_made: name", str, name) in self._types
         return exists and name not in self._constants and name not in self._inputs
 
+    def known(self, name: str) -> Constant | None:
+        """A constant; None for a tensor that a run brings or makes."""
+        return self._constants.get(name)
+
     def type(self, name: str) -> TensorType:
         """The dims and the data type of a tensor. Raises InvalidArguments for a name that none has."""
         tensor_type = self._types.get(parse_field("GraphBuilder.type: name", str, name))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
 from ..runtime.alloc import Array, Buffer, address_of
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory

@@ -27,6 +27,7 @@ from ..nodes.layers import BatchNormalizationOperation, PoolingOperation, Reduct
 from ..nodes.moves import (
     ConcatOperation,
     PadOperation,
+    ReorderOperation,
     ReshapeOperation,
     ShuffleOperation,
     SliceOperation,
@@ -272,6 +273,30 @@ class _IntegerPass:
         self._integers[node.output] = weights.moved(operation, node.name)
         return True
 
+    def _scaled_weights(self, node: Node, operation: Operation) -> bool:
+        """Arithmetic that makes floats of integers, as files have it that have no operator for it."""
+        (first, *others), numbers = node.inputs, [self._values(name) for name in node.inputs]
+        if operation == _MUL and first not in self._integers:
+            (first, *others), numbers = node.inputs[::-1], numbers[::-1]
+        weights, word = self._integers.get(first), getattr(operation, "algorithm", "")
+        if weights is None or any(values is None for values in numbers):
+            return False
+        result: KnownIntegers | None = None
+        if isinstance(operation, ReorderOperation) and operation.data_type in AS_F32:
+            result = replace(weights, nodes=(*weights.nodes, node.name))
+        elif word == "eltwise_linear" and (operation.alpha == 1 or operation.beta == 0):
+            less, scale = (np.float32(x) for x in (-operation.beta, operation.alpha))
+            result = (
+                weights.scaled(np.asarray(scale), node.name)
+                if less == 0
+                else weights.less(np.asarray(less), node.name)
+            )
+        elif word in ("binary_mul", "binary_sub"):
+            result = (weights.scaled if word == "binary_mul" else weights.less)(numbers[1], node.name)
+        if result is not None:
+            self._integers[node.output] = result
+        return result is not None
+
     def _quantized_product(self, node: Node, operation: Operation) -> bool:
         """A product by a matrix of integers, which are read as what they stand for."""
         weights, (source, second, *biases) = self._integers.get(node.inputs[1]), node.inputs
@@ -416,6 +441,7 @@ class _IntegerPass:
 
 _RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], Callable[..., bool]], ...] = (
     (_MOVES[:3], _IntegerPass._moved_weights),
+    ((BinaryOperation, EltwiseOperation, ReorderOperation), _IntegerPass._scaled_weights),
     ((*_MOVES, ConcatOperation, PoolingOperation), _IntegerPass._move),
     (_PRODUCTS, _IntegerPass._product),
     ((InnerProductOperation, MatmulOperation), _IntegerPass._quantized_product),
@@ -426,7 +452,12 @@ _RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], Callable[...,
     ((BinaryOperation, SumOperation), _IntegerPass._combine),
 )
 """What a rule is of, and the rule: True where it has done the work of the node."""
-_OF_ANY_FLOATS = (_IntegerPass._moved_weights, _IntegerPass._quantized_product, _IntegerPass._rows)
+_OF_ANY_FLOATS = (
+    _IntegerPass._moved_weights,
+    _IntegerPass._scaled_weights,
+    _IntegerPass._quantized_product,
+    _IntegerPass._rows,
+)
 
 
 def _is_padded(operation: Any) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from ...desc.attr_value import SCALE_TYPES, ZERO_POINT_TYPES
 from ...dtypes import DataType
 from ...errors import Error
+from ...model.result_dims import Misfit, broadcast
 from ..dims import Dims
 from ..graph import Constant
 from ..nodes.moves import ReshapeOperation, TransposeOperation
@@ -46,8 +47,7 @@ class KnownIntegers:
     def of(cls, stored: Constant, factor: Array, shift: Array, node: str) -> KnownIntegers:
         """Integers with scales and zero points of the same rank, or of a lower one."""
         rank = len(stored.type.dims)
-        factors = (as_constant(x.reshape((1,) * (rank - x.ndim) + x.shape)) for x in (factor, shift))
-        return cls(stored, *factors, (node,))
+        return cls(stored, *(as_constant(_of_rank(x, rank)) for x in (factor, shift)), (node,))
 
     @property
     def values(self) -> Array:
@@ -88,13 +88,36 @@ class KnownIntegers:
             parts.append(part if is_kept else _moved(part, part_move))
         return KnownIntegers(_moved(self.stored, operation), *parts, nodes)
 
+    def scaled(self, values: Array, node: str) -> KnownIntegers | None:
+        """The product of what has no scale yet and numbers of groups; None where these are none."""
+        fits = self._may_have(values) and values.dtype != np.float64
+        factor = as_constant(_of_rank(values, len(self.stored.type.dims))) if fits else self.factor
+        return replace(self, factor=factor, nodes=(*self.nodes, node)) if fits else None
+
+    def less(self, values: Array, node: str) -> KnownIntegers | None:
+        """The same less numbers of groups, which become zero points."""
+        shift = self.shift.values
+        fits = self._may_have(values) and not np.any(shift)
+        shift = _of_rank(values, len(self.stored.type.dims)) if fits else shift
+        return replace(self, shift=as_constant(shift), nodes=(*self.nodes, node)) if fits else None
+
+    def _may_have(self, values: Array) -> bool:
+        """True where numbers are for groups of the elements, which stand for themselves."""
+        dims, factor = self.stored.type.dims, self.factor.values
+        try:
+            return factor.size == 1 and bool(np.all(factor == 1)) and broadcast(dims, values.shape) == dims
+        except Misfit:
+            return False
+
     def factors(self) -> tuple[Constant, ...] | None:
         """Scales, and zero points where there are any, as a product takes them; None where it takes none."""
         kind, shift = self.stored.type.data_type, self.shift
         zeros = shift.values
         if shift.type.data_type not in ZERO_POINT_TYPES:
-            whole = np.rint(zeros.astype(np.float64)).astype(np.int32)
-            if not np.array_equal(whole, zeros.astype(np.float64)):
+            fits = (x for kind in ("u1", "i1", "i4") if np.array_equal(x := zeros.astype(kind), zeros))
+            with np.errstate(invalid="ignore"):
+                whole = next(fits, None)
+            if whole is None:
                 return None
             shift = as_constant(whole)
         has_zeros = bool(np.any(zeros))
@@ -103,6 +126,10 @@ class KnownIntegers:
         if has_zeros and kind not in _INTEGERS:
             return None
         return (self.factor, shift) if has_zeros else (self.factor,)
+
+
+def _of_rank(values: Array, rank: int) -> Array:
+    return values.reshape((1,) * (rank - values.ndim) + values.shape)
 
 
 def _moved(constant: Constant, operation: Operation) -> Constant:

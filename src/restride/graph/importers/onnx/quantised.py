@@ -30,8 +30,9 @@ _BYTES = DataType.u8, DataType.s8
 _SHORT = DataType.u16, DataType.s16, DataType.u4, DataType.s4
 _FLOATS = DataType.f8_e4m3, DataType.f8_e5m2, DataType.f4_e2m1
 _F32_NUMBER = 1
-_STORED = {np.dtype(np.int32)} | {kind.numpy for kind in (*_BYTES, DataType.u4, DataType.s4, *_FLOATS)}
+WEIGHTS = (*_BYTES, DataType.u4, DataType.s4, *_FLOATS)
 """What stays as it is stored, up to what reads it."""
+_STORED = {np.dtype(np.int32)} | {kind.numpy for kind in WEIGHTS}
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 

@@ -17,15 +17,17 @@ import numpy as np
 from ....arrays.openvino.ir import to_int
 from ....arrays.openvino.xml_source import opened, visit
 from ....desc.parse import short_repr
+from ....dtypes import DataType
 from ....errors import refuse
 from ....runtime.alloc import Array
+from ....runtime.views import of_nibbles, unpacked_nibbles
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode, listed
 from ..onnx.tensors import ELEMENTS
 from .operators import NUMBERS, OPENVINO_TRANSLATORS
 
 _EDGES = ("net", "edges", "edge")
 _LAYER = ("net", "layers", "layer")
-_MOST_LAYERS = 1 << 20
+_MOST_LAYERS, _BYTE = 1 << 20, 8
 
 
 @dataclass(slots=True)
@@ -135,13 +137,17 @@ class _WeightsFile:
         weights = self._content()
         if min(start, size, *dims, 0) < 0 or start + size > weights.size:
             _refuse(f"{layer} takes {size} bytes from {start}, and its file has {weights.size}")
-        nbytes = twin.itemsize * int(np.prod(dims, dtype=object))
+        kind, count = DataType.parse(twin), int(np.prod(dims, dtype=object))
+        nbytes = kind.nbytes(count)
         if not nbytes:
             # OpenVINO writes a byte for what has no elements.
             return np.zeros(dims, twin)
         if nbytes != size:
             _refuse(f"{layer} has {size} bytes for {nbytes}")
-        return np.frombuffer(weights[start : start + size].tobytes(), twin).reshape(dims)
+        content = np.frombuffer(weights[start : start + size].tobytes(), np.uint8)
+        if kind.bits < _BYTE:
+            return of_nibbles(unpacked_nibbles(content)[:count], kind).reshape(dims)
+        return content.view(twin).reshape(dims)
 
     def _content(self) -> Array:
         if self._bytes is None:
