@@ -269,3 +269,22 @@ def test_a_saved_network_has_weights_of_4_bits(tmp_path: Path) -> None:
     assert np.array_equal(again(x), wanted)
     assert products(again, x) == ["quantized_matmul"]
     assert (tmp_path / "net").stat().st_size < 64 * 256 * 2 + 20_000
+
+
+def test_elements_of_4_bits_are_never_a_byte_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 256)).astype(np.float32)
+    scales = np.random.default_rng(1).random((8, 64)).astype(np.float32)
+    constants = {"w": quantized("w", (256, 64), "UINT4"), "s": scales}
+    nodes = [node("DequantizeLinear", "w", "s", to="d", axis=0, block_size=32), node("MatMul", "x", "d")]
+    made = model(nodes, x, constants, ("batch", 256))
+    wanted = by_runtime(made, x)
+    for module in ("runtime.views", "graph.importers.onnx.tensors"):
+        name = f"restride.{module}.unpacked_nibbles"
+        monkeypatch.setattr(name, lambda packed: pytest.fail("it is unpacked"))
+    net = rs.onnx.load(made)
+    for rows in (1, 2):
+        assert np.allclose(net(x[:rows]), wanted[:rows], atol=1e-3)
+    (weights,) = (
+        constant for constant, _ in net.plan((2, 256)).constants.values() if constant.type.dims == (256, 64)
+    )
+    assert weights.content.nbytes == 256 * 32

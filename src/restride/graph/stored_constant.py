@@ -30,9 +30,11 @@ class StoredConstant(Constant):
     md: MemoryDesc
 
     def __init__(self, content: Array, md: MemoryDesc) -> None:
-        object.__setattr__(self, "content", content.reshape(-1).view(np.uint8))
+        content = content.reshape(-1).view(np.uint8)
+        if content.nbytes < md.size:
+            raise ValueError(f"{content.nbytes} bytes for {md}")
+        object.__setattr__(self, "content", content)
         object.__setattr__(self, "md", md)
-        assert self.content.nbytes >= md.size
 
     @property
     def values(self) -> FloatArray:

@@ -83,7 +83,7 @@ class KnownIntegers:
                 new_dims = own if isinstance(operation, TransposeOperation) or prod(own) == 1 else None
                 part_move = operation
             if new_dims is None:
-                part = as_constant(np.broadcast_to(in_groups(part.values, dims), dims))  # noqa: PLW2901
+                part = as_constant(np.broadcast_to(in_groups(part.values, dims), dims))
             is_kept = prod(own) == 1 and not isinstance(operation, ReshapeOperation)
             parts.append(part if is_kept else _moved(part, part_move))
         return KnownIntegers(_moved(self.stored, operation), *parts, nodes)

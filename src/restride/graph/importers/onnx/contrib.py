@@ -183,7 +183,7 @@ def _matmul_of_bits(
 @ONNX(_microsoft("GatherBlockQuantized"))
 def _rows_of_bits(
     call: OperatorCall,
-    table: Array,
+    table: Value,
     indices: Annotated[Value, "indices"],
     scales: Array,
     zeros: Array | None = None,
@@ -194,9 +194,11 @@ def _rows_of_bits(
     bits: int = 4,
 ) -> Value:
     """Rows of integers, of 4 or 8 bits in bytes or of a type of their own, as floats."""
-    apart, dims = call.with_outputs(0), table.shape
+    apart, dims = call.with_outputs(0), call.dims(table)
     axis = axis_of(quantize_axis, len(dims))
-    if table.dtype == np.uint8:
+    if isinstance(table, str) and call.builder.known(table) is None:
+        raise call.known_in_run("its table")
+    if not isinstance(table, str) and table.dtype == np.uint8:
         if axis != len(dims) - 1:
             raise call.unimplemented("its blocks are not along the last axis, and its integers are bytes")
         count = dims[-1] * 8 // bits
