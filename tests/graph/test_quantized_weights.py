@@ -117,7 +117,8 @@ def test_products_by_weights_of_4_bits_read_them_as_they_are(
 ) -> None:
     made, x = bits_model(m, n, k, block, zeros=zeros)
     net = check(made, x)
-    assert products(net, x) == ["quantized_matmul"]
+    assert products(net, x)[-1] == "quantized_matmul"
+    assert products(net, x)[:-1] == ["concat"] * (k % block > 0)
     assert "quantized_matmul" in str(net.explain(x.shape))
     # Half a byte an element, scales of floats, and zero points.
     assert stored_bytes(net, x) < n * k * 2
@@ -288,3 +289,61 @@ def test_elements_of_4_bits_are_never_a_byte_each(monkeypatch: pytest.MonkeyPatc
         constant for constant, _ in net.plan((2, 256)).constants.values() if constant.type.dims == (256, 64)
     )
     assert weights.content.nbytes == 256 * 32
+
+
+def test_a_table_may_be_the_weights_of_a_product_too() -> None:
+    x = np.array([[1, 2, 39]], np.int64)
+    scales = np.random.default_rng(1).standard_normal((40, 2)).astype(np.float32)
+    constants = {"w": quantized("w", (40, 64), "INT4"), "s": scales}
+    nodes = [
+        node("DequantizeLinear", "w", "s", to="d", axis=1, block_size=32),
+        node("Gather", "d", "x", to="e"),
+        node("Transpose", "d", to="t", perm=[1, 0]),
+        node("MatMul", "e", "t"),
+    ]
+    net = check(model(nodes, x, constants), x)
+    assert products(net, x)[-1] == "quantized_matmul"
+    assert stored_bytes(net, x) < 2 * 40 * 64
+
+
+def test_rows_that_are_known_are_those_of_the_table() -> None:
+    x = np.zeros((2, 64), np.float32)
+    scales = np.random.default_rng(1).random((50, 4)).astype(np.float32)
+    constants = {"w": quantized("w", (50, 64), "UINT4"), "s": scales, "at": np.array([3, 49], np.int64)}
+    attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16}
+    rows = node("GatherBlockQuantized", "w", "at", "s", to="d", domain=MICROSOFT, **attributes)
+    check(model([rows, node("Add", "x", "d")], x, constants), x)
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2"])
+def test_floats_of_8_bits_have_scales_of_blocks_too(kind: str) -> None:
+    dtype = {"FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn, "FLOAT8E5M2": ml_dtypes.float8_e5m2}[kind]
+    random = np.random.default_rng(5)
+    x, values = (
+        random.standard_normal((7, 64)).astype(np.float32),
+        random.standard_normal((64, 20)).astype(dtype),
+    )
+    scales = random.random((2, 20)).astype(np.float32)
+    number = getattr(onnx.TensorProto, kind)
+    known = {"s": scales, "w": onnx.helper.make_tensor("w", number, values.shape, values.tobytes(), raw=True)}
+    nodes = [node("DequantizeLinear", "w", "s", to="d", axis=0, block_size=32), node("MatMul", "x", "d")]
+    net = rs.onnx.load(model(nodes, x, known))
+    wanted = x @ (values.astype(np.float32) * scales.repeat(32, 0))
+    assert np.allclose(net(x), wanted, atol=1e-4 * np.abs(wanted).max())
+    assert products(net, x) == ["quantized_matmul"]
+    assert stored_bytes(net, x) < 64 * 20 * 2
+
+
+def test_arithmetic_of_blocks_that_come_with_a_run_is_that_of_their_elements() -> None:
+    builder = rs.graph.GraphBuilder()
+    q = builder.input("q", (4, 6), "u8")
+    scales = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    zeros = np.array([[3]], np.uint8)
+    reals = builder.add(rs.graph.DequantizeOperation(), q, builder.constant(scales), builder.constant(zeros))
+    values = np.arange(24, dtype=np.uint8).reshape(4, 6)
+    wanted = (values.astype(np.float32) - 3) * scales.repeat(2, 0).repeat(2, 1)
+    assert np.array_equal(rs.Network(builder.graph(reals))(values), wanted)
+    with pytest.raises(rs.InvalidArguments, match="groups"):
+        builder.add(
+            rs.graph.DequantizeOperation(), q, builder.constant(np.ones((3, 4))), builder.constant(zeros)
+        )

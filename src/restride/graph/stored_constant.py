@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
+from ..files.mapped_file import release_pages
 from ..runtime.alloc import Array, Buffer, address_of
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -62,7 +63,11 @@ class StoredConstant(Constant):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, StoredConstant) and self.md == other.md:
-            return np.array_equal(self.content, other.content)
+            own, others = self.content, other.content
+            is_same = address_of(own) == address_of(others) or np.array_equal(own, others)
+            for data in (own, others):
+                release_pages(data)
+            return is_same
         return Constant.__eq__(self, other)
 
     def __hash__(self) -> int:

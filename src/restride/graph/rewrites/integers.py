@@ -5,6 +5,8 @@
     max(dequantized x), reshape, concat, ...       ->  the same of x
     y = quantized dequantized x, of equal scales   ->  x
     quantized f(dequantized x)                     ->  one node from integers to integers
+    matmul(floats x, dequantized w)                ->  matmul(x, w), whose attributes have the scales of w
+    gather(dequantized w)                          ->  the same of the rows that are taken alone
 
 A sum of the result of a convolution, which is rounded to integers before it is added, is rounded so in its
 epilogues: what comes out is what the model says. s8 with a zero point is stored as u8, 128 more: what follows
@@ -64,7 +66,7 @@ _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation
 _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
 _BYTES = (DataType.s8, DataType.u8)
 _MEANS = ("reduction_mean", "pooling_avg_include_padding", "pooling_avg_exclude_padding")
-_ADD, _MUL = BinaryOperation("binary_add"), BinaryOperation("binary_mul")
+_ADD, _SUB, _MUL = (BinaryOperation(f"binary_{word}") for word in ("add", "sub", "mul"))
 _MOST_STEPS, _MATRIX = 12, 2
 
 
@@ -275,24 +277,21 @@ class _IntegerPass:
 
     def _scaled_weights(self, node: Node, operation: Operation) -> bool:
         """Arithmetic that makes floats of integers, as files have it that have no operator for it."""
-        (first, *others), numbers = node.inputs, [self._values(name) for name in node.inputs]
-        if operation == _MUL and first not in self._integers:
-            (first, *others), numbers = node.inputs[::-1], numbers[::-1]
-        weights, word = self._integers.get(first), getattr(operation, "algorithm", "")
-        if weights is None or any(values is None for values in numbers):
+        first, *others = node.inputs if node.inputs[0] in self._integers else node.inputs[::-1]
+        weights, result = self._integers.get(first), None
+        if weights is None:
             return False
-        result: KnownIntegers | None = None
         if isinstance(operation, ReorderOperation) and operation.data_type in AS_F32:
             result = replace(weights, nodes=(*weights.nodes, node.name))
-        elif word == "eltwise_linear" and (operation.alpha == 1 or operation.beta == 0):
-            less, scale = (np.float32(x) for x in (-operation.beta, operation.alpha))
-            result = (
-                weights.scaled(np.asarray(scale), node.name)
-                if less == 0
-                else weights.less(np.asarray(less), node.name)
-            )
-        elif word in ("binary_mul", "binary_sub"):
-            result = (weights.scaled if word == "binary_mul" else weights.less)(numbers[1], node.name)
+        elif isinstance(operation, EltwiseOperation) and operation.algorithm == "eltwise_linear":
+            if operation.beta == 0:
+                result = weights.scaled(np.array(operation.alpha, np.float32), node.name)
+            elif operation.alpha == 1:
+                result = weights.less(np.array(-operation.beta, np.float32), node.name)
+        elif operation in (_MUL, _SUB) and (operation == _MUL or first == node.inputs[0]):
+            values = self._values(others[0])
+            change = weights.scaled if operation == _MUL else weights.less
+            result = None if values is None else change(values, node.name)
         if result is not None:
             self._integers[node.output] = result
         return result is not None
@@ -350,7 +349,7 @@ class _IntegerPass:
             names.append(name)
         rows, scales, *zeros = names
         for zero in zeros:
-            rows = self._new_tensor(f"{node.output}.shifted", BinaryOperation("binary_sub"), rows, zero)
+            rows = self._new_tensor(f"{node.output}.shifted", _SUB, rows, zero)
         reals = Node(node.name, _MUL, (rows, scales), node.outputs, (), result.data_type)
         if is_grouped:
             rows = self._new_tensor(f"{node.output}.scaled", _MUL, rows, scales, data_type=result.data_type)

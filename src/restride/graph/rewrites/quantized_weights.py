@@ -47,7 +47,8 @@ class KnownIntegers:
     def of(cls, stored: Constant, factor: Array, shift: Array, node: str) -> KnownIntegers:
         """Integers with scales and zero points of the same rank, or of a lower one."""
         rank = len(stored.type.dims)
-        return cls(stored, *(as_constant(_of_rank(x, rank)) for x in (factor, shift)), (node,))
+        factor, shift = (_of_rank(x, rank) for x in (factor, shift))
+        return cls(stored, as_constant(factor), as_constant(shift), (node,))
 
     @property
     def values(self) -> Array:
@@ -86,7 +87,8 @@ class KnownIntegers:
                 part = as_constant(np.broadcast_to(in_groups(part.values, dims), dims))
             is_kept = prod(own) == 1 and not isinstance(operation, ReshapeOperation)
             parts.append(part if is_kept else _moved(part, part_move))
-        return KnownIntegers(_moved(self.stored, operation), *parts, nodes)
+        factor, shift = parts
+        return KnownIntegers(_moved(self.stored, operation), factor, shift, nodes)
 
     def scaled(self, values: Array, node: str) -> KnownIntegers | None:
         """The product of what has no scale yet and numbers of groups; None where these are none."""

@@ -18,6 +18,7 @@ from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ....runtime.views import unpacked_nibbles
 from ...dims import Dims
+from ...nodes.moves import PadOperation
 from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
 from .known import axis_of
@@ -159,22 +160,16 @@ def _matmul_of_bits(
     """Weights (N, blocks, bytes) of integers without sign, the lowest bits first: a scale and a zero point
     for each block of a row.
     """
-    if (
-        groups is not None
-        and groups.size
-        and np.any(groups.reshape(-1) != np.arange(groups.size) // block_size)
-    ):
+    if groups is not None and np.any(groups.reshape(-1) != np.arange(groups.size) // block_size):
         raise call.unimplemented("its weights are in an order of their own: it has g_idx")
-    blocks = -(-K // block_size)
-    size = gcd(K, block_size)
-    stored = _stored(call, weights, bits, (N, K), blocks * block_size)
-    scales, offset = (
-        whole_groups(n, 1, block_size // size, K // size) if n.ndim > 1 else n
-        for n in (scales.reshape(N, blocks), _zero_points(zeros, bits, (N, blocks)))
-    )
-    apart = call.with_outputs(0)
-    kind = call.type_of(x)
-    matrix = dequantized(apart, stored, scales, offset, kind)
+    blocks, apart = -(-K // block_size), call.with_outputs(0)
+    stored = _stored(call, weights, bits, (N, blocks * block_size))
+    factors = scales.reshape(N, blocks), _zero_points(zeros, bits, (N, blocks))
+    matrix = dequantized(apart, stored, *factors, call.type_of(x))
+    if K % block_size:
+        # The last block is whole in memory: zeros are multiplied by what is behind its end.
+        rest = (0,) * (len(call.dims(x)) - 1)
+        x = call.builder.add(PadOperation((*rest, 0), (*rest, -K % block_size)), x)
     product = apart if bias is not None else call
     result = product.onnx("MatMul", x, apart.transposed(matrix, (1, 0)))
     return result if bias is None else call.onnx("Add", result, bias)
@@ -207,7 +202,7 @@ def _rows_of_bits(
         else:
             zeros = _zero_points(zeros, bits, scales.shape)
         dims = (*dims[:-1], count)
-        stored = _stored(apart, table, bits, dims, count)
+        stored = _stored(apart, table, bits, dims)
     else:
         stored = call.placed(table)
     size = gcd(dims[axis], block_size)
@@ -218,16 +213,14 @@ def _rows_of_bits(
     return call.onnx("Gather", reals, indices, axis=gather_axis)
 
 
-def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims, pitch: int) -> str:
-    """Rows of integers of 4 or 8 bits as a tensor, where they lie; `pitch`: how far rows are apart."""
+def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims) -> str:
+    """Integers of 4 or 8 bits as a tensor, where they lie."""
     if bits not in _OF_BITS:
         raise call.unimplemented(f"its weights have {bits} bits", "4 and 8 are there")
     kind = _OF_BITS[bits]
-    strides = [pitch * prod(dims[axis + 1 : -1]) for axis in range(len(dims) - 1)]
-    md = MemoryDesc.from_strides(dims, kind, [*strides, 1])
-    if content.size != kind.nbytes(prod(dims[:-1]) * pitch):
-        raise Misfit(f"{content.size} bytes for {prod(dims[:-1])} rows of {pitch} integers of {bits} bits")
-    return call.builder.constant(StoredConstant(np.ascontiguousarray(content), md))
+    if content.size != kind.nbytes(prod(dims)):
+        raise Misfit(f"{content.size} bytes for {prod(dims)} integers of {bits} bits")
+    return call.builder.constant(StoredConstant(np.ascontiguousarray(content), MemoryDesc(dims, kind)))
 
 
 def _zero_points(zeros: Array | None, bits: int, dims: Dims) -> Array:

@@ -150,7 +150,8 @@ def _numbers(
     zero = np.zeros(scale.shape, np.uint8) if zero is None else zero
     if scale.shape != zero.shape and scale.size != zero.size:
         raise Misfit(f"{scale.size} scales and {zero.size} zero points")
-    if not np.all(scale > 0):
+    is_weight = not isinstance(x, str) or call.builder.known(x) is not None
+    if not is_weight and not np.all(scale > 0):
         raise Misfit("a scale is not above 0")
     dims = call.dims(x)
     if scale.size == 1 and not form.block_size:
@@ -159,9 +160,8 @@ def _numbers(
     if form.block_size:
         _check_blocks(dims, scale.shape, axis, form.block_size)
         size = gcd(dims[axis], form.block_size)
-        return tuple(
-            whole_groups(n, axis, form.block_size // size, dims[axis] // size) for n in (scale, zero)
-        )
+        parts, count = form.block_size // size, dims[axis] // size
+        return whole_groups(scale, axis, parts, count), whole_groups(zero, axis, parts, count)
     if scale.size != dims[axis]:
         raise Misfit(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
     shape = (-1, *(1,) * (len(dims) - axis - 1))

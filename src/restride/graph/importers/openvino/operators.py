@@ -313,7 +313,8 @@ def _convert(call: OperatorCall, x: Value, *, destination_type: str) -> Made:
     kind = DataType.parse(ELEMENTS[number])
     is_known = call.builder.known(x) is not None if isinstance(x, str) else x.ndim > 1
     if is_known and kind in AS_F32 and call.type_of(x) in WEIGHTS:
-        return dequantized(call, call.placed(x), np.float32([1]), np.uint8([0]), kind)
+        one, zero = np.ones(1, np.float32), np.zeros(1, np.uint8)
+        return dequantized(call, call.placed(x), one, zero, kind)
     return call.onnx("Cast", x, to=number)
 
 
