@@ -126,8 +126,9 @@ def test_products_by_weights_of_4_bits_read_them_as_they_are(
 
 @pytest.mark.parametrize("zeros", ["", "packed"])
 @pytest.mark.parametrize("m", [1, 7])
-def test_weights_of_8_bits_stay_bytes(m: int, zeros: str) -> None:
-    made, x = bits_model(m, 40, 256, 64, 8, zeros)
+@pytest.mark.parametrize("bits", [2, 8])
+def test_weights_of_other_bits_stay_integers(bits: int, m: int, zeros: str) -> None:
+    made, x = bits_model(m, 40, 256, 64, bits, zeros)
     net = check(made, x)
     assert products(net, x) == ["quantized_matmul"]
     assert stored_bytes(net, x) < 40 * 256 * 2

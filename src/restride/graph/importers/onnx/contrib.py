@@ -16,7 +16,7 @@ from ....desc.memory_desc import MemoryDesc
 from ....dtypes import DataType
 from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
-from ....runtime.views import unpacked_nibbles
+from ....runtime.views import packed_nibbles
 from ...dims import Dims
 from ...nodes.moves import PadOperation
 from ...stored_constant import StoredConstant
@@ -214,12 +214,13 @@ def _rows_of_bits(
 
 
 def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims) -> str:
-    """Integers of 4 or 8 bits as a tensor, where they lie."""
+    """Integers of 4 or 8 bits as a tensor, where they lie; of 2 as those of 4."""
     if bits not in _OF_BITS:
-        raise call.unimplemented(f"its weights have {bits} bits", "4 and 8 are there")
+        raise call.unimplemented(f"its weights have {bits} bits", "2, 4 and 8 are there")
     kind = _OF_BITS[bits]
-    if content.size != kind.nbytes(prod(dims)):
+    if content.size * 8 != prod(dims) * bits:
         raise Misfit(f"{content.size} bytes for {prod(dims)} integers of {bits} bits")
+    content = packed_nibbles(_digits(content, bits)) if bits < kind.bits else content
     return call.builder.constant(StoredConstant(np.ascontiguousarray(content), MemoryDesc(dims, kind)))
 
 
@@ -227,13 +228,18 @@ def _zero_points(zeros: Array | None, bits: int, dims: Dims) -> Array:
     """Zero points of blocks: half of what bits hold, packed along the last axis, or floats."""
     if zeros is None:
         return np.full((), 1 << bits - 1, np.uint8)
-    if zeros.dtype == np.uint8 and bits == _HALF_BYTE:
-        return unpacked_nibbles(zeros).reshape(*dims[:-1], -1)[..., : dims[-1]]
+    if zeros.dtype == np.uint8:
+        return _digits(zeros, bits).reshape(*dims[:-1], -1)[..., : dims[-1]]
     return zeros.reshape(dims)
 
 
-_HALF_BYTE = 4
-_OF_BITS = {_HALF_BYTE: DataType.u4, 8: DataType.u8}
+def _digits(content: Array, bits: int) -> Array:
+    """The integers of so many bits in bytes, the lowest bits first."""
+    parts = [content >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
+    return np.stack(parts, -1).reshape(-1)
+
+
+_OF_BITS = {2: DataType.u4, 4: DataType.u4, 8: DataType.u8}
 
 
 # --- normalizations -----------------------------------------------------------------------------------------
