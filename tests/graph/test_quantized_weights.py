@@ -348,3 +348,43 @@ def test_arithmetic_of_blocks_that_come_with_a_run_is_that_of_their_elements() -
         builder.add(
             rs.graph.DequantizeOperation(), q, builder.constant(np.ones((3, 4))), builder.constant(zeros)
         )
+
+
+def test_scales_of_other_blocks_are_refused() -> None:
+    x = np.array([1, 2])
+    known = {"w": np.zeros((50, 32), np.uint8), "s": np.ones((50, 2), np.float32)}
+    attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16}
+    rows = node("GatherBlockQuantized", "w", "x", "s", domain=MICROSOFT, **attributes)
+    with pytest.raises(rs.InvalidArguments, match="blocks of 16"):
+        rs.onnx.load(model([rows], x, known))(x)
+
+
+@pytest.mark.parametrize("perm", [[0, 1], [1, 0]])
+def test_rows_of_a_table_in_blocks_of_rows_are_those_of_floats(perm: Sequence[int]) -> None:
+    x = np.array([3, 31, 0], np.int64)
+    scales = np.random.default_rng(1).random((2, 32)).astype(np.float32)
+    known = {"w": quantized("w", (32, 32), "UINT4"), "s": scales}
+    nodes = [
+        node("DequantizeLinear", "w", "s", to="d", axis=0, block_size=16),
+        node("Transpose", "d", to="t", perm=perm),
+        node("Gather", "t", "x"),
+    ]
+    check(model(nodes, x, known), x)
+
+
+@pytest.mark.parametrize("dims", [(24, 64), (12, 2, 64), (24, 4, 16), (48, 32), (3, 8, 2, 32)])
+def test_moves_of_weights_are_those_of_their_scales(dims: tuple[int, ...]) -> None:
+    """Dequantized in some dims, then reshaped to those of a product, and cut."""
+    x = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
+    own = (*dims[:-1], dims[-1] // 16)
+    scales = np.random.default_rng(1).random(own).astype(np.float32)
+    known = {"w": quantized("w", dims, "INT4"), "s": scales, "z": quantized("z", own, "INT4", 1)}
+    known |= {"dims": np.array([24, 64]), "a": np.array([2]), "b": np.array([23]), "axis": np.array([0])}
+    nodes = [
+        node("DequantizeLinear", "w", "s", "z", to="d", axis=-1, block_size=16),
+        node("Reshape", "d", "dims", to="r"),
+        node("Slice", "r", "a", "b", "axis", to="p"),
+        node("Transpose", "p", to="t", perm=[1, 0]),
+        node("MatMul", "x", "t"),
+    ]
+    assert products(check(model(nodes, x, known), x), x) == ["quantized_matmul"]

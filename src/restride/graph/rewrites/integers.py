@@ -330,8 +330,10 @@ class _IntegerPass:
         if parameters.pop("algorithm").removeprefix("gather_") != "axis" or any(parameters.values()):
             return False
         parts = [table.stored, table.factor, *([table.shift] if np.any(table.shift.values) else [])]
-        width, groups = (part.type.dims[1] for part in parts[:2])
-        if any(part.type.dims[1] not in (1, groups) for part in parts[2:]):
+        (count, width), (_, groups) = (part.type.dims for part in parts[:2])
+        if any(
+            n not in (1, count) or m not in (1, groups) for n, m in (part.type.dims for part in parts[1:])
+        ):
             return False
         is_grouped = 1 < groups < width
         result, names = self._types[node.output], []

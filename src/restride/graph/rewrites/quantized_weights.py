@@ -73,22 +73,15 @@ class KnownIntegers:
 
     def moved(self, operation: Operation, node: str) -> KnownIntegers:
         """What a reshape, a transpose or a slice of the real values is."""
-        dims, nodes = self.stored.type.dims, (*self.nodes, node)
-        parts = []
+        dims, parts = self.stored.type.dims, []
         for part in (self.factor, self.shift):
-            own = part.type.dims
-            if isinstance(operation, ReshapeOperation):
-                new_dims = _regrouped(dims, own, operation.dims)
-                part_move: Operation = operation if new_dims is None else ReshapeOperation(new_dims)
-            else:
-                new_dims = own if isinstance(operation, TransposeOperation) or prod(own) == 1 else None
-                part_move = operation
-            if new_dims is None:
-                part = as_constant(np.broadcast_to(in_groups(part.values, dims), dims))
-            is_kept = prod(own) == 1 and not isinstance(operation, ReshapeOperation)
-            parts.append(part if is_kept else _moved(part, part_move))
+            move = _move_of_groups(operation, dims, part.type.dims)
+            if move is None:
+                # One for each element.
+                part, move = as_constant(np.broadcast_to(in_groups(part.values, dims), dims)), operation
+            parts.append(_moved(part, move))
         factor, shift = parts
-        return KnownIntegers(_moved(self.stored, operation), factor, shift, nodes)
+        return KnownIntegers(_moved(self.stored, operation), factor, shift, (*self.nodes, node))
 
     def scaled(self, values: Array, node: str) -> KnownIntegers | None:
         """The product of what has no scale yet and numbers of groups; None where these are none."""
@@ -147,6 +140,16 @@ def _moved(constant: Constant, operation: Operation) -> Constant:
     values = moved_values(operation, [constant.values])
     assert values is not None
     return as_constant(values)
+
+
+def _move_of_groups(operation: Operation, dims: Dims, own: Dims) -> Operation | None:
+    """The move that scales of groups make where a tensor makes this one; None where no groups are left."""
+    if isinstance(operation, ReshapeOperation):
+        new_dims = _regrouped(dims, own, operation.dims)
+        return None if new_dims is None else ReshapeOperation(new_dims)
+    if prod(own) == 1:
+        return ReshapeOperation(own)
+    return operation if isinstance(operation, TransposeOperation) else None
 
 
 def _regrouped(dims: Dims, own: Dims, wanted: Dims) -> Dims | None:

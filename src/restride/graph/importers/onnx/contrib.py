@@ -22,7 +22,7 @@ from ...nodes.moves import PadOperation
 from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
 from .known import axis_of
-from .quantised import dequantized, whole_groups
+from .quantised import check_blocks, dequantized, whole_groups
 from .windows import OnnxWindow
 
 _S32 = 6
@@ -205,6 +205,8 @@ def _rows_of_bits(
         stored = _stored(apart, table, bits, dims)
     else:
         stored = call.placed(table)
+    for factors in (scales, *([zeros] if zeros is not None and zeros.ndim else [])):
+        check_blocks(dims, factors.shape, axis, block_size)
     size = gcd(dims[axis], block_size)
     parts, count = block_size // size, dims[axis] // size
     zeros = np.zeros((), np.uint8) if zeros is None else zeros

@@ -118,7 +118,8 @@ def dequantized(call: OperatorCall, x: str, scale: Array, zero: Array, data_type
     return call.builder.add(DequantizeOperation(), x, *numbers, name=name, data_type=data_type)
 
 
-def _check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
+def check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
+    """Raise Misfit for scales that are not one for each block of so many elements of an axis."""
     wanted = (*dims[:axis], -(-dims[axis] // max(size, 1)), *dims[axis + 1 :])
     if size < 1 or own != wanted:
         raise Misfit(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
@@ -131,7 +132,7 @@ def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationFor
         return call.reshaped(numbers, ())
     axis = axis_of(form.axis, len(dims))
     if form.block_size:
-        _check_blocks(dims, own, axis, form.block_size)
+        check_blocks(dims, own, axis, form.block_size)
         apart = call.with_outputs(0)
         parts = call.reshaped(numbers, (*own[: axis + 1], 1, *own[axis + 1 :]))
         blocks = (*own[: axis + 1], form.block_size, *own[axis + 1 :])
@@ -158,7 +159,7 @@ def _numbers(
         return scale.reshape(()), zero.reshape(())
     axis = axis_of(form.axis, len(dims))
     if form.block_size:
-        _check_blocks(dims, scale.shape, axis, form.block_size)
+        check_blocks(dims, scale.shape, axis, form.block_size)
         size = gcd(dims[axis], form.block_size)
         parts, count = form.block_size // size, dims[axis] // size
         return whole_groups(scale, axis, parts, count), whole_groups(zero, axis, parts, count)
