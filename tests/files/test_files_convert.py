@@ -471,11 +471,14 @@ def test_rules_that_do_not_fit_a_tensor_are_refused_before_anything_is_written(
     assert os.listdir(here) == ["a.safetensors"]
 
 
-def test_a_quantised_tensor_is_not_quantised_again() -> None:
+def test_a_quantised_tensor_is_quantised_again_by_its_numbers() -> None:
     rs.save({"w": random((4, 8))}, "a.safetensors")
     rs.convert("a.safetensors", "b.safetensors", ["w=f8_e4m3,scale=absmax"])
-    with pytest.raises(rs.InvalidArguments, match="already"):
-        rs.convert("b.safetensors", "c.safetensors", ["w=s8,scale=absmax"])
+    rs.convert("b.safetensors", "c.safetensors", ["w=s8,scale=absmax"], verify=True)
+    rs.convert("b.safetensors", "d.safetensors", ["w=f32"])
+    w, scale = (part.to_numpy() for part in rs.load("c.safetensors").values())
+    exact = rs.load("d.safetensors")["w"].to_numpy()
+    assert np.abs(w * scale - exact).max() <= scale[0] * 0.501
 
 
 _WHOLE = ["s8,scale=absmax", "BA16a4b,u4,scale=minmax", "ba,f8_e4m3,scale=absmax", "nvfp4", "ba,nvfp4"]

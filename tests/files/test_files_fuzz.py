@@ -105,6 +105,22 @@ def test_a_hundred_thousand_damaged_headers_are_read_or_refused(tmp_path: Path) 
     assert 0 < _fuzz(tmp_path, 100_000, 2) < 100_000
 
 
+def test_numbers_of_damaged_files_are_converted_or_refused(tmp_path: Path) -> None:
+    x, chance = np.ones((16, 256), np.float32), random.Random(4)
+    words = {"l.qweight": np.ones((128, 2), "i4"), "l.qzeros": np.ones((4, 2), "i4")}
+    words["l.scales"] = np.ones((4, 16), "f2")
+    parts = {"v": rs.quantize(x, "u4", group=32, symmetric=False), "n": rs.quantize(x[:4], "nvfp4")}
+    rs.save({"w": x, **parts, **words}, tmp_path / "a.safetensors")
+    rs.convert(tmp_path / "a.safetensors", tmp_path / "b.safetensors", ["w=u8,axis=0,scale=minmax"])
+    rs.save({"w": rs.quantize(x, "q4_k"), "v": rs.quantize(x, "s8", group=64)}, tmp_path / "b.gguf")
+    whole = [(tmp_path / f"b.{end}").read_bytes() for end in ("safetensors", "gguf")]
+    for _ in range(150):
+        (tmp_path / "x").write_bytes(_damaged(chance.choice(whole), chance))
+        for target, rule in (("y.npz", "*=f32"), ("y.gguf", "*=q8_0")):
+            with contextlib.suppress(rs.Error), np.errstate(all="ignore"):
+                rs.convert(tmp_path / "x", tmp_path / target, [rule], fallback="keep", jobs=1)
+
+
 def test_damaged_indexes_of_shards_are_read_or_refused(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -287,7 +287,7 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.marlin((16, 64), group=-16), "no multiple of -16"),
         (lambda: rs.formats.marlin((16, 64), group="all"), "an integer"),  # type: ignore[arg-type]
         (lambda: rs.formats.nvfp4((128, 64), scales="columns"), "in tiles or in rows"),
-        (lambda: rs.formats.awq((128,)), "it is a matrix"),
+        (lambda: rs.formats.awq((128,)), "only matrices"),
         (lambda: rs.formats.awq((128, 9)), "words hold eight elements"),
         (lambda: rs.formats.gptq((100, 8)), "words hold eight elements"),
         (lambda: rs.formats.torchao_int4_cpu((65, 4)), "blocks are of 64 outputs"),

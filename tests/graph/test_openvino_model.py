@@ -15,6 +15,7 @@ Array = np.ndarray
 X = np.random.default_rng(0).standard_normal((1, 4, 5, 6)).astype(np.float32)
 W = np.random.default_rng(1).standard_normal((3, 4, 1, 1)).astype(np.float32)
 KINDS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64"}
+KINDS |= {"uint8": "u8", "uint4": "u4", "int4": "i4"}
 PORT = '<output><port id="0" precision="FP32"/></output>'
 
 
@@ -40,9 +41,13 @@ def saved(
     for name, values in constants.items():
         ids[name] = len(ids)
         kind, dims = KINDS[values.dtype.name], ",".join(map(str, values.shape))
-        data = f'element_type="{kind}" shape="{dims}" offset="{len(blob)}" size="{values.nbytes}"'
+        content = values.tobytes()
+        if kind in ("u4", "i4"):
+            pairs = np.append(np.frombuffer(content, np.uint8) & 15, [0] * (values.size % 2)).astype(np.uint8)
+            content = (pairs[::2] | pairs[1::2] << 4).tobytes()
+        data = f'element_type="{kind}" shape="{dims}" offset="{len(blob)}" size="{len(content)}"'
         parts.append(layer(ids[name], name, "Const", data))
-        blob += values.tobytes()
+        blob += content
     for kind, attributes, inputs in [*layers, ("Result", "", [layers[-1][0]])]:
         ids[kind] = len(ids)
         parts.append(layer(ids[kind], kind, kind, attributes, len(inputs)))
@@ -305,3 +310,37 @@ def test_light_networks_give_what_openvino_does(tmp_path: Path, name: str) -> No
     config = {"INFERENCE_PRECISION_HINT": "f32"}
     wanted = openvino.Core().compile_model(tmp_path / "m.xml", "CPU", config)(x)[0]
     assert np.abs(rs.openvino.load(tmp_path / "m.xml")(x) - wanted).max() <= 1e-4 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("has_zeros", [False, True])
+@pytest.mark.parametrize("kind", ["uint8", "uint4", "int4"])
+@pytest.mark.parametrize("last", ["MatMul", "Gather"])
+def test_compressed_weights_stay_integers(tmp_path: Path, last: str, kind: str, has_zeros: bool) -> None:
+    random = np.random.default_rng(3)
+    integers = random.integers(-8 * (kind == "int4"), 8, (7, 2, 3)).astype(np.dtype(kind))
+    scales, zeros = random.random((7, 2, 1)).astype(np.float16), random.integers(0, 9, (7, 2, 1))
+    known = {"w": integers, "s": scales, "dims": numbers(7, 6), "at": numbers(3, 6, 3), "axis": numbers(0)}
+    known |= {"z": zeros.astype(np.float16)}
+    layers = [("Convert", 'destination_type="f16"', ["w"])]
+    layers += [("Subtract", "", ["Convert", "z"])] if has_zeros else []
+    layers += [
+        ("Multiply", "", [layers[-1][0], "s"]),
+        ("Reshape", 'special_zero="false"', ["Multiply", "dims"]),
+    ]
+    reals = integers.astype(np.float32) - (zeros if has_zeros else 0)
+    weights = (reals * scales.astype(np.float32)).reshape(7, 6)
+    x = X
+    if last == "MatMul":
+        # The source of halves is multiplied as it is.
+        x = X.astype(np.float16)
+        layers += [(last, 'transpose_a="false" transpose_b="true"', ["x", "Reshape"])]
+        wanted = x.astype(np.float32) @ weights.T
+    else:
+        x = (np.abs(X) * 2).astype(np.int64) % 7
+        layers += [(last, 'batch_dims="0"', ["Reshape", "x", "axis"])]
+        wanted = weights[x]
+    net = rs.openvino.load(saved(tmp_path, layers, known, KINDS[x.dtype.name]))
+    assert np.allclose(net(x), wanted, atol=2e-2)
+    steps = [step.operation for step in net.plan(x.shape).steps]
+    assert steps == ["quantized_matmul"] if last == "MatMul" else "gather" in steps
+    assert all(md.data_type.bits <= 16 for _, md in net.plan(x.shape).constants.values())

@@ -4,6 +4,7 @@ all.
   restride convert model.safetensors out.safetensors --rule '*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax'
   restride convert checkpoint/ packed/ --rule '*_proj.weight=ba,s8,group=32,scale=absmax' --verify
   restride convert weights.npz weights.safetensors --rule '*=bf16' --dry-run
+  restride convert awq.safetensors model.gguf --rule '*.weight=q4_k' --fallback q8_0
 
 SRC is a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files (a checkpoint in
 shards), or the index of such a checkpoint. The suffix of DST is the format to write, .zarr too; a folder
@@ -14,11 +15,16 @@ is copied byte for byte. A rule names a format, a type, or both, and how to scal
   zero_point=3     then add it                 scale=minmax   find scales and zero points
   axis=0           a scale for each index      group=32       a scale for 32 elements of an axis
   mxfp4            in groups, as MXFP4 is      scale_type=f16 the type of the scales of groups
-  q4_k             in blocks of ggml, for .gguf files: q5_0, q5_1, iq4_nl, q2_k to q6_k, q8_k
+  q4_k             in blocks of ggml, for .gguf files: mxfp4, q4_0 to q8_0, iq4_nl, q2_k to q6_k, q8_k
+  awq              as such a format has it, for other files: gptq, marlin, torchao_int4_cpu, fp8_blocks,
+                   mxfp8, nvfp4
 
-Blocks of ggml become floats by a rule that names such a type, as '*=bf16'. Other scales are written beside
-their tensor, as NAME_scale and NAME_zero_point. restride reads layouts and scales back from the file's own
-metadata; every other program reads the physical arrays.
+Tensors that are quantized, in blocks of ggml, with scales beside them, or as checkpoints of AWQ and GPTQ have
+them, stand for numbers: a rule of a type converts these. Tensors whose shapes do not fit their rules, as rows
+of 688 in blocks of 256, are all told before anything is written, with what fits; with --fallback they become
+that.
+Scales that are in no block are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads
+layouts and scales back from the file's own metadata; every other program reads the physical arrays.
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ from typing import Self
 
 from ..files.conversion.report import ConversionProgress, ConversionReport, ConvertedTensor
 from ..files.conversion.rules import parse_rules
+from ..files.conversion.targets import FALLBACKS
 from ..files.conversion.tiles import parse_memory
 from ..files.convert import ConversionOptions, run_conversion
 from ..files.tensor_file import FILE_ENDS, image_maker, is_file_name
@@ -73,6 +80,11 @@ def add_arguments(parser: Parser) -> None:
     add("--verify", action="store_true", help="read back and compare before DST gets its name")
     add_force(parser)
     add("--jobs", type=_jobs, metavar="N", help="tiles at a time; default the number of threads")
+    add(
+        "--fallback",
+        choices=FALLBACKS,
+        help="what tensors become whose shapes do not fit their rules; default none: all are named",
+    )
     add("--follow-links", action="store_true", help="read links that lead out of the folder")
 
 
@@ -97,11 +109,13 @@ def run(options: argparse.Namespace) -> CommandResult:
             options.jobs,
             watcher.report,
             options.follow_links,
+            fallback=options.fallback,
         )
         report = run_conversion(options.source, options.target, rules, words)
     values = {"source": options.source, "target": options.target, "dry_run": options.dry_run}
     values |= asdict(report)
-    status = 1 if report.shortfall else 0
+    lacks = bool(report.misfits) and options.fallback is None
+    status = 1 if report.shortfall or lacks else 0
     return CommandResult("\n".join(_lines(options, report)), values, status)
 
 
@@ -116,6 +130,7 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
         lines = [*lines, f"{counted(copied, 'tensor')} copied byte for byte"]
     for rule in report.unused_rules:
         lines = [*lines, f"the rule {rule} has no tensor: none fits, or rules before it fit as well"]
+    lines = [*lines, *_misfits(options, report)]
     if report.lost_metadata:
         keys = ", ".join(shown(key) for key in report.lost_metadata[:_MOST_KEYS])
         rest = len(report.lost_metadata) - _MOST_KEYS
@@ -128,6 +143,19 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
     words += f", resumed at {data_size(report.resumed_at)}" if report.resumed_at else ""
     words += f", {data_size(report.verified)} verified" if report.verified else ""
     return [*lines, words]
+
+
+def _misfits(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
+    """Tensors whose shapes do not fit their rules."""
+    misfits = report.misfits
+    if not misfits:
+        return ()
+    lines = [f"{misfit.rule} does not fit {misfit}" for misfit in misfits[:_MOST_ROWS]]
+    if len(misfits) > _MOST_ROWS:
+        lines = [*lines, f"and {counted(len(misfits) - _MOST_ROWS, 'tensor')} more: --json tells all"]
+    if options.fallback is None:
+        lines = [*lines, f"put rules before it that fit, or say --fallback {' or '.join(FALLBACKS)}"]
+    return lines
 
 
 def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str) -> Sequence[str]:

@@ -240,7 +240,7 @@ def _products(step: NetworkStep) -> int:
         return prod(dims[1]) * dims[0][0] * prod(dims[0][2:])
     if step.operation == "inner_product":
         return prod(dims[1]) * dims[0][0]
-    return prod(dims[2]) * dims[0][-1] if step.operation == "matmul" else 0
+    return prod(dims[2]) * dims[0][-1] if step.operation.endswith("matmul") else 0
 
 
 def _steps(net: Network, inputs: Mapping[str, Array], plan: NetworkPlan, repeat: int) -> list[_StepRow]:

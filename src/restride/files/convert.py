@@ -15,10 +15,12 @@ from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import Error, InvalidArguments, raises_at_the_call, refuse
 from ..runtime.cpu.thread_pool import get_num_threads
 from .conversion.plan import Conversion, check_scaled, plan_conversion
+from .conversion.reals import place_of
 from .conversion.report import ConversionProgress, ConversionReport, report_of
 from .conversion.rules import parse_rules
 from .conversion.sources import ConversionSource, open_source
 from .conversion.steps import ConversionStep, QuantizeStep, read_box
+from .conversion.targets import MisfitTensor, check_fallback
 from .conversion.tile_threads import TileProgress, do_tiles
 from .conversion.tiles import parse_memory
 from .conversion.time_estimate import SamplePlaces, expected_seconds
@@ -35,6 +37,7 @@ __all__ = ["convert"]
 _PROCESS_BYTES = 256 << 20
 _LEAST_MEMORY = 96 << 20
 _MOST_JOBS = 256
+_MOST_NAMED = 20
 _PASS_TEXT = 'rs.convert("a.safetensors", "b.safetensors", rules)'
 
 
@@ -51,6 +54,7 @@ def convert(
     jobs: int | None = None,
     progress: Callable[[ConversionProgress], None] | None = None,
     follow_links: bool = False,
+    fallback: str | None = None,
 ) -> ConversionReport:
     """Convert tensors of files: into other layouts and types by rules, the first that fits a name wins.
 
@@ -70,6 +74,9 @@ def convert(
     jobs      how many tiles are worked on at a time; as many as threads, unless given
     progress  a function that is called with a `ConversionProgress` several times a second, by this thread
     follow_links  read links that lead out of a folder
+    fallback  what becomes of tensors whose shapes do not fit their rules, as rows of 688 elements do not fit
+            blocks of 256: "q8_0", a type of .gguf files, where rows are whole blocks of 32, or "keep".
+            Without one all such tensors are named in an error, and in the report of a dry run
 
     The result takes its name when it is whole and on the disk, in one step; until then what had the name
     stays. Raises InvalidArguments for damaged files and rules that do not fit, RuntimeFailure where the
@@ -93,6 +100,7 @@ def convert(
         jobs,
         progress,
         parse_bool("convert: follow_links", follow_links),
+        fallback=check_fallback(fallback),
     )
     source, target = path_text(src, "convert: src", _PASS_TEXT), path_text(dst, "convert: dst", _PASS_TEXT)
     return run_conversion(source, target, rules, options)
@@ -111,6 +119,7 @@ class ConversionOptions(NamedTuple):
     progress: Callable[[ConversionProgress], None] | None = None
     follow_links: bool = False
     override: NpyOverride | None = None
+    fallback: str | None = None
 
 
 def run_conversion(src: str, dst: str, rules: Sequence[Any], options: ConversionOptions) -> ConversionReport:
@@ -127,7 +136,9 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
             source_path, target_path = os.path.realpath(source.path), os.path.realpath(dst)
             if os.path.commonpath((source_path, target_path)) in (source_path, target_path):
                 raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
-        work = plan_conversion(source, dst, checked, most, None if override is None else npy_image)
+        work = plan_conversion(
+            source, dst, checked, most, None if override is None else npy_image, options.fallback
+        )
         if override is None:
             for placed in work.steps:
                 check_scaled(placed.step)
@@ -137,6 +148,8 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
             shortfall = 0 if room is None else max(work.nbytes_written - room, 0)
             report = report_of(work, source, checked, workers, {})
             return replace(report, expected_seconds=expected, shortfall=shortfall)
+        if work.misfits and options.fallback is None:
+            raise _misfit(work.misfits)
         draft = AtomicOutput(dst, is_folder=work.is_folder)
         try:
             first = min(draft.open(work.files, work.origin, resume=options.resume), work.tiles)
@@ -266,7 +279,7 @@ class _Run:
         """A tile's step, its number there, where it is read, and where it is written."""
         at, tile = self._work.at(number)
         placed = self._work.steps[at]
-        read = self._source.files[placed.source].place(placed.step.source)
+        read = place_of(self._source.files[placed.source], placed.step.source)
         return placed.step, tile, read, [self._place(file, start) for file, start in placed.targets]
 
 
@@ -307,6 +320,13 @@ def _note_sums(draft: AtomicOutput, sums: dict[int, int], done: int, safe: bool)
 def _unlike(step: ConversionStep, why: str, hint: str) -> Error:
     """The error for a tensor that is not what it should be."""
     return refuse("RS-F09", name=step.source.array.name[:120], rule=step.rule, why=why, hint=hint)
+
+
+def _misfit(misfits: Sequence[MisfitTensor]) -> Error:
+    """The error for all tensors whose shapes do not fit their rules."""
+    more = f"; and {len(misfits) - _MOST_NAMED} more" if len(misfits) > _MOST_NAMED else ""
+    tensors, rule = "; ".join(map(str, misfits[:_MOST_NAMED])) + more, misfits[0].rule
+    return refuse("RS-F07:shapes-not-fit", count=len(misfits), rule=rule, tensors=tensors)
 
 
 def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:

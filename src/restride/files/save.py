@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,9 +16,12 @@ from ..arrays.calls.tensors import as_numpy
 from ..arrays.reorders import reorder
 from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
+from ..desc.ggml_blocks import GGML_BLOCKS
 from ..desc.parse import short_repr
-from ..errors import refuse
+from ..errors import InvalidArguments, refuse
 from ..foreign import is_masked, plain_text
+from ..formats.ggml_blocks import bytes_of_blocks
+from ..formats.gguf import BLOCK_FORMATS
 from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -32,6 +36,7 @@ from .stored_tensors import (
     StoredArray,
     array_of,
     is_dense,
+    is_row_major,
     plain_array,
 )
 from .tensor_file import holds_metadata, image_maker, is_zarr_name
@@ -42,6 +47,8 @@ from .zarr.arrays import zarr_image
 __all__ = ["save"]
 
 _CPU = Engine("cpu")
+# Types of ggml whose elements are no fields of bits: a tensor in parts may be of these.
+_PLAIN_BLOCKS = [word for word in BLOCK_FORMATS if word.lower() not in GGML_BLOCKS]
 
 
 class _StoredBytes(NamedTuple):
@@ -57,7 +64,8 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 
     A `Memory` is written as it lies, whatever its layout and type; the file is plain to every other program,
     whose array is the physical one, and tells `rs.load` the descriptor. An array of NumPy, torch or JAX is
-    written row-major, a `QuantizedTensor` in its parts. One tensor is called "x" in files of several.
+    written row-major, a `QuantizedTensor` in its parts, or in blocks where .gguf files have a type of such
+    elements, groups and scales. One tensor is called "x" in files of several.
     `metadata`: text by name, for .safetensors, .gguf and .zarr.
 
     The file appears whole under its name or not at all. Raises InvalidArguments for values that are no
@@ -126,6 +134,8 @@ def _parts(name: str, value: Any, *, is_gguf: bool) -> list[_StoredBytes]:
     if is_gguf and isinstance(value, PackedTensor):
         array = plain_array(name, GGML_KINDS_BY_WORD[value.format.upper()], value.dims)
         return [_StoredBytes(array, np.asarray(value.packed))]
+    if is_gguf and isinstance(value, QuantizedTensor) and (blocks := _blocks_of(name, value)):
+        return [blocks]
     if not isinstance(value, QuantizedTensor):
         return [_prepare(name, value)]
     parts: dict[str, Any] = {"scale": value.scale, "zero_point": value.zero_point, "minimum": value.minimum}
@@ -139,6 +149,25 @@ def _parts(name: str, value: Any, *, is_gguf: bool) -> list[_StoredBytes]:
         _StoredBytes(array, values.content),
         *(_prepare(names[part], part_values) for part, part_values in parts.items()),
     ]
+
+
+def _blocks_of(name: str, tensor: QuantizedTensor) -> _StoredBytes | None:
+    """A tensor whose elements and scales are those of a type of ggml, as its blocks; None of any other."""
+    own, dims = tensor.values.desc, tensor.dims
+    for word in () if tensor.tensor_scale != 1 else _PLAIN_BLOCKS:
+        kind = GGML_KINDS_BY_WORD[word]
+        if not dims or dims[-1] % kind.block:
+            continue
+        form = BLOCK_FORMATS[word](dims)
+        has_minimum = (tensor.minimum is None) == (form.minimum is None)
+        if (
+            own.data_type is form.values.data_type
+            and has_minimum
+            and (own == form.values or is_row_major(own))
+        ):
+            with suppress(InvalidArguments):  # other groups, other scales, other zero points
+                return _StoredBytes(plain_array(name, kind, dims), bytes_of_blocks(form.pack(tensor)))
+    return None
 
 
 def _prepare(name: str, value: Any) -> _StoredBytes:

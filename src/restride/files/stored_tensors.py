@@ -232,6 +232,9 @@ class StoredArray:
 class StoredTensor:
     """A tensor of a file: its array, and where its bytes are. `chunks`: extents of what is read at a time,
     where the file has them; `chunk_bytes`: the memory that takes, where no part of a chunk can be read.
+
+    `parts`: of real numbers that are computed, the tensors from which they are, by what these are; boxes of
+    such numbers begin and end at multiples of `units`. `zero_shift` is added to their zero points.
     """
 
     array: StoredArray
@@ -239,6 +242,14 @@ class StoredTensor:
     start: int
     chunks: tuple[int, ...] = ()
     chunk_bytes: int = 0
+    parts: Mapping[str, StoredTensor] = field(default_factory=dict)
+    units: tuple[int, ...] = ()
+    zero_shift: int = 0
+
+    @property
+    def stored_array(self) -> StoredArray:
+        """The array that the file has: of computed numbers that of the first part."""
+        return next(iter(self.parts.values())).array if self.parts else self.array
 
 
 @dataclass(frozen=True, slots=True)

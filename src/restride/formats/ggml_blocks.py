@@ -19,10 +19,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays.scaling.block_packing import quantize_in_blocks
+from ..arrays.scaling.block_scales import quantize_in_groups
+from ..arrays.scaling.group import NAMED
 from ..arrays.scaling.packed_tensor import PackedTensor
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.ggml_blocks import GGML_BLOCKS
+from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims, parse_int, short_repr
+from ..dtypes import DataType
 from ..errors import refuse
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
@@ -158,6 +163,26 @@ def quantize_blocks(x: object, name: str) -> Array:
             part = slice(at, at + _BLOCKS)
             np.concatenate(rounding.pack(blocks[part].astype(np.float32)), 1, out=packed[part])
     return packed.reshape(*array.shape[:-1], array.shape[-1] // _GROUP * rounding.nbytes)
+
+
+def blocks_of(x: Memory, name: str) -> Array:
+    """The bytes of blocks of any type that is a format, made of real numbers: as `rs.quantize` makes them,
+    and of types that it does not know as `quantize_blocks`.
+    """
+    if blocks := GGML_BLOCKS.get(name):
+        packed: Array = np.asarray(quantize_in_blocks(x, blocks).packed)
+        return packed
+    if name in _ROUNDINGS:
+        return quantize_blocks(x.to(MemoryDesc(x.desc.dims, DataType.f32)).to_numpy(), name).reshape(-1)
+    plain = x.to(MemoryDesc(x.desc.dims, x.desc.data_type))
+    tensor = quantize_in_groups(plain, NAMED[name])
+    return bytes_of_blocks(gguf.BLOCK_FORMATS[name.upper()](x.desc.dims).pack(tensor))
+
+
+def bytes_of_blocks(tensor: QuantizedTensor) -> Array:
+    """The one buffer of a tensor whose elements and scales lie in blocks."""
+    data = tensor.values.data
+    return np.empty(0, np.uint8) if data is None else np.asarray(data.view(np.uint8))
 
 
 def _inverse(d: Array) -> Array:

@@ -55,6 +55,7 @@ if _typing.TYPE_CHECKING:
         DeconvolutionOperation,
         InnerProductOperation,
         MatmulOperation,
+        QuantizedMatmulOperation,
     )
     from .nodes.recurrent import RecurrentOperation
     from .rewrites.fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
@@ -86,6 +87,7 @@ __all__ = [
     "PoolingOperation",
     "PrimitiveOperation",
     "QuantizeOperation",
+    "QuantizedMatmulOperation",
     "RecurrentOperation",
     "ReductionOperation",
     "ReorderOperation",
@@ -113,7 +115,8 @@ _LATER = {
         "SliceOperation TransposeOperation",
         "nodes.operations": "BinaryOperation DequantizeOperation EltwiseOperation Operation PReluOperation "
         "PrimitiveOperation QuantizeOperation SumOperation TensorType",
-        "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation",
+        "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation "
+        "QuantizedMatmulOperation",
         "nodes.recurrent": "RecurrentOperation",
         "rewrites.fusions": "AppliedFusion FUSIONS FusedGraph fuse",
     }.items()

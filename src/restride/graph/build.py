@@ -12,6 +12,7 @@ from ..errors import refuse
 from .fields import parse_field
 from .graph import Constant, Epilogue, Graph, Node
 from .nodes.operations import Operation, TensorType
+from .stored_constant import as_constant
 
 
 class GraphBuilder:
@@ -46,8 +47,8 @@ class GraphBuilder:
         return name
 
     def constant(self, values: Any, name: str = "") -> str:
-        """A tensor whose values are known: an array of a type that restride has."""
-        constant = Constant(values)
+        """A tensor whose values are known: an array of a type that restride has, or a `Constant`."""
+        constant = as_constant(values)
         name = self._name_for(name, "constant")
         self._types[name], self._constants[name] = constant.type, constant
         return name
@@ -119,6 +120,10 @@ class GraphBuilder:
         """True for a tensor that a node makes."""
         exists = parse_field("GraphBuilder.is_made: name", str, name) in self._types
         return exists and name not in self._constants and name not in self._inputs
+
+    def known(self, name: str) -> Constant | None:
+        """A constant; None for a tensor that a run brings or makes."""
+        return self._constants.get(name)
 
     def type(self, name: str) -> TensorType:
         """The dims and the data type of a tensor. Raises InvalidArguments for a name that none has."""

@@ -15,14 +15,18 @@ from .graph import Node
 from .lowering import lower_node
 from .nodes.operations import Operation, TensorType, row_major
 
+_BYTE = 8
+
 
 def results_of_arrays(
     operation: Operation, arrays: Sequence[Array], engine: Engine, most: int
 ) -> tuple[Array, ...] | None:
-    """The results of an operation, row-major; None where a tensor of it has more than `most` elements."""
+    """The results of an operation, row-major; None where a tensor of it has more than `most` elements, or
+    some of 4 bits, which no array holds as a memory does.
+    """
     types = [TensorType(x.shape, DataType.parse(x.dtype)) for x in arrays]
     results = operation.results(types)
-    if max(each.elements for each in (*types, *results)) > most:
+    if any(each.elements > most or each.data_type.bits < _BYTE for each in (*types, *results)):
         return None
     names = tuple(map(str, range(len(types) + len(results))))
     node = Node("", operation, names[: len(types)], names[len(types) :])

@@ -21,6 +21,7 @@ from ..runtime.engine import Engine
 from .graph import Epilogue, Node
 from .nodes.moves import ReorderOperation
 from .nodes.operations import BinaryOperation, Operation
+from .nodes.products import QuantizedMatmulOperation
 from .nodes.recurrent import RecurrentOperation
 
 Descs = Sequence[MemoryDesc]
@@ -44,6 +45,11 @@ def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> Low
     sources, operands = inputs[: len(node.sources)], inputs[len(node.sources) :]
     try:
         attr, operand_args = _attributes(node.epilogues, operands)
+        if isinstance(node.operation, QuantizedMatmulOperation):
+            operand_args = (*node.operation.factors, *operand_args)
+            count, attr = len(node.operation.factors), attr or PrimitiveAttr()
+            node.operation.set_factors(attr, sources[1], sources[-count:])
+            sources = sources[:-count]
         if isinstance(node.operation, ReorderOperation):
             lowered_node = lower_reorder(sources[0], outputs[0], engine, attr)
         else:

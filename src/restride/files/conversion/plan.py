@@ -16,17 +16,13 @@ from typing import Any
 import numpy as np
 
 from ...arrays.calls.formats import target_desc
-from ...arrays.scaling.group import scaling_of
-from ...arrays.scaling.grouped import group_extents
 from ...arrays.scaling.quantization import quantize
-from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import Error, OutOfMemory, refuse
-from ...formats.gguf import BLOCK_FORMATS, whole_blocks
+from ...formats.gguf import BLOCK_FORMATS
 from ..formats.gguf import gguf_image, metadata_as_text, plain_metadata
 from ..stored_tensors import (
-    GGML_KINDS_BY_WORD,
     FileImage,
     Scaling,
     StoredArray,
@@ -39,7 +35,8 @@ from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, 
 from ..writing.draft import DraftFile, Image, Origin
 from ..writing.replacement import shown
 from ..zarr.arrays import zarr_image
-from .rules import ConversionRule, needs_scale, rule_for
+from .reals import ORDER, as_read, in_bytes, is_direct, stored_parts, units_of
+from .rules import REALS, ConversionRule, needs_scale
 from .sources import ConversionSource
 from .steps import (
     ConversionStep,
@@ -49,32 +46,39 @@ from .steps import (
     PackStep,
     QuantizeStep,
     TensorRange,
-    in_bytes,
 )
+from .targets import MisfitTensor, ShapeMisfit, fallback_of, parts_beside, target_of
 from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
 
-_REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
 
 
 def plan_step(
-    tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int, in_boxes: bool = False
+    tensor: StoredTensor,
+    rule: ConversionRule | None,
+    most_bytes: int,
+    in_boxes: bool = False,
+    is_gguf: bool = False,
 ) -> ConversionStep:
     """The step of a tensor by a rule, in tiles of at most about `most_bytes`.
 
-    `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. Raises an error
-    that names the tensor and the rule where they do not fit.
+    `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. `is_gguf`: it is
+    written to a file that has types for blocks. Raises an error that names the tensor and the rule where they
+    do not fit.
     """
-    room = _TileRoom(tensor, most_bytes, in_boxes)
+    room = _TileRoom(tensor, most_bytes, in_boxes, is_gguf)
     if rule is None or rule.is_copy:
         return _copy_step(room, rule)
     try:
         step = _step_by_rule(room, rule)
+    except ShapeMisfit:  # told with all others
+        raise
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        hint = error.hint if isinstance(error, OutOfMemory) else _HINT
+        is_own = isinstance(error, OutOfMemory) or error.code == "RS-F07"
+        hint = error.hint if is_own else _HINT
         what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
-        where = f"{tensor.array.kind.word} {tensor.array.shape}"
+        where = f"{tensor.stored_array.kind.word} {tensor.stored_array.shape}"
         raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
     return room.check(step)
 
@@ -86,6 +90,7 @@ class _TileRoom:
     tensor: StoredTensor
     most_bytes: int
     written_in_boxes: bool
+    is_gguf: bool = False
 
     @property
     def in_boxes(self) -> bool:
@@ -95,6 +100,11 @@ class _TileRoom:
     def grid(self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: Ints = ()) -> TileGrid:
         """Tiles of the tensor, of whole chunks of what is read where that fits into the memory."""
         units = units or (1,) * src.ndims
+        if self.tensor.units:
+            # As long as that fits into the memory: else numbers are computed more than once.
+            together = tuple(map(lcm, units, self.tensor.units))
+            fits = box_bytes((src, dst), tuple(map(min, together, src.dims))) <= self.most_bytes
+            units = together if fits else units
         if not self.in_boxes:
             return plan_tiles((src, dst), self.most_bytes, units)
         is_cut = not self.tensor.chunks or is_cut_in_boxes(self.tensor.array, src)
@@ -153,17 +163,19 @@ def _target_desc(
 def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
-    if (
-        array.kind.word in BLOCK_FORMATS
-        and rule.data_type in _REALS
-        and rule.scale is rule.zero_point is None
-    ):
+    if array.kind.word in BLOCK_FORMATS and is_direct(rule):
         # Elements in bytes stand for those of blocks: none is cut.
         src = MemoryDesc(array.shape, DataType.s8)
         dst = _target_desc(array, src, rule.format, rule.data_type)
         result = replace(array_of(array.name, dst), unknown=array.unknown)
         units = (*(1,) * (src.ndims - 1), array.kind.block)
         return DequantizeStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result, units))
+    if array.kind.word in BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf):
+        return _copy_step(room, rule)
+    if src is None and array.kind.block > 1:
+        is_read = array.kind.word in BLOCK_FORMATS
+        why = "they have no other layout" if is_read else "restride does not know which bits are whose"
+        raise refuse("RS-F07:only-copied-blocks", word=array.kind.word, why=why)
     if src is None:
         raise refuse(
             "RS-F07:only-copied",
@@ -178,12 +190,14 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     dst = _target_desc(array, src, rule.format, rule.data_type)
     scaling = (rule.scale, rule.zero_point)
     is_same_layout = dst.layout == src.layout
-    if dst == src and is_same_layout and scaling == (None, None) and not array.is_fortran:
+    is_read_as_it_is = not array.is_fortran and not room.tensor.parts
+    if dst == src and is_same_layout and scaling == (None, None) and is_read_as_it_is:
         return _copy_step(room, rule)
     result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
     if array.kind.data_type is None:
         result = replace(result, kind=array.kind)
-    if is_same_layout and not room.in_boxes and is_dense(src) and is_dense(dst) and 0 not in src.dims:
+    is_line = is_same_layout and not room.in_boxes and not room.tensor.parts and 0 not in src.dims
+    if is_line and is_dense(src) and is_dense(dst):
         # As one axis, where only the type changes: all such tensors run the same kernels.
         line = (prod(src.physical_shape),)
         src, dst = MemoryDesc(line, src.data_type), MemoryDesc(line, dst.data_type)
@@ -193,21 +207,16 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
 def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
     """A tensor with scales beside it: one, one for each index of an axis, or those of groups."""
     array, is_symmetric = room.tensor.array, rule.scale == "absmax"
-    if array.scaling is not None:
-        raise refuse("RS-F07:quantised-already")
-    if src.data_type not in _REALS:
+    if src.data_type not in REALS:
         raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
-    if rule.named in GGML_BLOCKS:
-        block_kind = GGML_KINDS_BY_WORD[rule.named.upper()]
-        if (rule.format, rule.group) != (None, None):
-            raise refuse("RS-A15:blocks-alone", name=rule.named)
-        whole_blocks(rule.named, src.dims, block_kind.block)
-        result = plain_array(array.name, block_kind, src.dims)
-        grid = room.grid(src, src, result, (*(1,) * (src.ndims - 1), block_kind.block))
-        dst = MemoryDesc(in_bytes(block_kind, src.dims), DataType.u8)
-        return PackStep(room.tensor, (result,), rule, src, dst, grid)
-    axis, scaling = None, None
-    if rule.group is None and rule.named is None:
+    target, axis = target_of(rule, src.dims, room.is_gguf), None
+    scaling, form = target.scaling, target.form
+    if target.block is not None:
+        units = (*(1,) * (src.ndims - 1), target.block.block)
+        result = plain_array(array.name, target.block, src.dims)
+        dst = MemoryDesc(in_bytes(target.block, src.dims), DataType.u8)
+        return PackStep(room.tensor, (result,), rule, src, dst, room.grid(src, src, result, units))
+    if scaling is None:
         axis, data_type = _axis_of(rule, src), rule.data_type
         assert data_type is not None
         extents: Ints = (1,) if axis is None else (src.dims[axis],)
@@ -217,21 +226,9 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
         # A tile has all that shares a scale.
         units = () if axis is None else tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
     else:
-        group = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
-        scale_type, kind = rule.scale_type or DataType.f32, rule.named or rule.data_type
-        scaling = scaling_of(kind, rule.axis, is_symmetric, group, scale_type, src.ndims).for_dims(src.dims)
-        data_type, extents, one = scaling.data_type, group_extents(src.dims, scaling.groups), (1,) * src.ndims
-        descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
-        if scaling.zero_type is not None:
-            # Of a byte each: tiles have any number of them.
-            zero_type = DataType.s8 if scaling.zero_type.kind == "int" else DataType.u8
-            descs["zero_point"] = MemoryDesc(extents, zero_type)
-        elif data_type.kind == "uint":
-            descs["zero_point"] = MemoryDesc(one, DataType.u8)
-        if scaling.is_two_level:
-            descs["tensor_scale"] = MemoryDesc(one, DataType.f32)
-        units = tuple(max(n, 1) for n in scaling.groups)
-    dst = _target_desc(array, src, rule.format, data_type)
+        data_type, descs = scaling.data_type, parts_beside(target, src.dims)
+        units = units_of(src.dims, scaling.groups, descs)
+    dst = _target_desc(array, src, rule.format, data_type) if form is None else form.values
     names = {part: f"{array.name}_{part}" for part in descs}
     note = Scaling(**names, axis=axis, groups=() if scaling is None else scaling.groups)
     values = replace(array_of(array.name, dst, note), unknown=array.unknown)
@@ -243,6 +240,37 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
     if scaling is None:
         _try_type(data_type, is_symmetric)
     return QuantizeStep(room.tensor, (values, *parts), rule, src, dst, grid, value_range, axis, scaling)
+
+
+def _moved(step: ConversionStep, most_bytes: int, in_boxes: bool) -> list[ConversionStep]:
+    """The steps that move elements, scales and zero points, where they are of the types that the rule makes:
+    nothing is rounded again. Else the step.
+    """
+    source, parts = step.source, {k: v for k, v in step.source.parts.items() if k != ORDER}
+    if not isinstance(step, QuantizeStep) or source.zero_shift:
+        return [step]
+    results = {"values": step.results[0]} | {step.part_of(result): result for result in step.results[1:]}
+    note, own = step.results[0].scaling, parts["values"].array.scaling if "values" in parts else None
+    is_same = parts.keys() == results.keys() and (own is None or (note is not None and own.axis == note.axis))
+    if "zero_point" in results:
+        # Those of a symmetric range are what its type, or its format, has for all.
+        has_any = step.rule.scale == "minmax" if step.scaling is None else step.scaling.zero_type is not None
+        is_same &= has_any or (step.scaling is not None and step.rule.named is None)
+    moved: list[ConversionStep] = []
+    for name, result in results.items() if is_same else ():
+        was, now, room = parts[name].array.desc, result.desc, _TileRoom(parts[name], most_bytes, in_boxes)
+        assert now is not None
+        if was is None or was.dims != now.dims or not _holds_all(now.data_type, was.data_type, name):
+            return [step]
+        grid = room.grid(was, now, result)
+        moved.append(room.check(MoveStep(parts[name], (result,), step.rule, was, now, grid)))
+    return moved or [step]
+
+
+def _holds_all(data_type: DataType, stored: DataType, part: str) -> bool:
+    """True where a part is of the same type, or integers of one that has no others."""
+    is_wider = stored.kind == data_type.kind and stored.bits <= data_type.bits
+    return stored is data_type or (part == "zero_point" and is_wider)
 
 
 @lru_cache(maxsize=64)
@@ -294,7 +322,8 @@ class PlacedStep:
 class Conversion:
     """All of the work: tiles are numbered through all steps, `firsts` has the number of each step's first.
 
-    `lost_metadata`: keys of the source that the files have no place for.
+    `lost_metadata`: keys of the source that the files have no place for. `misfits`: tensors that have not
+    become what their rules say.
     """
 
     steps: tuple[PlacedStep, ...]
@@ -303,6 +332,7 @@ class Conversion:
     origin: Origin
     is_folder: bool
     lost_metadata: tuple[str, ...] = ()
+    misfits: tuple[MisfitTensor, ...] = ()
 
     @property
     def tiles(self) -> int:
@@ -346,8 +376,12 @@ def plan_conversion(
     rules: Sequence[ConversionRule],
     most_bytes: int,
     make: MakeImage | None = None,
+    fallback: str | None = None,
 ) -> Conversion:
     """Plan all steps, and lay out the files, which `make` makes unless their names say how.
+
+    What the shape of a tensor does not allow is told of all of them together: in their place is the
+    `fallback`, or for a dry run without one a copy.
 
     Raises InvalidArguments where rules do not fit, or names would stand in a file twice; Unimplemented for
     what the files cannot hold.
@@ -363,14 +397,26 @@ def plan_conversion(
     planned: list[PlacedStep] = []
     files: list[DraftFile] = []
     lost: list[str] = []
+    misfits: list[MisfitTensor] = []
     for number, (name, members) in enumerate(outputs):
         steps = []
+        # What is written in the format of what is read, as by `make`, has types for no more.
+        is_gguf = name.lower().endswith(".gguf")
         for at in members:
             # Files without tensors are copied.
             fitting = () if source.files[at].contents is None else rules
-            for tensor in source.files[at].tensors:
-                rule = rule_for(tensor.array.name, fitting)
-                steps.append((at, plan_step(tensor, rule, most_bytes, in_boxes)))
+            reads = as_read(source.files[at], fitting)
+            for tensor, rule in reads:
+                try:
+                    step = plan_step(tensor, rule, most_bytes, in_boxes, is_gguf)
+                    steps += [(at, each) for each in _moved(step, most_bytes, in_boxes)]
+                    continue
+                except ShapeMisfit as error:
+                    misfit = MisfitTensor.of(tensor, rule, f"{error.what}: {error.why}", is_gguf)
+                misfits.append(misfit)
+                other = fallback_of(fallback, misfit, is_gguf)
+                for part in [tensor] if other is not None else stored_parts(tensor, source.files[at], reads):
+                    steps.append((at, plan_step(part, other, most_bytes, in_boxes, is_gguf)))
         image = _image(name, source, members, [step for _, step in steps], make)
         files.append(DraftFile("." if in_boxes else name, image))
         lost += () if holds_metadata(name) else _metadata(source, members)
@@ -382,7 +428,9 @@ def plan_conversion(
     firsts = tuple(accumulate((placed.step.tiles for placed in planned), initial=0))
     facts = [read.identity for read in source.files]
     origin = Origin(_hash([repr(facts)]), _plan_hash(files, planned, rules))
-    return Conversion(tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes, tuple(lost))
+    return Conversion(
+        tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes, tuple(lost), tuple(misfits)
+    )
 
 
 def _image(

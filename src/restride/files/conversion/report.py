@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .plan import Conversion
 from .rules import ConversionRule
 from .sources import ConversionSource
+from .targets import MisfitTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class ConversionReport:
     `shortfall`: of a dry run, the bytes that are missing where the result goes; 0 where there is room.
     `unused_rules`: those that are the first to fit for no tensor: misspelt, or behind one that fits as well.
     `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files have no place for.
+    `misfits`: tensors that are the fallback, or in a dry run without one would be refused, as their shapes do
+    not fit their rules.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -64,6 +67,7 @@ class ConversionReport:
     shortfall: int = 0
     unused_rules: tuple[str, ...] = ()
     lost_metadata: tuple[str, ...] = ()
+    misfits: tuple[MisfitTensor, ...] = ()
 
 
 def report_of(
@@ -76,7 +80,7 @@ def report_of(
     """The report of a conversion, without its times; `errors`: the largest and the mean one, by the step."""
     tensors = []
     for number, placed in enumerate(work.steps):
-        array, result = placed.step.source.array, placed.step.results[0]
+        array, result = placed.step.source.stored_array, placed.step.results[0]
         is_copy = placed.step.rule is None
         was, now = (
             f"{one.kind.word} {one.shape}" if one.desc is None or is_copy else str(one.desc)
@@ -85,14 +89,16 @@ def report_of(
         nbytes = sum(one.nbytes for one in placed.step.results)
         file, off = source.files[placed.source].name, errors.get(number, (None, None))
         rule = "" if placed.step.rule is None else str(placed.step.rule)
-        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, nbytes, file, *off))
-    used = {placed.step.rule for placed in work.steps}
+        name, nbytes_read = placed.step.source.array.name, placed.step.source.array.nbytes
+        tensors.append(ConvertedTensor(name, rule, was, now, nbytes_read, nbytes, file, *off))
+    used = {str(placed.step.rule) for placed in work.steps} | {misfit.rule for misfit in work.misfits}
     return ConversionReport(
         tuple(tensors),
         work.nbytes_read,
         work.nbytes_written,
         2 * jobs * work.tile_bytes,
         seconds=None,
-        unused_rules=tuple(str(rule) for rule in rules if rule not in used),
+        unused_rules=tuple(str(rule) for rule in rules if str(rule) not in used),
         lost_metadata=work.lost_metadata,
+        misfits=work.misfits,
     )

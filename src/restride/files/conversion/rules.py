@@ -9,17 +9,22 @@ from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any
 
+from ... import formats
 from ...arrays.scaling.group import NAMED
-from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.parse import parse_int, short_repr, to_f32
 from ...desc.tags import FormatTag, parse_tag
 from ...dtypes import DataType
 from ...errors import Error, refuse
+from ...formats.gguf import BLOCK_FORMATS
 
 _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' copies"
 _WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
 _FOUND = ("absmax", "minmax")
 _KEEP = "keep"
+_GGUF = "gguf."
+# Of floats that become what they are not: other floats.
+WIDE_REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16)
+REALS = (*WIDE_REALS, DataType.f8_e4m3, DataType.f8_e5m2)
 # What the refusal of a type suggests.
 _MEANT = re.compile(r"did you mean [^?]*\?")
 
@@ -28,7 +33,7 @@ _MEANT = re.compile(r"did you mean [^?]*\?")
 class ConversionRule:
     """A format and a type for the tensors whose names fit `glob`; with neither they are copied byte for byte.
 
-    `named`: a way of quantizing that has a name, as mxfp4, or q4_k for a .gguf file. `scale`: a number that
+    `named`: a format of `rs.formats`, as mxfp4 and awq, or q4_k for a .gguf file. `scale`: a number that
     multiplies, or how scales are found from the data: "absmax" for symmetric ranges, "minmax" for those with
     a zero point. Found scales are for the whole tensor, for each index of `axis`, or for each `group` of so
     many along it, by default along the last; several numbers are for the last axes. `scale_type` is that of
@@ -55,6 +60,20 @@ class ConversionRule:
     def is_found(self) -> bool:
         """True where scales are found from the data."""
         return isinstance(self.scale, str)
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """True where the numbers that a tensor stands for get another type; else its elements are moved."""
+        return self.is_found or self.data_type is not None
+
+    def block_word(self, is_gguf: bool) -> str:
+        """The word that ggml has for the blocks that are made; "" where others are.
+
+        `is_gguf`: the file has types for them. What is called as in OCP's formats is in blocks there alone.
+        """
+        word = (self.named or "").removeprefix(_GGUF).upper()
+        is_plain = self.named not in NAMED or (is_gguf and (self.format, self.group) == (None, None))
+        return word if word in BLOCK_FORMATS and is_plain else ""
 
     def __str__(self) -> str:
         words = [self.format, self.named or (self.data_type and str(self.data_type))]
@@ -92,9 +111,10 @@ def parse_rules(rules: object) -> tuple[ConversionRule, ...]:
     return tuple(parsed)
 
 
-def rule_for(name: str, rules: Sequence[ConversionRule]) -> ConversionRule | None:
-    """The first rule that fits a tensor's name."""
-    return next((rule for rule in rules if fnmatchcase(name, rule.glob)), None)
+def rule_for(name: str, rules: Sequence[ConversionRule], other: str = "") -> ConversionRule | None:
+    """The first rule that fits a tensor's name, or the `other` one that it has."""
+    names = (name, other or name)
+    return next((rule for rule in rules if any(fnmatchcase(one, rule.glob) for one in names)), None)
 
 
 def needs_scale(src: DataType, dst: DataType) -> bool:
@@ -176,8 +196,8 @@ def _format_or_type(word: object) -> tuple[str, Any]:
     """The field of a rule that a word without a name is: a data type, else it must be a format."""
     if word == _KEEP:
         return "format", word
-    if isinstance(word, str) and (word in NAMED or word in GGML_BLOCKS):
-        return "named", word
+    if isinstance(word, str) and (name := _format_name(word)):
+        return "named", name
     try:
         data_type = DataType.parse(word)
     except Error as error:
@@ -197,6 +217,14 @@ def _format_or_type(word: object) -> tuple[str, Any]:
     if is_layout:
         return "format", word
     raise _BadRule(f"{word!r} is a placeholder")
+
+
+def _format_name(word: str) -> str:
+    """The name of a format that restride has; those of GGUF are short where no other is called so."""
+    short = word.removeprefix(_GGUF)
+    if short.upper() in BLOCK_FORMATS:
+        return word if short in NAMED else short
+    return word if word in formats.names() else ""
 
 
 def _number(name: str, value: Any) -> Any:

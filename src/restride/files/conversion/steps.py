@@ -16,21 +16,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays.reorders import reorder
-from ...arrays.scaling.block_packing import quantize_in_blocks
 from ...arrays.scaling.block_scales import quantize_in_groups
 from ...arrays.scaling.group import GroupScaling
 from ...arrays.scaling.quantization import quantize, quantize_by
-from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...desc.text_forms import order_tag
 from ...dtypes import DataType
+from ...errors import refuse
+from ...formats.ggml_blocks import blocks_of
 from ...formats.gguf import BLOCK_FORMATS
 from ...runtime.alloc import Array
 from ...runtime.cpu.ranges import min_max
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, Workspace, bytes_of
-from ..stored_tensors import PIECE, ElementKind, StoredArray, StoredTensor, is_dense
+from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
+from .reals import are_finite, check_scales, in_bytes
 from .rules import ConversionRule
 from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
 from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
@@ -240,7 +241,9 @@ class MoveStep(ConversionStep):
     @property
     def _factors(self) -> dict[str, Any]:
         rule = self.rule
-        factors = {} if rule is None else {"scale": rule.scale, "zero_point": rule.zero_point or None}
+        if rule is None or rule.is_found:
+            return {}
+        factors = {"scale": rule.scale, "zero_point": rule.zero_point or None}
         return {name: value for name, value in factors.items() if value is not None}
 
     def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
@@ -252,11 +255,6 @@ class MoveStep(ConversionStep):
         )
         reorder(exact, None, out=Memory(dst, _CPU, converted), **self._factors)
         return converted
-
-
-def in_bytes(kind: ElementKind, box: Ints) -> Ints:
-    """A place among elements of blocks, or extents, with bytes along the last axis."""
-    return (*box[:-1], box[-1] // kind.block * kind.bits // 8)
 
 
 class DequantizeStep(MoveStep):
@@ -279,6 +277,7 @@ class DequantizeStep(MoveStep):
         dims, first, extents = (in_bytes(kind, box) for box in (self.src.dims, start, size))
         blocks = read_box(source, MemoryDesc(dims, DataType.u8), first, extents, space, "source")
         converted = space.bytes("made", dst.size)
+        check_scales(self.source, bytes_of(blocks))
         tensor = BLOCK_FORMATS[kind.word](size).wrap(bytes_of(blocks))
         tensor.dequantize(out=Memory(dst, _CPU, converted))
         return converted
@@ -299,10 +298,12 @@ class PackStep(ConversionStep):
         return ValueErrors(is_right=np.array_equal(bytes_of(result), self._packed(tile, source, space)))
 
     def _packed(self, tile: int, source: TensorPlace, space: Workspace) -> Array:
-        assert self.rule is not None
-        assert self.rule.named is not None
-        exact = read_box(source, self.src, *self.grid[tile], space, "source")
-        return bytes_of(quantize_in_blocks(exact, GGML_BLOCKS[self.rule.named]).packed)
+        exact, kind = read_box(source, self.src, *self.grid[tile], space, "source"), self.results[0].kind
+        packed = blocks_of(exact, kind.word.lower())
+        if not are_finite(kind, packed):
+            array = self.source.array
+            raise refuse("RS-F07:values-too-large", name=array.name[:120], rule=self.rule, word=kind.word)
+        return packed
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
         kind = self.results[0].kind
@@ -428,15 +429,14 @@ class QuantizeStep(ConversionStep):
             beside["tensor_scale"] = Memory.from_numpy(whole)
         parts = []
         for result in self.results[1:]:
-            part, desc = beside[self._part_of(result)], result.desc
+            part, desc = beside[self.part_of(result)], result.desc
             assert part is not None
             assert desc is not None
-            parts.append(
-                bytes_of(part if part.desc.data_type is desc.data_type else part.to(None, desc.data_type))
-            )
+            box = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
+            parts.append(bytes_of(part if part.desc == box else part.to(box)))
         return [bytes_of(values), *parts]
 
-    def _part_of(self, result: StoredArray) -> str:
+    def part_of(self, result: StoredArray) -> str:
         """The part of the quantized tensor that a result is: "scale" and the like."""
         return result.name.removeprefix(f"{self.results[0].name}_")
 
@@ -503,6 +503,6 @@ class QuantizeStep(ConversionStep):
                 part = part.reshape(tuple(part.size if d == self.axis else 1 for d in range(len(size))))
             for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
                 part = part if m in (1, n) else part.repeat(n // m, axis)
-            parts[self._part_of(result)] = part
+            parts[self.part_of(result)] = part
         scale = parts["scale"] * parts.get("tensor_scale", 1.0)
         return Quantization(self.dst.data_type, scale, parts.get("zero_point", 0.0), is_found=True)

@@ -135,7 +135,7 @@ def plan_tiles(
     its size: the caller looks.
     """
     dims = descs[0].dims
-    units = _units(descs, aligned or (1,) * len(dims))
+    units = least_box(descs, aligned or (1,) * len(dims))
     if units is None or 0 in dims:
         return TileGrid.of_one(dims)
     budget = min(_LEAST_BYTES if least_bytes is None else least_bytes, most_bytes)
@@ -158,7 +158,7 @@ def box_bytes(descs: Sequence[MemoryDesc], box: Ints) -> int:
     return sum(desc.data_type.nbytes(prod(extents)) for desc, extents in zip(descs, blocks, strict=True))
 
 
-def _units(descs: Sequence[MemoryDesc], aligned: Ints) -> Ints | None:
+def least_box(descs: Sequence[MemoryDesc], aligned: Ints) -> Ints | None:
     """The least box along each axis; None where the tensor cannot be cut."""
     if not all(is_dense(desc) for desc in descs):
         return None

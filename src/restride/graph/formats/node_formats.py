@@ -36,11 +36,13 @@ from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
 from ...runtime.cpu.kernel import is_small
 from ...runtime.cpu.thread_pool import get_num_threads
+from ...runtime.engine import Engine
 from ...schedule.cost import KernelWork, predict
 from ...schedule.machine import RATES
 from ...targets.cpu import lower_nest, machine_of
 from ...targets.isa import host_caches, host_isa
 from ..graph import Graph, Node
+from ..lowering import lower_node
 from ..network.concat_windows import free_concats, part_windows
 from ..nodes.moves import (
     ReshapeOperation,
@@ -49,7 +51,12 @@ from ..nodes.moves import (
     TransposeOperation,
 )
 from ..nodes.operations import Operation, TensorType, row_major
-from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from ..nodes.products import (
+    ConvolutionOperation,
+    InnerProductOperation,
+    MatmulOperation,
+    QuantizedMatmulOperation,
+)
 from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
 from .step_cost import EDGES, CostModel, gains_by_channels
@@ -347,6 +354,11 @@ class _AlternativesWriter:
         left, right = node.sources[:2]
         problem = self._problem(node)
         formats, is_packed = problem.preferred(), right in self._graph.constants
+        if isinstance(node.operation, QuantizedMatmulOperation):
+            # What is packed best depends on scales and zero points too.
+            reads = [self._any(x) if x == right else self._plain(x) for x in node.inputs]
+            lowered = lower_node(node, reads, [self._plain(node.output)], Engine("cpu"))
+            formats["weights"] = lowered.pd.weights_desc()
         rights = [formats["weights"]] if is_packed else self._unblocked(right)
         # Tiles of products are written to strides; into blocks of rows they would be copied.
         strided = (md for md in self._before_views.get(node.output, ()) if not md.inner_blks)

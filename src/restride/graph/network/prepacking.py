@@ -17,6 +17,7 @@ from ...runtime.stream import Stream
 from ...schedule.machine import LINE
 from ..graph import Constant
 from ..nodes.operations import TensorType
+from ..stored_constant import StoredConstant
 
 if TYPE_CHECKING:
     from .saved import SavedNetwork
@@ -97,8 +98,11 @@ class PrepackedConstants:
             if memory is not None:
                 return memory
             self.stored.check(constant)
-        values = constant.values.reshape(constant.type.desc_dims)
-        source = Memory.from_numpy(values, None, engine)
+        if isinstance(constant, StoredConstant):
+            values, source = constant.content, constant.memory(engine)
+        else:
+            values = constant.values.reshape(constant.type.desc_dims)
+            source = Memory.from_numpy(values, None, engine)
         # A model's file may be written while its network runs, but for what is large; a saved network's not.
         is_large = values.nbytes >= _STAYS_MAPPED and address_of(values) % LINE == 0
         if source.desc == md and (self.stored is not None or is_large or not is_mapped(values)):

@@ -28,6 +28,7 @@ from ...files.writing.replacement import Replacement, shown
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
+from ...runtime.views import packed_nibbles
 from ..batch_form import BatchForm
 from ..dims import Dims, by
 from ..formats.problem import Alternative
@@ -36,6 +37,7 @@ from ..graph import Constant, Graph
 from ..nodes.operations import row_major
 from ..rewrites.draft import AppliedFusion
 from ..rewrites.fusions import FusedGraph
+from ..stored_constant import StoredConstant
 from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, naming_file
 from .inputs import NetworkInput
 from .plan import NetworkPlan, PlannedGraph
@@ -151,10 +153,13 @@ class SavedNetwork:
         twin = kind.data_type.numpy
         if twin is None or content.nbytes != kind.nbytes:
             raise refuse("RS-F10:tensor-not-bytes", path=shown(self._path), tensor=values["tensor"], md=kind)
-        return Constant(content.view(np.ndarray).view(twin).reshape(kind.dims))
+        content = content.view(np.ndarray)
+        if kind.data_type.bits < _BYTE and kind.dims:
+            return StoredConstant(content, row_major(kind))
+        return Constant(content.view(twin).reshape(kind.dims))
 
 
-_CPU = Engine("cpu")
+_CPU, _BYTE = Engine("cpu"), 8
 
 
 def _ways(values: Mapping[str, Any]) -> tuple[Alternative, ...]:
@@ -230,7 +235,13 @@ class _NumberedTensors:
         """All constants, whose bytes stand behind those that runs read."""
         entries = []
         for constant in self.constants:
-            content = np.ascontiguousarray(constant.values).reshape(-1).view(np.uint8)
+            values = constant.values
+            is_packed = constant.type.data_type.bits < _BYTE
+            content = (
+                packed_nibbles(values)
+                if is_packed
+                else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+            )
             self.plain_tensors.append(self._add(content))
             entries.append({**type_values(constant.type), "tensor": self.plain_tensors[-1]})
         return entries

@@ -25,6 +25,7 @@ from ...ops.binary import BinaryProblem
 from ...ops.eltwise import EltwiseProblem
 from ...ops.prelu import PReLUProblem
 from ...ops.sum import SumProblem
+from ...runtime.alloc import Array
 from ..dims import Dims, by
 from ..fields import check_fields
 
@@ -83,7 +84,11 @@ class Operation:
     def __init_subclass__(cls) -> None:
         spec = cls._spec
         if isinstance(spec, type):
-            cls.kind, cls.inputs = spec.operation, _counts_of_inputs(spec)
+            own = vars(cls)
+            cls.kind, cls.inputs = (
+                own.get("kind", spec.operation),
+                own.get("inputs") or _counts_of_inputs(spec),
+            )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -281,13 +286,32 @@ class QuantizeOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DequantizeOperation(Operation):
-    """`(q - zero) * scale` of q, scale and zero point, which are repeated along dims of q."""
+    """`(q - zero) * scale` of q, scale and zero point: of these each is for a group of neighbors in q, whose
+    extents are those of q divided by its own.
+    """
 
     kind: ClassVar[str] = "dequantize"
     inputs: ClassVar[tuple[int, int]] = (3, 3)
 
     def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        return (TensorType(_scaled_dims(tensors)),)
+        check_groups(tensors[0], *tensors[1:])
+        return (TensorType(tensors[0].dims),)
+
+
+def check_groups(source: TensorType, *factors: TensorType) -> None:
+    """Raise Misfit for scales or zero points whose extents do not divide those of what they are for."""
+    for each in factors:
+        pairs = zip(source.dims[::-1], each.dims[::-1], strict=False)
+        if len(each.dims) > len(source.dims) or any(n != m and (not m or n % m) for n, m in pairs):
+            raise Misfit("scales and zero points are for groups of elements that do not divide the dims")
+
+
+def in_groups(values: Array, dims: Dims) -> Array:
+    """Scales or zero points of groups, in dims that are repeated along those of what they are for."""
+    values = values.reshape((1,) * (len(dims) - values.ndim) + values.shape)
+    for axis, (n, m) in enumerate(zip(dims, values.shape, strict=True)):
+        values = values if m in (1, n) else values.repeat(n // m, axis)
+    return values
 
 
 def _scaled_dims(tensors: Sequence[TensorType]) -> Dims:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from ...desc.arguments import ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_WEIGHTS
+from ...desc.attr import PrimitiveAttr
+from ...desc.memory_desc import MemoryDesc
 from ...ops.convolution import ConvolutionProblem, DeconvolutionProblem
 from ...ops.inner_product import InnerProductProblem
 from ...ops.matmul import MatmulProblem
 from ..dims import Dims
-from .operations import Operation
+from .operations import Operation, TensorType, check_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +51,38 @@ class MatmulOperation(Operation):
     """(..., M, K) times (..., K, N), and a bias that is repeated along its dims of 1; batch dims are too."""
 
     _spec = MatmulProblem
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedMatmulOperation(MatmulOperation):
+    """A matmul by weights that stand for `(weights - zero) * scale`, as which they are read: never stored.
+
+    Behind the inputs of a matmul it reads the scales and, where `has_zero_points`, the zero points: each is
+    for a group of neighbors in the weights, whose extents are those of the weights divided by its own.
+    """
+
+    has_zero_points: bool = False
+
+    kind: ClassVar[str] = "quantized_matmul"
+    inputs: ClassVar[tuple[int, int]] = (3, 5)
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The arguments of the last inputs."""
+        every = ARG_ATTR_SCALES | ARG_WEIGHTS, ARG_ATTR_ZERO_POINTS | ARG_WEIGHTS
+        return every[: 1 + self.has_zero_points]
+
+    def set_factors(self, attr: PrimitiveAttr, weights: MemoryDesc, factors: Sequence[MemoryDesc]) -> None:
+        """Set the scales and zero points of these descriptors in an attribute."""
+        for own, setter in zip(factors, (attr.set_scales, attr.set_zero_points), strict=False):
+            masked = [axis for axis, n in enumerate(own.dims) if n > 1]
+            groups = tuple(n // m for n, m in zip(weights.dims, own.dims, strict=True))
+            if all(groups[axis] == 1 for axis in masked):
+                setter(ARG_WEIGHTS, sum(1 << axis for axis in masked), None, (), own.data_type)
+            else:
+                setter(ARG_WEIGHTS, (1 << weights.ndims) - 1, None, groups, own.data_type)
+
+    def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        count = len(self.factors)
+        check_groups(tensors[1], *tensors[-count:])
+        return Operation._result_types(self, tensors[:-count])

@@ -14,6 +14,7 @@ from ..fields import check_fields
 from ..graph import Constant, Graph, Node
 from ..nodes.moves import ReshapeOperation
 from ..nodes.operations import AS_F32, Operation, TensorType
+from ..stored_constant import as_constant
 
 __all__ = ["AppliedFusion", "GraphDraft"]
 
@@ -130,13 +131,13 @@ class GraphDraft:
     def fold(self, place: int, values: Array) -> None:
         """Make the output of a node a constant."""
         node = self._take(place)
-        self._new[node.output] = Constant(values)
+        self._new[node.output] = as_constant(values)
         self.applied.append(AppliedFusion(self.fusion, (node.name,)))
 
     def new_constant(self, values: Array | Constant, near: str) -> str:
         """A constant of a name of its own, like that of a tensor."""
         name = self._new_name(near)
-        self._new[name] = values if isinstance(values, Constant) else Constant(values)
+        self._new[name] = as_constant(values)
         return name
 
     def can_give(self, name: str, dims: Dims) -> bool:

@@ -22,8 +22,13 @@ from ..nodes.layers import (
     ResamplingOperation,
     SoftmaxOperation,
 )
-from ..nodes.operations import BinaryOperation, EltwiseOperation, SumOperation
-from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from ..nodes.operations import AS_F32, BinaryOperation, EltwiseOperation, SumOperation
+from ..nodes.products import (
+    ConvolutionOperation,
+    InnerProductOperation,
+    MatmulOperation,
+    QuantizedMatmulOperation,
+)
 from .draft import GraphDraft
 
 __all__ = ["fuse_epilogues"]
@@ -77,11 +82,18 @@ def _candidates(draft: GraphDraft, node: Node) -> list[str]:
         if (maker := draft.private_maker(source)) is not None
         and isinstance(maker[1].operation, (*_PRODUCTS, *_OTHERS))
         and len(maker[1].outputs) == 1
-        and (draft.is_computed_as_f32(maker[1]) or maker[1].data_type is DataType.f32)
+        and (_is_of_floats(draft, maker[1]) or maker[1].data_type is DataType.f32)
         and draft.type(source) == draft.type(node.output)
         and _epilogues(node, source)
     ]
     return [source for *_, source in sorted(candidates, reverse=True)]
+
+
+def _is_of_floats(draft: GraphDraft, node: Node) -> bool:
+    """True where a node computes as f32; weights that are quantized do."""
+    if isinstance(node.operation, QuantizedMatmulOperation):
+        return draft.type(node.sources[0]).data_type in AS_F32
+    return draft.is_computed_as_f32(node)
 
 
 def _epilogues(node: Node, source: str) -> tuple[Epilogue, ...]:

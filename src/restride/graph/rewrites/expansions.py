@@ -37,6 +37,7 @@ from ..nodes.operations import (
     EltwiseOperation,
     Operation,
     QuantizeOperation,
+    in_groups,
 )
 from ..nodes.products import ConvolutionOperation, DeconvolutionOperation
 
@@ -76,29 +77,40 @@ _ROUND = EltwiseOperation("eltwise_round")
 def _quantized(graph: Graph, node: Node, constants: _Constants) -> Iterator[Node]:
     assert isinstance(node.operation, QuantizeOperation)
     conversion = ReorderOperation(node.operation.data_type)
-    return _chained(graph, node, [(_DIV, 1), (_ROUND, 0), (_ADD, 2), (conversion, 0)])
+    return _chained(graph, node, [(_DIV, 1), (_ROUND, 0), (_ADD, 2), (conversion, 0)], constants)
 
 
 def _dequantized(graph: Graph, node: Node, constants: _Constants) -> Iterator[Node]:
     values = [graph.constants[name].values for name in node.inputs if name in graph.constants]
     if len(values) < len(node.inputs):
-        return _chained(graph, node, [(ReorderOperation(DataType.f32), 0), (_SUB, 2), (_MUL, 1)])
+        for at, name in enumerate(node.inputs[1:], 1):
+            if name in graph.constants:
+                factor = in_groups(graph.constants[name].values, graph.tensors[node.inputs[0]].dims)
+                constants[f"{node.output}.factor{at}"] = Constant(factor.astype(np.float32))
+                node = replace(
+                    node, inputs=(*node.inputs[:at], f"{node.output}.factor{at}", *node.inputs[at + 1 :])
+                )
+        return _chained(graph, node, [(ReorderOperation(DataType.f32), 0), (_SUB, 2), (_MUL, 1)], constants)
     source, scale, zero = values
-    reals = (source.astype(np.float32) - zero) * scale
-    constants[node.output] = Constant(reals.astype(np.float32))
+    kind, (zero, scale) = node.data_type or DataType.f32, (in_groups(x, source.shape) for x in (zero, scale))
+    reals = (source.astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)
+    constants[node.output] = Constant(reals.astype(kind.numpy))
     return iter(())
 
 
-def _chained(graph: Graph, node: Node, steps: list[tuple[Operation, int]]) -> Iterator[Node]:
+def _chained(
+    graph: Graph, node: Node, steps: list[tuple[Operation, int]], constants: _Constants
+) -> Iterator[Node]:
     """The steps in turn; each reads what the one before made, and the input of its number."""
-    zero = graph.constants.get(node.inputs[2])
+    zero = {**graph.constants, **constants}.get(node.inputs[2])
     if zero is not None and not np.any(zero.values):
         steps = [step for step in steps if step[0] not in (_ADD, _SUB, _ROUND)]
     source = node.inputs[0]
     for number, (operation, at) in enumerate(steps):
         result = node.output if number == len(steps) - 1 else f"{node.output}.{operation.kind}{number}"
         inputs = (source, node.inputs[at]) if at else (source,)
-        yield Node(result, operation, inputs, (result,))
+        kind = node.data_type if result == node.output else None
+        yield Node(result, operation, inputs, (result,), (), kind)
         source = result
 
 

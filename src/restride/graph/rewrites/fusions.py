@@ -3,7 +3,7 @@
 | name | what it does |
 | --- | --- |
 | `dead` | nodes that no output needs go |
-| `integers` | nodes between quantized tensors compute with the integers |
+| `integers` | nodes between quantized tensors compute with the integers; quantized weights stay integers |
 | `constants` | nodes of constants alone are computed once |
 | `moves` | chains of reshapes and transposes become one, or none |
 | `shuffles` | reshape, transpose, reshape become a shuffle of channels |

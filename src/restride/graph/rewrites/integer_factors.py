@@ -12,22 +12,9 @@ from ..nodes.products import ConvolutionOperation, MatmulOperation
 from .affine import AffineStep, channel_axes
 from .draft import Array
 from .integer_chains import IntegerType
+from .quantized_weights import KnownIntegers
 
-__all__ = ["KnownIntegers", "ProductFactors", "product_factors"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownIntegers:
-    """Integers that are constant, with scales and zero points that are repeated along their dims."""
-
-    values: Array
-    scale: Array
-    zero: Array
-
-    @property
-    def reals(self) -> Array:
-        """The real values of the integers, as f32."""
-        return ((self.values.astype(np.float32) - self.zero) * self.scale).astype(np.float32)
+__all__ = ["ProductFactors", "product_factors"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,9 +41,10 @@ class ProductFactors:
 
 def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFactors | None:
     """Weights as a product of integers takes them; None where they are no bytes, or have other scales."""
-    if weights.values.dtype.itemsize != 1:
+    values = weights.values
+    if values.dtype.itemsize != 1 or not weights.stored.type.data_type.is_integral:
         return None
-    integers = weights.values.astype(np.int32) - np.asarray(weights.zero).astype(np.int32)
+    integers = values.astype(np.int32) - weights.zero.astype(np.int32)
     if integers.size and (integers.min() < -128 or integers.max() > 127):
         return None
     if isinstance(operation, MatmulOperation) and prod(integers.shape[:-2]) != 1:

@@ -5,6 +5,8 @@
     max(dequantized x), reshape, concat, ...       ->  the same of x
     y = quantized dequantized x, of equal scales   ->  x
     quantized f(dequantized x)                     ->  one node from integers to integers
+    matmul(floats x, dequantized w)                ->  matmul(x, w), whose attributes have the scales of w
+    gather(dequantized w)                          ->  the same of the rows that are taken alone
 
 A sum of the result of a convolution, which is rounded to integers before it is added, is rounded so in its
 epilogues: what comes out is what the model says. s8 with a zero point is stored as u8, 128 more: what follows
@@ -27,16 +29,19 @@ from ..nodes.layers import BatchNormalizationOperation, PoolingOperation, Reduct
 from ..nodes.moves import (
     ConcatOperation,
     PadOperation,
+    ReorderOperation,
     ReshapeOperation,
     ShuffleOperation,
     SliceOperation,
     TransposeOperation,
 )
 from ..nodes.operations import (
+    AS_F32,
     BinaryOperation,
     DequantizeOperation,
     EltwiseOperation,
     Operation,
+    PrimitiveOperation,
     QuantizeOperation,
     SumOperation,
 )
@@ -45,12 +50,14 @@ from ..nodes.products import (
     DeconvolutionOperation,
     InnerProductOperation,
     MatmulOperation,
+    QuantizedMatmulOperation,
 )
+from ..stored_constant import as_constant
 from .affine import AffineStep
-from .constants import moved_values
 from .draft import AppliedFusion, Array
 from .integer_chains import ChainStep, Combination, IntegerChain, IntegerType
-from .integer_factors import KnownIntegers, product_factors
+from .integer_factors import product_factors
+from .quantized_weights import KnownIntegers
 
 __all__ = ["fuse_integers"]
 
@@ -59,8 +66,8 @@ _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation
 _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
 _BYTES = (DataType.s8, DataType.u8)
 _MEANS = ("reduction_mean", "pooling_avg_include_padding", "pooling_avg_exclude_padding")
-_ADD, _MUL = BinaryOperation("binary_add"), BinaryOperation("binary_mul")
-_MOST_STEPS = 12
+_ADD, _SUB, _MUL = (BinaryOperation(f"binary_{word}") for word in ("add", "sub", "mul"))
+_MOST_STEPS, _MATRIX = 12, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +97,14 @@ class _IntegerPass:
         self._stored: dict[str, tuple[str, int]] = {}
         self._constants: dict[str, Constant] = {}
         self._types = dict(graph.tensors)
+        self._applied: list[AppliedFusion] = []
 
     def run(self) -> tuple[Graph, tuple[AppliedFusion, ...]]:
         for node in self._graph.nodes:
             self._visit(node)
         for name in self._graph.outputs:
             self._float(name)
-        nodes, applied = [], []
+        nodes, applied = [], self._applied
         for item in self._nodes.values():
             if isinstance(item, IntegerChain):
                 nodes.append(item.finished(self._constant))
@@ -112,8 +120,10 @@ class _IntegerPass:
             is_done = self._dequantized(node)
         elif isinstance(operation, QuantizeOperation):
             is_done = self._quantized(node, operation)
-        elif (node.epilogues, len(node.outputs), self._types[node.output].data_type) == ((), 1, DataType.f32):
+        elif not node.epilogues and len(node.outputs) == 1:
+            is_f32 = self._types[node.output].data_type is DataType.f32
             rules = (rule for kinds, rule in _RULES if isinstance(operation, kinds))
+            rules = (rule for rule in rules if is_f32 or rule in _OF_ANY_FLOATS)
             is_done = any(rule(self, node, operation) for rule in rules)
         if not is_done:
             inputs = tuple(self._float(name) for name in node.inputs)
@@ -127,9 +137,10 @@ class _IntegerPass:
             return False
         constant = self._graph.constants.get(name)
         if constant is not None:
-            self._integers[node.output] = KnownIntegers(constant.values, scale, zero)
+            self._integers[node.output] = KnownIntegers.of(constant, scale, zero, node.name)
             return True
-        if scale.size > 1 or self._graph.tensors[name].data_type not in _BYTES:
+        is_plain = scale.size == zero.size == 1 and node.data_type in (None, DataType.f32)
+        if not is_plain or self._graph.tensors[name].data_type not in _BYTES:
             return False
         source, shift = self._stored.get(name, (name, 0))
         kind = self._types[source].data_type
@@ -161,7 +172,7 @@ class _IntegerPass:
         if name in self._nodes or name in self._constants:
             return name
         if integers is not None:
-            self._constants[name] = Constant(np.broadcast_to(integers.reals, integers.values.shape))
+            self._constants[name] = Constant(integers.reals.astype(self._types[name].data_type.numpy))
         elif floats is not None:
             node = Node(name, EltwiseOperation("eltwise_linear", 1.0), (floats.source,), (name,))
             self._put(IntegerChain(node, (floats.integers.to_real,), nodes=(name,)))
@@ -175,9 +186,9 @@ class _IntegerPass:
         constant = self._graph.constants.get(name)
         return None if constant is None else constant.values
 
-    def _constant(self, values: Array, near: str) -> str:
+    def _constant(self, values: Array | Constant, near: str) -> str:
         name = _free_name(f"{near}.{NAME}", {*self._types, *self._constants})
-        self._constants[name] = Constant(values)
+        self._constants[name] = as_constant(values)
         return name
 
     # --- chains ---------------------------------------------------------------------------------------------
@@ -244,13 +255,110 @@ class _IntegerPass:
         self._put(IntegerChain(main, (scales,), nodes=(node.name,)))
         return True
 
-    def _new_tensor(self, near: str, operation: Operation, *sources: str) -> str:
+    def _new_tensor(
+        self, near: str, operation: Operation, *sources: str, data_type: DataType | None = None
+    ) -> str:
         name = _free_name(near, self._types)
-        node = Node(name, operation, sources, (name,))
-        self._types |= node.results(self._types)
+        node = Node(name, operation, sources, (name,), (), data_type)
+        self._types |= node.results({**self._types, **{x: c.type for x, c in self._constants.items()}})
         self._readers[name] = ()
         self._nodes[name] = node
         return name
+
+    # --- weights that stay integers -------------------------------------------------------------------------
+
+    def _moved_weights(self, node: Node, operation: Operation) -> bool:
+        """Moves of what is known: the same of the integers, their scales and their zero points."""
+        weights = self._integers.get(node.inputs[0])
+        if weights is None or len(node.inputs) > 1:
+            return False
+        self._integers[node.output] = weights.moved(operation, node.name)
+        return True
+
+    def _scaled_weights(self, node: Node, operation: Operation) -> bool:
+        """Arithmetic that makes floats of integers, as files have it that have no operator for it."""
+        first, *others = node.inputs if node.inputs[0] in self._integers else node.inputs[::-1]
+        weights, result = self._integers.get(first), None
+        if weights is None:
+            return False
+        if isinstance(operation, ReorderOperation) and operation.data_type in AS_F32:
+            result = replace(weights, nodes=(*weights.nodes, node.name))
+        elif isinstance(operation, EltwiseOperation) and operation.algorithm == "eltwise_linear":
+            if operation.beta == 0:
+                result = weights.scaled(np.array(operation.alpha, np.float32), node.name)
+            elif operation.alpha == 1:
+                result = weights.less(np.array(-operation.beta, np.float32), node.name)
+        elif operation in (_MUL, _SUB) and (operation == _MUL or first == node.inputs[0]):
+            values = self._values(others[0])
+            change = weights.scaled if operation == _MUL else weights.less
+            result = None if values is None else change(values, node.name)
+        if result is not None:
+            self._integers[node.output] = result
+        return result is not None
+
+    def _quantized_product(self, node: Node, operation: Operation) -> bool:
+        """A product by a matrix of integers, which are read as what they stand for."""
+        weights, (source, second, *biases) = self._integers.get(node.inputs[1]), node.inputs
+        if weights is None or {len(weights.stored.type.dims), len(self._types[source].dims)} != {_MATRIX}:
+            return False
+        if isinstance(operation, InnerProductOperation):
+            weights = replace(weights.moved(TransposeOperation((1, 0)), ""), nodes=weights.nodes)
+        factors = weights.factors()
+        if factors is None or self._types[source].data_type not in AS_F32:
+            return False
+        shape = ReshapeOperation((1, self._types[node.output].dims[-1]))
+        biases = [
+            self._new_tensor(f"{name}.row", shape, self._float(name))
+            if isinstance(operation, InnerProductOperation)
+            else self._float(name)
+            for name in biases
+        ]
+        names = (self._constant(each, second) for each in (weights.stored, *factors))
+        integers, *numbers = names
+        inputs = (self._float(source), integers, *biases, *numbers)
+        product = QuantizedMatmulOperation(len(factors) > 1)
+        self._nodes[node.output] = replace(node, operation=product, inputs=inputs)
+        self._applied.append(AppliedFusion(NAME, weights.nodes, node.name))
+        return True
+
+    def _rows(self, node: Node, operation: PrimitiveOperation) -> bool:
+        """Rows of a table of integers, of which those become floats that are taken."""
+        table, indices = self._integers.get(node.inputs[0]), node.inputs[1]
+        if table is None or operation.kind != "gather" or len(table.stored.type.dims) != _MATRIX:
+            return False
+        parameters, places = dict(operation.parameters), self._types[indices].dims
+        if parameters.pop("algorithm").removeprefix("gather_") != "axis" or any(parameters.values()):
+            return False
+        parts = [table.stored, table.factor, *([table.shift] if np.any(table.shift.values) else [])]
+        (count, width), (_, groups) = (part.type.dims for part in parts[:2])
+        if any(
+            n not in (1, count) or m not in (1, groups) for n, m in (part.type.dims for part in parts[1:])
+        ):
+            return False
+        is_grouped = 1 < groups < width
+        result, names = self._types[node.output], []
+        for part, columns in zip(parts, (width // groups, 1, 1), strict=False):
+            name, dims, near = self._constant(part, node.inputs[0]), (*places, part.type.dims[1]), node.output
+            if part.type.dims[0] == 1:
+                dims = (*(1,) * len(places), dims[-1])
+            else:
+                name = self._new_tensor(
+                    f"{near}.rows", operation, name, self._float(indices), data_type=DataType.f32
+                )
+            if is_grouped or part.type.dims[0] == 1:
+                split = (*dims[:-1], min(groups, dims[-1]), columns) if is_grouped else dims
+                name = self._new_tensor(f"{near}.groups", ReshapeOperation(split), name)
+            names.append(name)
+        rows, scales, *zeros = names
+        for zero in zeros:
+            rows = self._new_tensor(f"{node.output}.shifted", _SUB, rows, zero)
+        reals = Node(node.name, _MUL, (rows, scales), node.outputs, (), result.data_type)
+        if is_grouped:
+            rows = self._new_tensor(f"{node.output}.scaled", _MUL, rows, scales, data_type=result.data_type)
+            reals = replace(node, operation=ReshapeOperation(result.dims), inputs=(rows,))
+        self._nodes[node.output] = reals
+        self._applied.append(AppliedFusion(NAME, table.nodes, node.name))
+        return True
 
     # --- what keeps integers --------------------------------------------------------------------------------
 
@@ -258,13 +366,6 @@ class _IntegerPass:
         """Moves, maxima of windows, and concats of what has one scale: the same of the integers."""
         if isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max":
             return False
-        ints = self._integers.get(node.inputs[0])
-        if ints is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
-            dims = ints.values.shape
-            parts = (ints.values, np.broadcast_to(ints.scale, dims), np.broadcast_to(ints.zero, dims))
-            results = (moved_values(operation, [part]) for part in parts)
-            self._integers[node.output] = KnownIntegers(*(result for result in results if result is not None))
-            return True
         floats = [self._floats.get(name) for name in node.inputs]
         sources = [source for source in floats if source is not None]
         if len(sources) < len(floats) or len({source.integers for source in sources}) != 1:
@@ -340,14 +441,24 @@ class _IntegerPass:
 
 
 _RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], Callable[..., bool]], ...] = (
+    (_MOVES[:3], _IntegerPass._moved_weights),
+    ((BinaryOperation, EltwiseOperation, ReorderOperation), _IntegerPass._scaled_weights),
     ((*_MOVES, ConcatOperation, PoolingOperation), _IntegerPass._move),
     (_PRODUCTS, _IntegerPass._product),
+    ((InnerProductOperation, MatmulOperation), _IntegerPass._quantized_product),
+    (PrimitiveOperation, _IntegerPass._rows),
     ((ReductionOperation, PoolingOperation), _IntegerPass._averaged),
     (EltwiseOperation, _IntegerPass._function),
     (BatchNormalizationOperation, _IntegerPass._normalized),
     ((BinaryOperation, SumOperation), _IntegerPass._combine),
 )
 """What a rule is of, and the rule: True where it has done the work of the node."""
+_OF_ANY_FLOATS = (
+    _IntegerPass._moved_weights,
+    _IntegerPass._scaled_weights,
+    _IntegerPass._quantized_product,
+    _IntegerPass._rows,
+)
 
 
 def _is_padded(operation: Any) -> bool:

@@ -152,7 +152,7 @@ def translate_nodes(
     that a run decides is translated for the types of a branch, or of one step.
     """
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
-    values: dict[str, Value] = dict(model.tensors)
+    values = writer.known_tensors()
     inputs, runs, behind = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
     undecided = set[tuple[str, ...]]()
     refused = list[tuple[OnnxNode, str]]()

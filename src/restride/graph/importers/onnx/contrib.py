@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd, prod
+from typing import Annotated
 
 import numpy as np
 
+from ....desc.memory_desc import MemoryDesc
+from ....dtypes import DataType
+from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
+from ....runtime.views import packed_nibbles
+from ...dims import Dims
+from ...nodes.moves import PadOperation
+from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
+from .known import axis_of
+from .quantised import check_blocks, dequantized, whole_groups
 from .windows import OnnxWindow
 
 _S32 = 6
@@ -146,32 +157,91 @@ def _matmul_of_bits(
     bits: int = 4,
     accuracy_level: int = 0,
 ) -> Value:
-    """Weights (N, blocks, bytes) of integers without sign, the lowest bits first, become floats: a scale and
-    a zero point for each block of a row.
+    """Weights (N, blocks, bytes) of integers without sign, the lowest bits first: a scale and a zero point
+    for each block of a row.
     """
-    if bits not in (4, 8):
-        raise call.unimplemented(f"its weights have {bits} bits", "4 and 8 are there")
-    if groups is not None and groups.size:
+    if groups is not None and np.any(groups.reshape(-1) != np.arange(groups.size) // block_size):
         raise call.unimplemented("its weights are in an order of their own: it has g_idx")
-    blocks = -(-K // block_size)
-    integers = _digits(weights.reshape(N, blocks, -1), bits)[..., :block_size].astype(np.float32)
-    offset: Array = np.full((N, blocks), 1 << bits - 1, np.float32)
-    if zeros is not None:
-        digits = _digits(zeros.reshape(N, -1), bits)[:, :blocks] if zeros.dtype == np.uint8 else zeros
-        offset = digits.reshape(N, blocks).astype(np.float32)
-    factor = scales.reshape(N, blocks, 1).astype(np.float32)
-    matrix = ((integers - offset[..., None]) * factor).reshape(N, -1)[:, :K]
-    known = np.ascontiguousarray(matrix.T.astype(call.numpy_type(x)))
-    if bias is None:
-        return call.onnx("MatMul", x, known)
-    return call.onnx("Add", call.with_outputs(0).onnx("MatMul", x, known), bias)
+    blocks, apart = -(-K // block_size), call.with_outputs(0)
+    stored = _stored(call, weights, bits, (N, blocks * block_size))
+    factors = scales.reshape(N, blocks), _zero_points(zeros, bits, (N, blocks))
+    matrix = dequantized(apart, stored, *factors, call.type_of(x))
+    if K % block_size:
+        # The last block is whole in memory: zeros are multiplied by what is behind its end.
+        rest = (0,) * (len(call.dims(x)) - 1)
+        x = call.builder.add(PadOperation((*rest, 0), (*rest, -K % block_size)), x)
+    product = apart if bias is not None else call
+    result = product.onnx("MatMul", x, apart.transposed(matrix, (1, 0)))
+    return result if bias is None else call.onnx("Add", result, bias)
 
 
-def _digits(values: Array, bits: int) -> Array:
-    """The numbers of 4 or 8 bits in bytes, along the last axis."""
-    if bits == 8:
-        return values
-    return np.stack([values & 15, values >> 4], -1).reshape(*values.shape[:-1], -1)
+@ONNX(_microsoft("GatherBlockQuantized"))
+def _rows_of_bits(
+    call: OperatorCall,
+    table: Value,
+    indices: Annotated[Value, "indices"],
+    scales: Array,
+    zeros: Array | None = None,
+    *,
+    gather_axis: int = 0,
+    quantize_axis: int = 1,
+    block_size: int = 128,
+    bits: int = 4,
+) -> Value:
+    """Rows of integers, of 4 or 8 bits in bytes or of a type of their own, as floats."""
+    apart, dims = call.with_outputs(0), call.dims(table)
+    axis = axis_of(quantize_axis, len(dims))
+    if isinstance(table, str) and call.builder.known(table) is None:
+        raise call.known_in_run("its table")
+    if not isinstance(table, str) and table.dtype == np.uint8:
+        if axis != len(dims) - 1:
+            raise call.unimplemented("its blocks are not along the last axis, and its integers are bytes")
+        count = dims[-1] * 8 // bits
+        if zeros is None:
+            zeros = np.full((), 1 << bits - 1, np.uint8)
+        else:
+            zeros = _zero_points(zeros, bits, scales.shape)
+        dims = (*dims[:-1], count)
+        stored = _stored(apart, table, bits, dims)
+    else:
+        stored = call.placed(table)
+    for factors in (scales, *([zeros] if zeros is not None and zeros.ndim else [])):
+        check_blocks(dims, factors.shape, axis, block_size)
+    size = gcd(dims[axis], block_size)
+    parts, count = block_size // size, dims[axis] // size
+    zeros = np.zeros((), np.uint8) if zeros is None else zeros
+    scales, zeros = (whole_groups(n, axis, parts, count) if n.ndim else n for n in (scales, zeros))
+    reals = dequantized(apart, stored, scales, zeros, call.type_of(scales))
+    return call.onnx("Gather", reals, indices, axis=gather_axis)
+
+
+def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims) -> str:
+    """Integers of 4 or 8 bits as a tensor, where they lie; of 2 as those of 4."""
+    if bits not in _OF_BITS:
+        raise call.unimplemented(f"its weights have {bits} bits", "2, 4 and 8 are there")
+    kind = _OF_BITS[bits]
+    if content.size * 8 != prod(dims) * bits:
+        raise Misfit(f"{content.size} bytes for {prod(dims)} integers of {bits} bits")
+    content = packed_nibbles(_digits(content, bits)) if bits < kind.bits else content
+    return call.builder.constant(StoredConstant(np.ascontiguousarray(content), MemoryDesc(dims, kind)))
+
+
+def _zero_points(zeros: Array | None, bits: int, dims: Dims) -> Array:
+    """Zero points of blocks: half of what bits hold, packed along the last axis, or floats."""
+    if zeros is None:
+        return np.full((), 1 << bits - 1, np.uint8)
+    if zeros.dtype == np.uint8:
+        return _digits(zeros, bits).reshape(*dims[:-1], -1)[..., : dims[-1]]
+    return zeros.reshape(dims)
+
+
+def _digits(content: Array, bits: int) -> Array:
+    """The integers of so many bits in bytes, the lowest bits first."""
+    parts = [content >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
+    return np.stack(parts, -1).reshape(-1)
+
+
+_OF_BITS = {2: DataType.u4, 4: DataType.u4, 8: DataType.u8}
 
 
 # --- normalizations -----------------------------------------------------------------------------------------

@@ -106,6 +106,7 @@ class DividedNetwork(Network):
         *,
         has_islands: bool = False,
     ) -> None:
+        model = model.unpacked
         self._model, self._without, self._has_islands = model, tuple(without), has_islands
         self._dims = {name: tuple(own) for name, own in dims.items()}
         self._start(None, network_inputs(model, dims, _undef_or_type), model.outputs, rule)

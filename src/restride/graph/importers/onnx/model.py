@@ -17,6 +17,7 @@ from ....errors import Error, InvalidArguments, refuse
 from ....files.mapped_file import MappedFile
 from ....foreign import has_attribute
 from ....runtime.alloc import Array
+from ...stored_constant import StoredConstant
 from .tensors import tensor_values
 from .wire import Message, read_message
 
@@ -192,7 +193,7 @@ class OnnxModel:
     `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of. `functions`:
     operators that the model brings, by name; None where nodes are of another table than ONNX's, so that those
     which ONNX defines by others are not expanded. `versions`: of the operators of each domain, and of the
-    file, under "format".
+    file, under "format". `packed`: known tensors of few bits, which stay as they are stored.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -203,6 +204,13 @@ class OnnxModel:
     files: tuple[MappedFile, ...] = ()
     functions: Mapping[str, OnnxFunction] | None = None
     versions: Mapping[str, int] = field(default_factory=dict)
+    packed: Mapping[str, StoredConstant] = field(default_factory=dict)
+
+    @property
+    def unpacked(self) -> OnnxModel:
+        """The same with all known tensors as arrays."""
+        arrays = {name: tensor.values for name, tensor in self.packed.items()}
+        return replace(self, tensors={**self.tensors, **arrays}, packed={})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A pickle has the values of tensors, and needs no file.
@@ -275,22 +283,31 @@ class _ModelReader:
 
     def model(self, model: Message) -> OnnxModel:
         graph = model.graph
-        tensors = {item.name: self._array(item, f"tensor {item.name!r}") for item in graph.initializer}
+        nodes = tuple(map(self._node, graph.node))
+        outputs = tuple(info.name for info in graph.output)
+        weights = read_as_weights(nodes, outputs, _READ_WEIGHTS)
+        tensors, packed = dict[str, Array](), dict[str, StoredConstant]()
+        for item in graph.initializer:
+            tensor = self._array(item, f"tensor {item.name!r}", may_be_packed=item.name in weights)
+            if isinstance(tensor, StoredConstant):
+                packed[item.name] = tensor
+            else:
+                tensors[item.name] = tensor
         if graph.sparse_initializer:
             raise no_model("sparse tensors are not read")
-        nodes = tuple(map(self._node, graph.node))
-        inputs = tuple(_input(info) for info in graph.input if info.name not in tensors)
+        known = {*tensors, *packed}
+        inputs = tuple(_input(info) for info in graph.input if info.name not in known)
         functions = dict[str, OnnxFunction]()
         for each in model.functions:
             name = _operator(each, each.name)
             if name in functions:
                 raise no_model(f"function {short_repr(name)} is defined a second time")
             functions[name] = self.function(each)
-        outputs, files = (tuple(info.name for info in graph.output), tuple(self._files.values()))
+        files = tuple(self._files.values())
         for file in files:
             file.release_pages()
         versions = {"format": model.ir_version, **{each.domain: each.version for each in model.opset_import}}
-        return OnnxModel(nodes, tensors, inputs, outputs, _opset(model), files, functions, versions)
+        return OnnxModel(nodes, tensors, inputs, outputs, _opset(model), files, functions, versions, packed)
 
     def function(self, function: Message) -> OnnxFunction:
         what = f"function {function.name!r}"
@@ -337,7 +354,7 @@ class _ModelReader:
 
     # --- tensors --------------------------------------------------------------------------------------------
 
-    def _array(self, tensor: Message, what: str) -> Array:
+    def _array(self, tensor: Message, what: str, *, may_be_packed: bool = False) -> Any:
         if any(n < 0 for n in tensor.dims):
             raise no_model(f"{what} has negative dims")
         if tensor.data_location == _EXTERNAL:
@@ -345,7 +362,7 @@ class _ModelReader:
         else:
             content = tensor.raw_data if "raw_data" in tensor.fields else None
         try:
-            return tensor_values(tensor, content)
+            return tensor_values(tensor, content, may_be_packed=may_be_packed)
         except (MemoryError, Error):
             raise
         except Exception as error:  # any wrong field, in any way
@@ -372,6 +389,17 @@ class _ModelReader:
 
 
 _ONNX_DOMAINS = ("", "ai.onnx")
+_READ_WEIGHTS = "DequantizeLinear", "com.microsoft.GatherBlockQuantized"
+
+
+def read_as_weights(nodes: Iterable[OnnxNode], outputs: Iterable[str], operators: Iterable[str]) -> set[str]:
+    """The tensors that only these operators read, as their first input."""
+    weights, others = set[str](), {*outputs}
+    for node in nodes:
+        first = {*node.inputs[:1]} if node.operator in operators else set[str]()
+        weights |= first
+        others |= {*node.inputs[1:]} | (node.reads() - first)
+    return weights - others
 
 
 def _operator(message: Message, name: str) -> str:

@@ -11,7 +11,7 @@ can; the rest is arithmetic of f32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -20,17 +20,19 @@ from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ...dims import Dims
 from ...nodes.moves import ReorderOperation
-from ...nodes.operations import DequantizeOperation, QuantizeOperation
+from ...nodes.operations import AS_F32, DequantizeOperation, QuantizeOperation, in_groups
 from ..operator_call import ONNX, OperatorCall, Value
 from .known import axis_of
 from .tensors import ELEMENTS
 
 _F32 = np.float32
-_INTEGERS = ("u1", "i1", "i4")
 _BYTES = DataType.u8, DataType.s8
 _SHORT = DataType.u16, DataType.s16, DataType.u4, DataType.s4
 _FLOATS = DataType.f8_e4m3, DataType.f8_e5m2, DataType.f4_e2m1
 _F32_NUMBER = 1
+WEIGHTS = (*_BYTES, DataType.u4, DataType.s4, *_FLOATS)
+"""What stays as it is stored, up to what reads it."""
+_STORED = {np.dtype(np.int32)} | {kind.numpy for kind in WEIGHTS}
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 
@@ -70,7 +72,9 @@ def _quantize(
             offset = apart.onnx("Cast", _spread(call, x, zero, form), to=_F32_NUMBER)
             rounded = apart.onnx("Add", rounded, offset)
         return call.add(ReorderOperation(DataType.parse(twin)), rounded)
-    scale, offset = _numbers(call, x, scale, zero, form)
+    if scale.dtype != _F32:
+        raise call.unimplemented(f"its scale is {scale.dtype}", "make it f32")
+    scale, offset = (in_groups(n, call.dims(x)).astype(_F32) for n in _numbers(call, x, scale, zero, form))
     if not isinstance(x, str):
         limits = np.iinfo(twin)
         return np.asarray(np.clip(np.rint(x / scale) + offset, limits.min, limits.max), twin)
@@ -96,16 +100,26 @@ def _dequantize(
         return call.onnx(
             "CastLike", apart.onnx("Mul", reals, apart.onnx("Cast", factor, to=_F32_NUMBER)), scale
         )
+    kind = ELEMENTS.get(form.output_dtype, scale.dtype)
+    if call.type_of(np.empty(0, kind)) not in AS_F32 or call.type_of(scale) not in AS_F32:
+        raise call.unimplemented(f"its scale is {scale.dtype}, its result {kind}", "make both f32")
     scale, offset = _numbers(call, x, scale, zero, form)
-    if form.output_dtype not in (0, 1):
-        raise call.unimplemented("its result is of another type than f32", "leave output_dtype out, and cast")
-    if not isinstance(x, str) and (x.size == 1 or x.dtype.str[1:] not in _INTEGERS):
-        return ((x.astype(_F32) - offset) * scale).astype(_F32)
-    rank, x = len(call.dims(x)), call.placed(x)
-    return call.add(DequantizeOperation(), x, *(call.of_rank(n, rank) for n in (scale, offset)))
+    if not isinstance(x, str) and (x.size == 1 or x.dtype not in _STORED):
+        scale, offset = (in_groups(n, x.shape).astype(_F32) for n in (scale, offset))
+        return ((x.astype(_F32) - offset) * scale).astype(kind)
+    return dequantized(call, call.placed(x), scale, offset, DataType.parse(kind))
 
 
-def _check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
+def dequantized(call: OperatorCall, x: str, scale: Array, zero: Array, data_type: DataType) -> str:
+    """`(x - zero) * scale` of a tensor, of scales and zero points of groups of its elements."""
+    rank, name = len(call.dims(x)), next(iter(call.node.outputs), "")
+    numbers = (call.of_rank(n, rank) for n in (scale, zero))
+    name = name if call.builder.is_free(name) else ""
+    return call.builder.add(DequantizeOperation(), x, *numbers, name=name, data_type=data_type)
+
+
+def check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
+    """Raise Misfit for scales that are not one for each block of so many elements of an axis."""
     wanted = (*dims[:axis], -(-dims[axis] // max(size, 1)), *dims[axis + 1 :])
     if size < 1 or own != wanted:
         raise Misfit(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
@@ -118,7 +132,7 @@ def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationFor
         return call.reshaped(numbers, ())
     axis = axis_of(form.axis, len(dims))
     if form.block_size:
-        _check_blocks(dims, own, axis, form.block_size)
+        check_blocks(dims, own, axis, form.block_size)
         apart = call.with_outputs(0)
         parts = call.reshaped(numbers, (*own[: axis + 1], 1, *own[axis + 1 :]))
         blocks = (*own[: axis + 1], form.block_size, *own[axis + 1 :])
@@ -133,24 +147,28 @@ def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationFor
 def _numbers(
     call: OperatorCall, x: Value, scale: Array, zero: Array | None, form: _QuantizationForm
 ) -> tuple[Array, Array]:
-    """Scale and zero point as f32, in a shape that is repeated along the axes of the tensor."""
-    if scale.dtype != _F32:
-        raise call.unimplemented(f"its scale is {scale.dtype}", "make it f32")
+    """Scales and zero points of groups of elements, in dims that divide those of the tensor."""
     zero = np.zeros(scale.shape, np.uint8) if zero is None else zero
     if scale.shape != zero.shape and scale.size != zero.size:
         raise Misfit(f"{scale.size} scales and {zero.size} zero points")
-    if not np.all(scale > 0):
+    is_weight = not isinstance(x, str) or call.builder.known(x) is not None
+    if not is_weight and not np.all(scale > 0):
         raise Misfit("a scale is not above 0")
     dims = call.dims(x)
     if scale.size == 1 and not form.block_size:
-        return scale.reshape(()), zero.astype(_F32).reshape(())
+        return scale.reshape(()), zero.reshape(())
     axis = axis_of(form.axis, len(dims))
     if form.block_size:
-        _check_blocks(dims, scale.shape, axis, form.block_size)
-        each = (np.repeat(n.astype(_F32), form.block_size, axis) for n in (scale, zero))
-        first, second = (n[(*(slice(None),) * axis, slice(dims[axis]))] for n in each)
-        return first, second
+        check_blocks(dims, scale.shape, axis, form.block_size)
+        size = gcd(dims[axis], form.block_size)
+        parts, count = form.block_size // size, dims[axis] // size
+        return whole_groups(scale, axis, parts, count), whole_groups(zero, axis, parts, count)
     if scale.size != dims[axis]:
         raise Misfit(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
     shape = (-1, *(1,) * (len(dims) - axis - 1))
-    return scale.reshape(shape), zero.astype(_F32).reshape(shape)
+    return scale.reshape(shape), zero.reshape(shape)
+
+
+def whole_groups(values: Array, axis: int, parts: int, count: int) -> Array:
+    """Scales of blocks, of which the last one may be cut off, as those of so many parts of each."""
+    return values.repeat(parts, axis)[(*(slice(None),) * axis, slice(count))]

@@ -62,7 +62,9 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
 
 def check_order(model: OnnxModel) -> None:
     """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
-    _check_nodes(model, {"", *model.tensors, *(model_input.name for model_input in model.inputs)})
+    _check_nodes(
+        model, {"", *model.tensors, *model.packed, *(model_input.name for model_input in model.inputs)}
+    )
     nameless = [name for name in model.outputs if not name]
     if nameless or not model.outputs:
         raise refuse("RS-G01:no-node-makes", where=listed(nameless))
@@ -118,7 +120,7 @@ def follows_batch(
 
 
 def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter) -> Graph:
-    values: dict[str, Value] = dict(model.tensors)
+    values = writer.known_tensors()
     for model_input in model.inputs:
         writer.add_input(model_input, dims[model_input.name], values)
     writer.run(model.nodes, values)
@@ -143,6 +145,11 @@ class GraphWriter:
     of_extents: set[str] = field(default_factory=set)
     around: tuple[str, ...] = ()
     assumes: bool = False
+
+    def known_tensors(self) -> dict[str, Value]:
+        """The values of the model that are known; what is packed is a constant of the graph."""
+        packed = {name: self.builder.constant(tensor) for name, tensor in self.model.packed.items()}
+        return {**self.model.tensors, **packed}
 
     def add_input(self, model_input: OnnxInput, dims: Dims, values: dict[str, Value]) -> None:
         """Add an input of the model to `values`. Raises Unimplemented for a type that there is not."""

@@ -8,10 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ....desc.memory_desc import MemoryDesc
 from ....dtypes import DataType
 from ....errors import refuse
 from ....runtime.alloc import Array
 from ....runtime.views import of_nibbles, unpacked_nibbles
+from ...stored_constant import StoredConstant
 from .wire import Message
 
 __all__ = ["ELEMENTS", "NUMBERS", "tensor_values"]
@@ -37,11 +39,15 @@ NUMBERS: dict[np.dtype[Any] | None, int] = {dtype: number for number, dtype in E
 
 # Types of 4 bits: two elements are a byte, the first one is its low half.
 _PACKED = (21, 22, 23)
+_MOST_UNPACKED = 4096
 _FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
 
 
-def tensor_values(tensor: Message, content: memoryview | None) -> Array:
-    """A tensor, whose elements are `content`, or lie in lists of numbers where that is None.
+def tensor_values(
+    tensor: Message, content: memoryview | None, *, may_be_packed: bool = False
+) -> Array | StoredConstant:
+    """A tensor, whose elements are `content`, or lie in lists of numbers where that is None. One of many
+    elements of 4 bits stays as it is stored, if it `may_be_packed`.
 
     Raises ValueError where they are not as many as its dims say; RuntimeFailure for types that only the
     package onnx reads, where that is missing.
@@ -53,6 +59,8 @@ def tensor_values(tensor: Message, content: memoryview | None) -> Array:
         packed = (
             np.array(tensor.int32_data, np.uint8) if content is None else np.frombuffer(content, np.uint8)
         )
+        if may_be_packed and prod(tensor.dims) > _MOST_UNPACKED:
+            return StoredConstant(packed, MemoryDesc(tensor.dims, dtype))
         nibbles = unpacked_nibbles(packed)[: prod(tensor.dims)]
         return of_nibbles(nibbles, DataType.parse(dtype)).reshape(tensor.dims)
     if content is None:

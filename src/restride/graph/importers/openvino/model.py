@@ -16,16 +16,20 @@ import numpy as np
 
 from ....arrays.openvino.ir import to_int
 from ....arrays.openvino.xml_source import opened, visit
+from ....desc.memory_desc import MemoryDesc
 from ....desc.parse import short_repr
+from ....dtypes import DataType
 from ....errors import refuse
 from ....runtime.alloc import Array
-from ..onnx.model import OnnxInput, OnnxModel, OnnxNode, listed
+from ....runtime.views import of_nibbles, unpacked_nibbles
+from ...stored_constant import StoredConstant
+from ..onnx.model import OnnxInput, OnnxModel, OnnxNode, listed, read_as_weights
 from ..onnx.tensors import ELEMENTS
 from .operators import NUMBERS, OPENVINO_TRANSLATORS
 
 _EDGES = ("net", "edges", "edge")
 _LAYER = ("net", "layers", "layer")
-_MOST_LAYERS = 1 << 20
+_MOST_LAYERS, _BYTE = 1 << 20, 8
 
 
 @dataclass(slots=True)
@@ -124,8 +128,8 @@ class _WeightsFile:
         self._path = path
         self._bytes: Array | None = None
 
-    def array(self, layer: IrLayer) -> Array:
-        """The values of a Const."""
+    def array(self, layer: IrLayer, *, is_packed: bool) -> Array | StoredConstant:
+        """The values of a Const; `is_packed`: of 4 bits as they are stored."""
         data = layer.data
         twin = ELEMENTS[_number(layer)]
         dims = [
@@ -135,13 +139,19 @@ class _WeightsFile:
         weights = self._content()
         if min(start, size, *dims, 0) < 0 or start + size > weights.size:
             _refuse(f"{layer} takes {size} bytes from {start}, and its file has {weights.size}")
-        nbytes = twin.itemsize * int(np.prod(dims, dtype=object))
+        kind, count = DataType.parse(twin), int(np.prod(dims, dtype=object))
+        nbytes = kind.nbytes(count)
         if not nbytes:
             # OpenVINO writes a byte for what has no elements.
             return np.zeros(dims, twin)
         if nbytes != size:
             _refuse(f"{layer} has {size} bytes for {nbytes}")
-        return np.frombuffer(weights[start : start + size].tobytes(), twin).reshape(dims)
+        content = np.frombuffer(weights[start : start + size].tobytes(), np.uint8)
+        if kind.bits < _BYTE and is_packed:
+            return StoredConstant(content, MemoryDesc(dims, kind))
+        if kind.bits < _BYTE:
+            return of_nibbles(unpacked_nibbles(content)[:count], kind).reshape(dims)
+        return content.view(twin).reshape(dims)
 
     def _content(self) -> Array:
         if self._bytes is None:
@@ -159,12 +169,13 @@ class _WeightsFile:
 
 def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
     names = _tensor_names(reader.layers)
-    tensors, inputs, nodes, outputs = {}, [], [], {}
+    inputs, nodes, outputs = [], [], {}
+    constants = dict[str, IrLayer]()
     for layer in _in_order(reader):
         read = [names.get(reader.edges.get((layer.id, port), ("", "")), "") for port in layer.inputs]
         own_outputs = tuple(names[layer.id, port] for port in layer.outputs)
         if layer.kind == "Const":
-            tensors[_only(layer, own_outputs)] = weights.array(layer)
+            constants[_only(layer, own_outputs)] = layer
         elif layer.kind == "Parameter":
             inputs.append(_input(layer, _only(layer, own_outputs)))
         elif layer.kind == "Result":
@@ -173,7 +184,11 @@ def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
             nodes.append(OnnxNode(layer.kind, layer.name, tuple(read), own_outputs, layer.data))
     # Results come as the file has them, in whatever order they are made.
     results = tuple(outputs[layer_id] for layer_id in reader.layers if layer_id in outputs)
-    return OnnxModel(tuple(nodes), tensors, tuple(inputs), results, 17)
+    packed = read_as_weights(nodes, results, ("Convert",))
+    arrays = {name: weights.array(layer, is_packed=name in packed) for name, layer in constants.items()}
+    stored = {name: tensor for name, tensor in arrays.items() if isinstance(tensor, StoredConstant)}
+    tensors = {name: tensor for name, tensor in arrays.items() if not isinstance(tensor, StoredConstant)}
+    return OnnxModel(tuple(nodes), tensors, tuple(inputs), results, 17, packed=stored)
 
 
 def _in_order(reader: _IrReader) -> list[IrLayer]:

@@ -12,14 +12,18 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ....dtypes import DataType
 from ....ops.reduction import ReductionProblem
 from ....runtime.alloc import Array
 from ...nodes.layers import LayerNormalizationOperation
 from ...nodes.moves import ShuffleOperation
+from ...nodes.operations import AS_F32
 from ..onnx import operators
 from ..onnx.attention import AttentionForm, attended_of_any_rank
 from ..onnx.known import axis_of
+from ..onnx.quantised import WEIGHTS, dequantized
 from ..onnx.rows import enter_rows, specifications
+from ..onnx.tensors import ELEMENTS
 from ..operator_call import OPENVINO, Function, Ints, Made, Moved, OperatorCall, Value
 from . import recurrent
 
@@ -31,7 +35,7 @@ _Axis = Annotated[int, "the axis"]
 _Slope = Annotated[float, "its slope"]
 NUMBERS = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "boolean": 9, "f16": 10, "f64": 11,
-    "u32": 12, "u64": 13, "bf16": 16,
+    "u32": 12, "u64": 13, "bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22, "f4e2m1": 23,
 }  # fmt: skip
 """The numbers that ONNX has for element types, by OpenVINO's words."""
 
@@ -302,6 +306,18 @@ def _squeeze(call: OperatorCall, x: Value, axes: Value | None = None) -> Made:
     return call.onnx("Squeeze", x, axes)
 
 
+@OPENVINO("Convert")
+def _convert(call: OperatorCall, x: Value, *, destination_type: str) -> Made:
+    """Known integers of few bits that become floats are weights: what follows says their scales."""
+    number = NUMBERS[destination_type]
+    kind = DataType.parse(ELEMENTS[number])
+    is_known = call.builder.known(x) is not None if isinstance(x, str) else x.ndim > 1
+    if is_known and kind in AS_F32 and call.type_of(x) in WEIGHTS:
+        one, zero = np.ones(1, np.float32), np.zeros(1, np.uint8)
+        return dequantized(call, call.placed(x), one, zero, kind)
+    return call.onnx("Cast", x, to=number)
+
+
 @OPENVINO("Transpose")
 def _transpose(call: OperatorCall, x: Value, order: Annotated[Ints, "the order"]) -> Made:
     return call.onnx("Transpose", x, perm=order)
@@ -312,7 +328,6 @@ _ROWS: Mapping[str, Function | str] = {
         "Clip", x, *(np.array(float(end), call.numpy_type(x)) for end in (min, max))
     ),
     "Concat": lambda call, *xs, axis: call.onnx("Concat", *xs, axis=axis),
-    "Convert": lambda call, x, *, destination_type: call.onnx("Cast", x, to=NUMBERS[destination_type]),
     "Equal": "Equal",
     "Floor": "Floor",
     "Gelu": lambda call, x, *, approximation_mode="ERF": call.onnx(

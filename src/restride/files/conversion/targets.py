@@ -1,0 +1,164 @@
+"""What a rule with scales makes of a tensor: ggml's blocks, or elements with scales of groups beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ... import formats
+from ...arrays.scaling.group import GroupScaling, scaling_of
+from ...arrays.scaling.grouped import group_extents
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import short_repr
+from ...dtypes import DataType
+from ...errors import Error, InvalidArguments, refuse
+from ...formats.gguf import whole_blocks
+from ...formats.tensor_format import TensorFormat
+from ..stored_tensors import GGML_KINDS_BY_WORD, ElementKind, StoredTensor
+from ..writing.replacement import shown
+from .rules import ConversionRule
+from .tiles import Ints
+
+_KEEP = "keep"
+FALLBACKS = ("q8_0", _KEEP)
+"""What tensors become that their rules do not fit."""
+
+_ROWS_OF = 32
+# Formats with a layout of their own, made of dims and a group, with the group that is usual.
+_WITH_LAYOUT: dict[str, tuple[Callable[..., TensorFormat], Any]] = {
+    "awq": (formats.awq, 128),
+    "fp8_blocks": (formats.fp8_blocks, (128, 128)),
+    "gptq": (formats.gptq, 128),
+    "marlin": (lambda dims, group: formats.marlin(dims, 4, group), 128),
+    "torchao_int4_cpu": (lambda dims, group: formats.torchao_int4_cpu(dims), 32),
+}
+
+
+class ShapeMisfit(InvalidArguments):
+    """A tensor has dims that the blocks or the groups of its rule do not divide."""
+
+
+@dataclass(frozen=True, slots=True)
+class MisfitTensor:
+    """A tensor whose shape does not fit its rule: why, and formats that would fit."""
+
+    name: str
+    shape: Ints
+    rule: str
+    why: str
+    fits: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tensor: StoredTensor, rule: ConversionRule | None, why: str, is_gguf: bool) -> MisfitTensor:
+        """With what would fit into a file that has types for blocks, or has not."""
+        array = tensor.array
+        dims = array.shape if array.desc is None else array.desc.dims
+        fits: tuple[str, ...] = (_KEEP,)
+        if dims and dims[-1] % _ROWS_OF == 0:
+            fits = ("q8_0", "q4_0", _KEEP) if is_gguf else ("s8,group=32,scale=absmax", "mxfp4", _KEEP)
+        return cls(array.name, dims, str(rule), why, fits)
+
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"{shown(self.name)} {shape}: {self.why}; what fits: {' or '.join(self.fits)}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedTarget:
+    """What a tensor becomes: `block` of ggml; or groups by `scaling`, in the layout and with the parts that a
+    `form` says where there is one; or none of them, which is one scale, or one for each index of an axis.
+    """
+
+    block: ElementKind | None = None
+    scaling: GroupScaling | None = None
+    form: TensorFormat | None = None
+
+
+def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarget:
+    """The target of a rule whose scales are found. Raises ShapeMisfit where the dims are others than it
+    takes, InvalidArguments for what the file has no place for.
+    """
+    word, name = rule.block_word(is_gguf), rule.named
+    if word:
+        if not is_gguf:
+            raise refuse("RS-F07:type-of-gguf", name=name)
+        if (rule.format, rule.group) != (None, None):
+            raise refuse("RS-A15:blocks-alone", name=name)
+        block = GGML_KINDS_BY_WORD[word]
+        with _dims_that_fit():
+            whole_blocks(word.lower(), dims, block.block)
+        return QuantizedTarget(block)
+    if name in _WITH_LAYOUT:
+        if is_gguf:
+            raise refuse("RS-F07:no-type-of-gguf", name=name)
+        if rule.format is not None:
+            raise refuse("RS-F07:format-of-its-own", name=name, format=rule.format)
+        make, usual = _WITH_LAYOUT[name]
+        group = usual if rule.group is None else rule.group
+        with _dims_that_fit():
+            form = make(dims, group[0] if isinstance(group, tuple) and len(group) == 1 else group)
+            extent = group[0] if isinstance(group, tuple) else group
+            groups = (1, extent or dims[1]) if form.scale is None else form.groups
+            group_extents(dims, groups)
+        zeros = form.zero_point if isinstance(form.zero_point, MemoryDesc) else None
+        scale_type = DataType.f32 if form.scale is None else form.scale.data_type
+        zero_type = None if zeros is None else zeros.data_type
+        scaling = GroupScaling(form.values.data_type, groups, scale_type, zero_type)
+        return QuantizedTarget(None, scaling, form)
+    if rule.group is None and name is None:
+        return QuantizedTarget()
+    few = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
+    scale_type, kind = rule.scale_type or DataType.f32, name or rule.data_type
+    with _dims_that_fit():
+        scaling = scaling_of(kind, rule.axis, rule.scale == "absmax", few, scale_type, len(dims)).for_dims(
+            dims
+        )
+        group_extents(dims, scaling.groups)
+    return QuantizedTarget(None, scaling)
+
+
+def check_fallback(fallback: object) -> str | None:
+    """The fallback of a call. Raises InvalidArguments for another word."""
+    if fallback is None or fallback in FALLBACKS:
+        return fallback
+    raise refuse("RS-V08:fallback", fallback=short_repr(fallback), fallbacks=" or ".join(FALLBACKS))
+
+
+def fallback_of(fallback: str | None, misfit: MisfitTensor, is_gguf: bool) -> ConversionRule | None:
+    """The rule for a tensor that its own does not fit; None where it is copied."""
+    if fallback in (None, _KEEP):
+        return None
+    if not is_gguf:
+        raise refuse("RS-F07:type-of-gguf", name=fallback)
+    return ConversionRule("*", scale="absmax", named=fallback) if fallback in misfit.fits else None
+
+
+@contextmanager
+def _dims_that_fit() -> Iterator[None]:
+    try:
+        yield
+    except Error as error:
+        if error.code != "RS-A15" or isinstance(error, ShapeMisfit):
+            raise
+        raise ShapeMisfit(
+            error.what, code=error.code, where=error.where, why=error.why, hint=error.hint
+        ) from None
+
+
+def parts_beside(target: QuantizedTarget, dims: Ints) -> dict[str, MemoryDesc]:
+    """The descriptors of the scales of groups, and of what else is beside the elements, by what they are."""
+    scaling, form, one = target.scaling, target.form, (1,) * len(dims)
+    assert scaling is not None
+    extents = group_extents(dims, scaling.groups)
+    descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
+    if scaling.zero_type is not None:
+        # Of a byte each: tiles have any number of them.
+        zero_type = DataType.s8 if scaling.zero_type.kind == "int" else DataType.u8
+        descs["zero_point"] = MemoryDesc(extents, zero_type)
+    elif scaling.data_type.kind == "uint":
+        descs["zero_point"] = MemoryDesc(one, DataType.u8)
+    if scaling.is_two_level:
+        descs["tensor_scale"] = MemoryDesc(one, DataType.f32)
+    return descs if form is None else {**descs, **{k: v for k, v in form.parts.items() if k in descs}}
