@@ -199,13 +199,13 @@ class QuantizedWork(ContractionWork):
             scale = own if scale is None else scale * own
         value = value if scale is None else value * scale
         has_groups = value != Ref("part")
-        at = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
+        at: Affine = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
         first, second = src.load(*batch, m, at), weights.load(*batch, at, n)
         product = fold_over("sum", "part", first * (second - -_MOVED if is_moved else second))
         summed, total = Each((*blocks, j), (product,)), "part"
         if has_groups:
             summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
-        index = (*batch, m, column)
+        index: tuple[Affine | TreeAxis | int, ...] = (*batch, m, column)
         store = dst.store(index, self.chain.result(Ref(total), dst, index))
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
         every = (
