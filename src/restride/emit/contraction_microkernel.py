@@ -122,10 +122,14 @@ class ProductSums(SumLoops):
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
         products, b, found = self.products, self.b, list(sums)
+        products.keeps_places = rows[1] - rows[0] < self.vectors
+        vectors = self._vectors(at, SECOND)
         for turn in range(products.turns(count)):
+            # Words of a few vectors stay in registers.
+            vectors = self._vectors(at, SECOND) if turn and not products.keeps_places else vectors
             columns = [
                 products.column(b.advance(pointer, part), valid, count, turn=turn)
-                for pointer, valid in self._vectors(at, SECOND)
+                for pointer, valid in vectors
                 for part in self.kernel.parts
             ]
             for row in range(*rows):

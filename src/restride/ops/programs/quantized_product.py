@@ -40,6 +40,7 @@ _ACTIVATIONS, _AT_ONCE = 32, 32
 _LARGEST_GROUP = 512
 _LARGEST = 127.0
 _LEAST_PART = 16
+_FEW_ROWS = 2
 # Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
 _MOVED_BYTES, _COLUMNS = 1 << 19, 64
 # What makes integers of 4 bits positive.
@@ -126,13 +127,21 @@ class QuantizedWork(ContractionWork):
             return self.group, self.group
         return gcd(self.group, _ACTIVATIONS), self.group
 
+    @property
+    def _is_moved(self) -> bool:
+        """True where integers of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and a few
+        rows of floats are faster.
+        """
+        is_signed = self.reads[1].desc.data_type is DataType.s4
+        return is_signed and (self.in_integers or self.written.desc.dims[-2] <= _FEW_ROWS)
+
     def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
         *rows, k = src.sizes
         part, _ = self._sizes()
         counts = (*rows, k // part if part else 0)
         sums = TreeTensor.row_major("sums", counts)
         if not self.in_integers:
-            return (sums,) if self.chain.of_groups[1] is not None else ()
+            return (sums,) if self._is_moved or self.chain.of_groups[1] is not None else ()
         codes = TreeTensor.row_major("codes", src.sizes, DataType.s8)
         if self.reads[1].desc.data_type.bits < 8:
             digits = (IndexDigit(1, 4), IndexDigit(2, 1), IndexDigit(8, 8))
@@ -186,10 +195,9 @@ class QuantizedWork(ContractionWork):
         column = n + start
         part, size = self._sizes()
         g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
-        is_moved = self.in_integers and weights.data_type is DataType.s4
         of_group = g if part == size else 0
         scale, zero = (self._factor(p, made, of_group, (batch, column)) for p in self.chain.of_groups)
-        if is_moved:
+        if self._is_moved:
             zero = Const(_MOVED) if zero is None else zero + _MOVED
         value: Expr = Ref("part")
         if zero is not None:
@@ -201,7 +209,7 @@ class QuantizedWork(ContractionWork):
         has_groups = value != Ref("part")
         at: Affine = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
         first, second = src.load(*batch, m, at), weights.load(*batch, at, n)
-        product = fold_over("sum", "part", first * (second - -_MOVED if is_moved else second))
+        product = fold_over("sum", "part", first * (second - -_MOVED if self._is_moved else second))
         summed, total = Each((*blocks, j), (product,)), "part"
         if has_groups:
             summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
