@@ -26,7 +26,7 @@ from .builder import Builder, Value, i64, vector
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops
 from .contraction_numbers import distance_of, number_of
-from .contraction_prefetch import next_columns, prefetch_columns, prefetch_operands
+from .contraction_prefetch import next_columns, prefetch_columns, prefetch_groups, prefetch_operands
 from .contraction_products import Factor, NibbleDots, Products, products_of
 from .contraction_result import ResultWriter
 from .contraction_values import GroupValues, TilePlace, TileSums
@@ -154,6 +154,7 @@ class ProductSums(SumLoops):
         with b.carried_loop(i64(0), count, zeros) as (counter, totals):
             pairs = zip(self.tile.pointers, strides, strict=True)
             place = tuple(b.step(pointer, counter, stride) for pointer, stride in pairs)
+            prefetch_groups(b, self.kernel, self.tile, place, strides)
             parts = self.sums_at((place[FIRST], place[SECOND]))
             tile = TilePlace(place, self.kind.rows, self.tile.columns)
             values = GroupValues(b, self.kernel, self.products.style, tile, TileSums(parts, (), ()))
