@@ -214,7 +214,7 @@ class MatmulProblem(ProductProblem):
     def _quantizes_rows(self) -> bool:
         """True where products are of integers, though the source is of floats."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
-        return size is not None and self.attr.any_integers and kind.is_integral and are_quantized(k, size)
+        return size is not None and self.attr.any_integers and are_quantized(kind, k, size)
 
     @property
     def _sums_groups(self) -> bool:

@@ -43,8 +43,8 @@ _LEAST_PART = 16
 _FEW_ROWS = 2
 # Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
 _MOVED_BYTES, _COLUMNS = 1 << 19, 64
-# What makes integers of 4 bits positive.
-_MOVED = 8.0
+# What makes elements of 4 bits positive.
+_MOVED = {DataType.s4: 8.0, DataType.f4_e2m1: 6.0}
 
 
 def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -> int:
@@ -58,8 +58,10 @@ def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -
     return gcd(*sizes)
 
 
-def are_quantized(rows: int, group: int) -> bool:
+def are_quantized(weights: DataType, rows: int, group: int) -> bool:
     """True where the source is quantized for groups of so many rows of the weights."""
+    if not weights.is_integral and weights is not DataType.f4_e2m1:
+        return False
     part = group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
     return part % 4 == 0 and (part == group or (group == rows and part >= _LEAST_PART))
 
@@ -132,8 +134,13 @@ class QuantizedWork(ContractionWork):
         """True where integers of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and a few
         rows of floats are faster.
         """
-        is_signed = self.reads[1].desc.data_type is DataType.s4
-        return is_signed and (self.in_integers or self.written.desc.dims[-2] <= _FEW_ROWS)
+        is_few = self._kind is DataType.s4 and self.written.desc.dims[-2] <= _FEW_ROWS
+        return self._kind in _MOVED and (self.in_integers or is_few)
+
+    @property
+    def _kind(self) -> DataType:
+        """The type of weights."""
+        return self.reads[1].desc.data_type
 
     def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
         *rows, k = src.sizes
@@ -143,7 +150,7 @@ class QuantizedWork(ContractionWork):
         if not self.in_integers:
             return (sums,) if self._is_moved or self.chain.of_groups[1] is not None else ()
         codes = TreeTensor.row_major("codes", src.sizes, DataType.s8)
-        if self.reads[1].desc.data_type.bits < 8:
+        if self._kind.bits < 8:
             digits = (IndexDigit(1, 4), IndexDigit(2, 1), IndexDigit(8, 8))
             codes = replace(codes, digits=(*codes.digits[:-1], digits))
         return codes, TreeTensor.row_major("scales", counts), sums
@@ -198,7 +205,8 @@ class QuantizedWork(ContractionWork):
         of_group = g if part == size else 0
         scale, zero = (self._factor(p, made, of_group, (batch, column)) for p in self.chain.of_groups)
         if self._is_moved:
-            zero = Const(_MOVED) if zero is None else zero + _MOVED
+            moved = _MOVED[self._kind]
+            zero = Const(moved) if zero is None else zero + moved
         value: Expr = Ref("part")
         if zero is not None:
             value = value - zero * made["sums"].load(*batch, m, g)
@@ -209,7 +217,9 @@ class QuantizedWork(ContractionWork):
         has_groups = value != Ref("part")
         at: Affine = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
         first, second = src.load(*batch, m, at), weights.load(*batch, at, n)
-        product = fold_over("sum", "part", first * (second - -_MOVED if self._is_moved else second))
+        product = fold_over(
+            "sum", "part", first * (second - -_MOVED[self._kind] if self._is_moved else second)
+        )
         summed, total = Each((*blocks, j), (product,)), "part"
         if has_groups:
             summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
@@ -228,7 +238,8 @@ class QuantizedWork(ContractionWork):
 
     def _parts(self, part: int) -> tuple[TreeAxis, ...]:
         """The loops over a group."""
-        at_once = gcd(part, _AT_ONCE) if self.in_integers and self.reads[1].desc.data_type.bits < 8 else part
+        most = _AT_ONCE if self._kind.is_integral else _AT_ONCE // 2
+        at_once = gcd(part, most) if self.in_integers and self._kind.bits < 8 else part
         blocks = (TreeAxis("h", part // at_once),) if part > at_once else ()
         return (*blocks, TreeAxis("j", at_once))
 
