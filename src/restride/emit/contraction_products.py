@@ -214,7 +214,7 @@ class NibbleWords(Products):
         return self.b.op("fmul", value, factor) if bits else value
 
     def _place(self, turn: int) -> int:
-        """By how many bits the elements of a turn are left too high: a shift less. f32 holds their products."""
+        """By how many bits the elements of a turn are left too high: f32 holds their products."""
         if not self.keeps_places:
             return 0
         if self._has_table:
