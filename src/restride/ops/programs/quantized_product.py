@@ -131,7 +131,7 @@ class QuantizedWork(ContractionWork):
 
     @property
     def _is_moved(self) -> bool:
-        """True where integers of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and a few
+        """True where elements of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and few
         rows of floats are faster.
         """
         is_few = self._kind is DataType.s4 and self.written.desc.dims[-2] <= _FEW_ROWS
