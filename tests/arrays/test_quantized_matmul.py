@@ -58,6 +58,85 @@ def test_weights_that_do_not_fit_are_refused():
     x, q = numbers(3, 64), rs.quantize(numbers(64, 32), "u8", group=32)
     with refused("dims do not fit"):
         rs.matmul(x[:, :63], q)
-    small = rs.QuantizedTensor(q.values, q.scale, minimum=q.scale)
+    other = rs.quantize(numbers(64, 32), "s8", group=16)
     with refused("dequantize()", kind=rs.Unimplemented):
-        rs.matmul(x, small)
+        rs.matmul(x, rs.QuantizedTensor(q.values, q.scale, minimum=other.scale))
+    with refused("dequantize()", kind=rs.Unimplemented):
+        rs.pack_weights(q, "convolution")
+    with refused("fpmath_mode"):
+        rs.matmul(x, q, fpmath_mode="bf16")
+
+
+BY_ROWS = [
+    *({"dtype": name, "axis": 0, "group": n} for name in ("s4", "u4", "s8", "u8") for n in (16, 32, 256)),
+    *({"dtype": name, "axis": 0, "group": 64, "symmetric": False} for name in ("u4", "u8")),
+    {"dtype": "s4", "axis": 0, "group": 48, "scale_type": "f16"},
+    {"dtype": "u4", "axis": 0, "group": 0, "scale_type": "bf16"},
+    {"dtype": "f8_e4m3", "axis": 0, "group": 32},
+    {"dtype": "f4_e2m1", "axis": 0, "group": 32, "scale_type": "e8m0"},
+    {"dtype": "f4_e3m0", "axis": 0, "group": 16, "scale_type": "f8_e4m3"},
+]
+BLOCKS = ["q5_0", "q5_1", "iq4_nl", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k", "mxfp4", "mxfp8", "nvfp4"]
+
+
+def check_products(q, k, n):
+    """Products of rows by weights (K, N), as they are and packed, in floats and in integers."""
+    wanted = np.asarray(q.dequantize().to_numpy(), np.float64)
+    x, bias = numbers(33, k), numbers(n)
+    exact = x @ wanted + bias
+    largest = np.abs(exact).max()
+    for mode, error in (("strict", 1e-5), ("any", 1e-2)):
+        packed = rs.pack_weights(q, fpmath_mode=mode)
+        assert packed.nbytes <= 1.3 * q.nbytes * -(-n // 16) * 16 / n + 4096
+        np.testing.assert_allclose(packed.dequantize().to_numpy(), wanted, rtol=1e-5, atol=1e-6)
+        for rows in (1, 2, 7, 33):
+            for weights in (q, packed):
+                found = rs.matmul(x[:rows], weights, bias, fpmath_mode=mode)
+                assert np.abs(found - exact[:rows]).max() <= error * largest
+                np.testing.assert_array_equal(found, rs.matmul(x[:rows], weights, bias, fpmath_mode=mode))
+
+
+@pytest.mark.parametrize("n", [8, 37])
+@pytest.mark.parametrize("way", BY_ROWS, ids=lambda way: f"{way['dtype']}-{way['group']}")
+def test_groups_of_rows_are_decoded_in_the_product(way, n):
+    k = 768
+    check_products(rs.quantize(numbers(k, n), **way), k, n)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_of_columns_are_turned(name):
+    k, n = 512, 24
+    q = rs.quantize(numbers(n, k), name).T
+    assert q.dims == (k, n)
+    check_products(q, k, n)
+
+
+def test_weights_that_are_all_the_same_keep_their_minimum():
+    # Blocks of one value have a scale of 0 and that value as minimum.
+    weights = np.repeat(numbers(8, 1), 256, 1)
+    q = rs.quantize(weights, "q4_k").T
+    x = numbers(3, 256)
+    np.testing.assert_allclose(rs.matmul(x, rs.pack_weights(q)), x @ q.dequantize().to_numpy(), atol=2e-4)
+
+
+def test_what_is_not_finite_stays_so_in_integers():
+    q = rs.quantize(numbers(64, 16), "s4", 0, group=32)
+    for value in (np.inf, -np.inf, np.nan):
+        x = numbers(2, 64)
+        x[0, 5] = value
+        found = rs.matmul(x, q, fpmath_mode="any")
+        assert not np.isfinite(found[0]).any()
+        assert np.isfinite(found[1]).all()
+
+
+def test_rows_that_are_zero_give_zeros_in_integers():
+    q = rs.quantize(numbers(64, 16), "u4", 0, group=32, symmetric=False)
+    assert not rs.matmul(np.zeros((3, 64), np.float32), q, fpmath_mode="any").any()
+
+
+def test_products_of_nothing_are_zeros():
+    for dims in ((0, 8), (8, 0), (0, 0)):
+        q = rs.QuantizedTensor(
+            *(rs.Memory(rs.MemoryDesc(dims, kind), rs.Engine("cpu")) for kind in ("s8", "f32"))
+        )
+        np.testing.assert_array_equal(rs.matmul(np.ones((2, dims[0]), np.float32), q), np.zeros((2, dims[1])))

@@ -62,6 +62,7 @@ _TYPES = {
     **dict.fromkeys(("attention.k", "attention.v", "matmul.weights"), f"QuantizedTensor | {_ANY_ARRAY}"),
     **dict.fromkeys(("attention.offsets", "attention.key_offsets"), _ANY_ARRAY),
     **dict.fromkeys(("attention.key_scales", "attention.value_scales"), _ANY_ARRAY),
+    "matmul.fpmath_mode": "str",
     "attention.lengths": f"{_ANY_ARRAY} | int",
     **dict.fromkeys(("attention.scale", "attention.soft_cap"), "float"),
     "attention.causal": "bool | str",

@@ -559,16 +559,19 @@ def matmul(
     *,
     dtype: TypeLike | None = None,
     out: Owned,
+    fpmath_mode: str = "strict",
 ) -> Owned:
     """The product of matrices, `x @ weights + bias`.
 
     x        (..., M, K): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
     weights  (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are repeated; a `Memory` of
-             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` of `quantize`
-             with groups, as the real numbers that it stands for
+             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` is decoded in
+             registers where its groups are of rows, `rs.quantize(w, "s4", 0, group=32)`
     bias     (N)
     dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
     out      where to write: an array or `Memory` of (..., M, N), which is returned
+    fpmath_mode  "strict", or "any": rows of `x` are quantized to 8 bits too where weights are quantized to
+             integers, so that bytes are multiplied
 
     Floats are summed as f32, or f64 where one is f64, integers exactly. NumPy in, NumPy out; a tensor in, a
     tensor out; a `Memory` in, a `Memory` out.
@@ -589,6 +592,7 @@ def matmul(
     bias: Vector = None,
     *,
     dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
 ) -> NDArray[Any]: ...
 @overload
 def matmul(
@@ -597,6 +601,7 @@ def matmul(
     bias: Vector = None,
     *,
     dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
 ) -> Owned: ...
 @overload
 def matmul(
@@ -605,6 +610,7 @@ def matmul(
     bias: Vector = None,
     *,
     dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
 ) -> NDArray[Any]: ...
 @overload
 def normalize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, resul
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
 from .calls.tensors import as_array, as_numpy
 from .reorders import reorder
+from .scaling.factors import as_factor
 from .scaling.grouped import groups_of
 from .scaling.quantized_tensor import QuantizedTensor
 
@@ -35,22 +37,34 @@ if TYPE_CHECKING:
 __all__ = ["convolution", "matmul", "pack_weights"]
 
 _PRIMITIVES = "matmul", "convolution"
+_MODES = "strict", "any"
 _MATRIX = 2
 _MATMUL, _CONVOLUTION = (
-    ArrayFunction(name, narrows_lists=False, others=("weights", "bias")) for name in _PRIMITIVES
+    ArrayFunction(name, narrows_lists=False, others=("weights", "bias", "scale", "zero_point"))
+    for name in _PRIMITIVES
 )
 
 
-def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: Any = None) -> Any:
+def matmul(
+    x: Any,
+    weights: Any,
+    bias: Any = None,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    fpmath_mode: Any = "strict",
+) -> Any:
     """The product of matrices, `x @ weights + bias`.
 
     x        (..., M, K): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
     weights  (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are repeated; a `Memory` of
-             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` of `quantize`
-             with groups, as the real numbers that it stands for
+             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` is decoded in
+             registers where its groups are of rows, `rs.quantize(w, "s4", 0, group=32)`
     bias     (N)
     dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
     out      where to write: an array or `Memory` of (..., M, N), which is returned
+    fpmath_mode  "strict", or "any": rows of `x` are quantized to 8 bits too where weights are quantized to
+             integers, so that bytes are multiplied
 
     Floats are summed as f32, or f64 where one is f64, integers exactly. NumPy in, NumPy out; a tensor in, a
     tensor out; a `Memory` in, a `Memory` out.
@@ -63,7 +77,13 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: An
     array([[11., 22.],
            [13., 24.]], dtype=float32)
     """
-    return _MATMUL.call(_matmul, (dtype,), plain_key((dtype,)), x, out, (weights, bias))
+    mode = parse_word("matmul: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
+    parameters: Parameters = (dtype, mode)
+    operands: tuple[Any, ...] = (weights, bias)
+    if isinstance(weights, QuantizedTensor):
+        q = as_factor(weights)
+        parameters, operands = (*parameters, q.tensor_scale), (q.values, bias, q.scale, q.zero_point)
+    return _MATMUL.call(_matmul, parameters, plain_key(parameters), x, out, operands)
 
 
 def convolution(
@@ -103,18 +123,40 @@ def convolution(
     return _CONVOLUTION.call(_convolution, parameters, key, x, out, (weights, bias))
 
 
+@overload
+def pack_weights(
+    weights: QuantizedTensor,
+    primitive: str = "matmul",
+    *,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
+) -> QuantizedTensor: ...
+@overload
 def pack_weights(
     weights: OtherArray | ArrayLike,
     primitive: str = "matmul",
     *,
     groups: int = 1,
     dtype: TypeLike | None = None,
-) -> Memory:
+    fpmath_mode: str = "strict",
+) -> Memory: ...
+def pack_weights(
+    weights: QuantizedTensor | OtherArray | ArrayLike,
+    primitive: str = "matmul",
+    *,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    fpmath_mode: str = "strict",
+) -> Memory | QuantizedTensor:
     """Weights in the format that a primitive reads fastest on this machine.
 
-    weights    (..., K, N) of a matmul, (O, C / groups, ...) of a convolution
+    weights    (..., K, N) of a matmul, (O, C / groups, ...) of a convolution. A `QuantizedTensor` (K, N) of a
+               matmul gives one whose elements lie as kernels read them, of 4 bits where they fit
     primitive  "matmul" or "convolution"
-    dtype      of the source that they will be multiplied with: that of the weights unless it is named
+    dtype      of the source that they will be multiplied with: that of the weights unless it is named, f32
+               where they are quantized
+    fpmath_mode  of `matmul`: bytes lie in another order for "any"
 
     It pays where weights are used again and again: what `matmul` and `convolution` would do first in every
     call is done once. Raises InvalidArguments for what is no such weights.
@@ -125,6 +167,9 @@ def pack_weights(
     """
     why = "it packs weights of these alone"
     word = parse_word("pack_weights: primitive", primitive, _PRIMITIVES, why)
+    mode = parse_word("pack_weights: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
+    if isinstance(weights, QuantizedTensor):
+        return _packed(weights, word, DataType.f32 if dtype is None else DataType.parse(dtype), mode)
     engine = engine_of(weights, None, None)
     is_grouped = word == "convolution"
     source = _grouped("pack_weights", weights, groups if is_grouped else 1, engine)
@@ -149,17 +194,33 @@ def pack_weights(
     return packed
 
 
+def _packed(q: QuantizedTensor, primitive: str, kind: DataType, mode: str) -> QuantizedTensor:
+    """Quantized weights whose elements lie as a matmul reads them."""
+    if primitive != "matmul" or len(q.dims) < _MATRIX:
+        raise refuse("RS-X02:pack-quantized", primitive=primitive, q=q.desc)
+    q = as_factor(q, packs=True)
+    *batch, k, n = q.dims
+    engine, (attr, _) = q.values.engine, _scaling_of(q, mode)
+    src, dst = MemoryDesc((*batch, 1, k), kind), MemoryDesc((*batch, 1, n), "f32")
+    open_md = MemoryDesc(q.dims, q.desc.data_type, "any")
+    consumer = matmul_primitive(engine, src, open_md, None, dst, attr=attr)
+    values = Memory(consumer.get_primitive_desc().weights_desc(), engine)
+    reorder(q.values, None, out=values)
+    return replace(q, values=values)
+
+
 # --- products -----------------------------------------------------------------------------------------------
 
 
 def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
-    (weights, bias), (dtype,), engine = operands, parameters, engine_of(x, out, None)
-    attr, scaling = None, dict[int, Memory]()
-    if isinstance(weights, QuantizedTensor):
-        attr, scaling = _scaling_of(weights)
-    table = operand_of("matmul", "weights", weights if attr is None else weights.values, engine)
+    (weights, bias, *factors), (dtype, *more), engine = operands, parameters, engine_of(x, out, None)
+    table = operand_of("matmul", "weights", weights, engine)
     if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
-        return _by_rows(x, out, (weights, bias), dtype, table.desc.dims[-1])
+        return _by_rows(x, out, operands, parameters, table.desc.dims[-1])
+    attr, scaling = None, dict[int, Memory]()
+    if factors:
+        (mode, tensor_scale), (scale, zero) = more, factors
+        attr, scaling = _scaling_of(QuantizedTensor(weights, scale, zero, tensor_scale), mode)
     source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):
@@ -176,13 +237,12 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
     return target
 
 
-def _scaling_of(q: QuantizedTensor) -> tuple[PrimitiveAttr, dict[int, Memory]]:
+def _scaling_of(q: QuantizedTensor, mode: str) -> tuple[PrimitiveAttr, dict[int, Memory]]:
     """The attributes of a product by quantized weights, and the memories that they are given in."""
-    if q.minimum is not None:
-        raise refuse("RS-X02:weights-minimum", q=q.values.desc, minimum=q.minimum.desc)
     attr, memories = PrimitiveAttr(), {ARG_ATTR_SCALES | ARG_WEIGHTS: q.scale}
+    attr.set_fpmath_mode(mode, apply_to_int=mode == "any")
     every = (1 << q.values.desc.ndims) - 1
-    attr.set_scales(ARG_WEIGHTS, every, None, q.groups, q.scale.desc.data_type)
+    attr.set_scales(ARG_WEIGHTS, every, None, [max(n, 1) for n in q.groups], q.scale.desc.data_type)
     if q.tensor_scale != 1.0:
         attr.set_scales(ARG_SRC, 0, [q.tensor_scale])
     if q.zero_point is not None:
@@ -192,13 +252,13 @@ def _scaling_of(q: QuantizedTensor) -> tuple[PrimitiveAttr, dict[int, Memory]]:
     return attr, memories
 
 
-def _by_rows(x: Array, out: Any, operands: Sequence[Any], dtype: Any, columns: int) -> Any:
+def _by_rows(x: Array, out: Any, operands: Sequence[Any], parameters: Parameters, columns: int) -> Any:
     """One product of all rows of a batch with the same weights: kernels see one long matrix."""
     dims, count = (*x.shape[:-1], columns), prod(x.shape[:-1])
     rows = x.reshape(count, x.shape[-1])
     is_direct = isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous
-    target, key = out.reshape(count, columns) if is_direct else None, plain_key((dtype,))
-    result = _MATMUL.call(_matmul, (dtype,), key, rows, target, operands).reshape(dims)
+    target, key = out.reshape(count, columns) if is_direct else None, plain_key(parameters)
+    result = _MATMUL.call(_matmul, parameters, key, rows, target, operands).reshape(dims)
     return result if is_direct or out is None else reorder(result, None, out=out)
 
 

@@ -61,11 +61,12 @@ _TOO_SMALL = 2.0**-128
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
 ROUNDING_MODES = ("environment", "stochastic")
+_ANY_INTEGERS = "any", True
 
 
 class ModeAttr:
     """The part of `PrimitiveAttr` for modes. What would only allow less exact results is held, and changes
-    nothing: they stay those of the contract.
+    nothing, they stay those of the contract; but "any" for integers too.
     """
 
     __slots__ = ("_accumulation", "_deterministic", "_fpmath")
@@ -80,7 +81,11 @@ class ModeAttr:
         return self._fpmath, self._accumulation, self._deterministic
 
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
-        """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
+        """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any".
+
+        "any", with `apply_to_int`: a source of floats that is multiplied with weights of integers is
+        quantized to 8 bits, a scale for each row and group. Nothing else changes anything (N1).
+        """
         precision = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
         self._fpmath = precision, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
 
@@ -184,6 +189,7 @@ class PrimitiveAttr(ModeAttr):
             self._scratchpad,
             self._compensation,
             None if self._rnn is None or self._rnn == RnnQparams() else self._rnn,
+            self._fpmath == _ANY_INTEGERS,
         )
 
     @classmethod
@@ -194,6 +200,7 @@ class PrimitiveAttr(ModeAttr):
         attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
         attr._post_ops, attr._scratchpad = frozen.post_ops, frozen.scratchpad
         attr._compensation, attr._rnn = frozen.compensation, frozen.rnn
+        attr._fpmath = _ANY_INTEGERS if frozen.any_integers else attr._fpmath
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:

@@ -34,7 +34,10 @@ SCALE_TYPES = (
     DataType.f8_e5m2,
     DataType.f8_e4m3,
 )
-ZERO_POINT_TYPES = (DataType.s32, DataType.s8, DataType.u8, DataType.s4, DataType.u4)
+ZERO_POINT_TYPES = (
+    *(DataType.s32, DataType.s8, DataType.u8, DataType.s4, DataType.u4),
+    *(DataType.f32, DataType.bf16, DataType.f16),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,8 @@ class RnnQparams:
 class Attr:
     """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
-    `output_scales` are the scales of the source by their older name; there are never both.
+    `output_scales` are the scales of the source by their older name; there are never both. `any_integers`:
+    floats that are multiplied with integers may become integers.
     """
 
     output_scales: Factor | None = None
@@ -153,6 +157,7 @@ class Attr:
     scratchpad: str = "library"
     compensation: Compensation | None = None
     rnn: RnnQparams | None = None
+    any_integers: bool = False
 
     @classmethod
     def common(
@@ -232,6 +237,7 @@ class Attr:
         parts += [f"attr-post-ops:{chain_str(self.post_ops)}"] if self.post_ops else []
         parts += [_compensation_text(self.compensation)] if self.compensation else []
         parts += ["attr-rnn-qparams"] if self.rnn else []
+        parts += ["attr-fpmath:any:true"] if self.any_integers else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
 
@@ -291,6 +297,7 @@ def structure_of(attr: Attr) -> Attr:
         attr.scratchpad,
         attr.compensation,
         None if attr.rnn is None else RnnQparams(weights_mask=attr.rnn.weights_mask),
+        attr.any_integers,
     )
 
 

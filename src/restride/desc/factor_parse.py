@@ -68,8 +68,10 @@ def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object,
     if values is None or _is_runtime(values, RUNTIME_S32_VAL, name, "RUNTIME_S32_VAL"):
         return Factor(bits, dtype, shared)
     _check_common(call, bits, values.size, "zero point")
-    _check_range(values, dtype, name)
-    return Factor(bits, dtype, shared, values.astype("<i4").tobytes(), _shape_of(zero_points))
+    if dtype.is_integral:
+        _check_range(values, dtype, name)
+    content = values.astype("<i4" if dtype.is_integral else "<f4").tobytes()
+    return Factor(bits, dtype, shared, content, _shape_of(zero_points))
 
 
 def parse_arg(call: str, arg: object) -> int:

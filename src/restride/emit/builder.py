@@ -164,6 +164,12 @@ class Builder:
         back = vector(f"i{bits}", len(mask))
         return self.value(back, f"bitcast {moved} to {back}")
 
+    def multiply_add(self, a: Value, b: Value, total: Value, *, fused: bool) -> Value:
+        """`a * b + total`, rounded once if `fused`."""
+        if fused:
+            return self.intrinsic("fma", a, b, total)
+        return self.op("fadd", total, self.op("fmul", a, b))
+
     def intrinsic(self, name: str, *args: Value) -> Value:
         """Call `llvm.<name>` overloaded on the (equal) types of its arguments."""
         kind = args[0].type

@@ -83,13 +83,19 @@ class SumLoops:
         """The number of vectors of sums a row has."""
         return self.tile.vectors
 
-    def sums(self) -> list[Value]:
-        """The sums of all rows, a row after the other."""
-        # What the loops need is read before them.
+    def read_strides(self) -> None:
+        """Read what the loops need, before them."""
         kernel, b = self.kernel, self.b
         self._moves = [tuple(distance_of(b, stride) for stride in loop.strides) for loop in kernel.loops]
         self._blocks = [distance_of(b, kernel.strides[access].block) for access in (FIRST, SECOND)]
-        at = self.tile.pointers[FIRST], self.tile.pointers[SECOND]
+
+    def sums(self) -> list[Value]:
+        """The sums of all rows, a row after the other."""
+        self.read_strides()
+        return self.sums_at((self.tile.pointers[FIRST], self.tile.pointers[SECOND]))
+
+    def sums_at(self, at: Factors) -> list[Value]:
+        """The sums, of factors that begin there."""
         whole = 1 if self.packs is None else self.packs.count
         is_short = self.packs is not None and self.packs.is_alone and self.packs.rest
         rows = 0, self.kind.rows
@@ -97,7 +103,7 @@ class SumLoops:
         return self._level(0, at, rows, [self._zero()] * count, is_short or whole)
 
     def _zero(self) -> Value:
-        element = "i32" if self.kernel.is_integral else "float"
+        element = "i32" if self.kernel.sums_integers else "float"
         return Value(vector(element, self.kernel.lanes), "zeroinitializer")
 
     def _turn(self, counter: Value) -> None:

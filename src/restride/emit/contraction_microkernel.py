@@ -22,13 +22,14 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.parts import COLUMN_SUMS, ROW_SUMS
 from ..schedule.contraction.strides import FIRST, SECOND
 from ..schedule.contraction.tiles import Rows
-from .builder import Builder, Value
+from .builder import Builder, Value, i64, vector
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops
-from .contraction_prefetch import next_columns, prefetch_columns, prefetch_operands
-from .contraction_products import Factor, Products, products_of
+from .contraction_numbers import distance_of, number_of
+from .contraction_prefetch import next_columns, prefetch_columns, prefetch_groups, prefetch_operands
+from .contraction_products import Factor, NibbleDots, Products, products_of
 from .contraction_result import ResultWriter
-from .contraction_values import TilePlace, TileSums
+from .contraction_values import GroupValues, TilePlace, TileSums
 from .kernel import Style
 
 # By how much a row's elements are moved: 2 ** 7.
@@ -87,6 +88,10 @@ class ProductSums(SumLoops):
         is_last = level == len(self.loops) - 1
         if is_last and self.kernel.shared_taps:
             return self._shared(at, rows, sums)
+        products = self.products
+        if isinstance(products, NibbleDots) and level == products.short_level:
+            short = super()._level(level, at, rows, [products.short_zero] * len(sums), count)
+            return [products.with_short(*pair) for pair in zip(sums, short, strict=True)]
         return super()._level(level, at, rows, sums, count)
 
     def _shared(self, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
@@ -116,21 +121,48 @@ class ProductSums(SumLoops):
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
-        found, parts = list(sums), self.kernel.parts
-        columns = [
-            self.products.column(self.b.advance(pointer, part), valid, count)
-            for pointer, valid in self._vectors(at, SECOND)
-            for part in parts
-        ]
-        for row in range(*rows):
-            there = self._row(at, row)
-            shared = None if self.kernel.is_by_lanes else self.products.row(there[FIRST], count)
-            firsts = self._vectors(there, FIRST) if shared is None else []
-            for i, column in enumerate(columns):
-                factor = shared or self.products.column(*firsts[i], count, FIRST)
-                number = row * self.vectors + i
-                found[number] = self.products.added(factor, column, found[number])
+        products, b, found = self.products, self.b, list(sums)
+        products.keeps_places = rows[1] - rows[0] < self.vectors
+        vectors = self._vectors(at, SECOND)
+        for turn in range(products.turns(count)):
+            # Words of a few vectors stay in registers.
+            vectors = self._vectors(at, SECOND) if turn and not products.keeps_places else vectors
+            columns = [
+                products.column(b.advance(pointer, part), valid, count, turn=turn)
+                for pointer, valid in vectors
+                for part in self.kernel.parts
+            ]
+            for row in range(*rows):
+                there = self._row(at, row)
+                shared = None if self.kernel.is_by_lanes else products.row(there[FIRST], count, turn=turn)
+                firsts = self._vectors(there, FIRST) if shared is None else []
+                for i, column in enumerate(columns):
+                    factor = shared or products.column(*firsts[i], count, FIRST)
+                    number = row * self.vectors + i
+                    found[number] = products.added(factor, column, found[number])
         return found
+
+    def sums(self) -> list[Value]:
+        """The sums of all rows; those of groups as what they become."""
+        groups, b = self.kernel.groups_of_sums, self.b
+        if groups is None:
+            return super().sums()
+        self.read_strides()
+        strides = [distance_of(b, stride) for stride in groups.strides]
+        zero = Value(vector("float", self.kernel.lanes), "zeroinitializer")
+        zeros, count = [zero] * self.kind.rows * self.vectors, number_of(b, groups.count)
+        with b.carried_loop(i64(0), count, zeros) as (counter, totals):
+            pairs = zip(self.tile.pointers, strides, strict=True)
+            place = tuple(b.step(pointer, counter, stride) for pointer, stride in pairs)
+            prefetch_groups(b, self.kernel, self.tile, place, strides)
+            parts = self.sums_at((place[FIRST], place[SECOND]))
+            tile = TilePlace(place, self.kind.rows, self.tile.columns)
+            values = GroupValues(b, self.kernel, self.products.style, tile, TileSums(parts, (), ()))
+            totals[:] = [
+                values.added(total, *divmod(i, self.vectors), fused=self.products.fused)
+                for i, total in enumerate(totals)
+            ]
+        return totals
 
 
 class RowSums(SumLoops):

@@ -7,6 +7,7 @@
 | a pack, and an instruction for it | `vpdpbusd`: 4 products of u8 and s8; `vdpbf16ps`: 2 products of bf16 |
 | lane by lane, and an instruction | `vpdpwssd` of bytes as 16 bits, `vdpbf16ps`: zeros stand for the second |
 | a pack of bytes | even and odd elements as 16 bits, `pmaddwd` of each |
+| words of 4 bits | decoded to f32 one by one; by bytes `pmaddubsw`, or `vpdpbusd`, of even and odd elements |
 | a pack of bf16 | even and odd elements as f32, a multiply-add of each |
 
 A pack is 32 bits; of one that is not full only the leading places count.
@@ -19,17 +20,28 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.strides import FIRST, SECOND
 from .builder import Builder, Value, lanes_of, vector
 from .contraction_vectors import load_vector, load_words
-from .convert import to_real
+from .convert import look_up_codes, signed_floats, to_real
 from .kernel import Style
 
 Factor = tuple[Value, ...]
 """A vector that is multiplied, or its halves."""
 
 _REAL = "float"
+# The place of the uppermost 4 bits of a word.
+_TOP = 28
+# Bits of floats of 4 bits below 1.
+_FRACTION = {DataType.f4_e2m1: 1, DataType.f4_e3m0: 2}
+# Elements that are left in their places are those of so many bits.
+_LEFT = 16
 _PAIRS = {
     16: "llvm.x86.sse2.pmadd.wd",
     32: "llvm.x86.avx2.pmadd.wd",
     64: "llvm.x86.avx512.pmaddw.d.512",
+}
+_BYTE_PAIRS = {
+    16: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    32: "llvm.x86.avx2.pmadd.ub.sw",
+    64: "llvm.x86.avx512.pmaddubs.w.512",
 }
 
 
@@ -39,7 +51,9 @@ def products_of(b: Builder, kernel: ContractionKernel, style: Style, *, fused: b
         return (ByteLanes if kernel.is_integral else BfloatLanes)(b, kernel, style, fused=fused)
     if kernel.packs is None:
         return Products(b, kernel, style, fused=fused)
-    if kernel.is_integral:
+    if kernel.types[SECOND].bits < 8:
+        return (NibbleDots if kernel.sums_integers else NibbleWords)(b, kernel, style, fused=fused)
+    if kernel.sums_integers:
         return (ByteDots if kernel.is_dot else BytePairs)(b, kernel, style, fused=fused)
     return (BfloatDots if kernel.is_dot else BfloatHalves)(b, kernel, style, fused=fused)
 
@@ -50,15 +64,21 @@ class Products:
     def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.types = kernel.types[FIRST], kernel.types[SECOND]
+        # True where a row costs less than a vector of columns: what can be done to either is done to it.
+        self.keeps_places = False
 
-    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+    def turns(self, count: int) -> int:
+        """How many times each sum is added to for `count` elements."""
+        return 1
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """An element of the rows' factor, or `count` of them, in every lane. `is_alone`: to be summed, not
         multiplied.
         """
         one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
         return (self.b.shuffle(one, one, (0,) * self.kernel.lanes),)
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A vector of columns, or `count` elements of each; lanes that are no columns are zero."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self._widened(bits, access),)
@@ -72,16 +92,14 @@ class Products:
         return self.b.op("add", total, factor[0])
 
     def _one_added(self, a: Value, b: Value, total: Value) -> Value:
-        if self.kernel.is_integral:
+        if self.kernel.sums_integers:
             return self.b.op("add", total, self.b.op("mul", a, b))
-        if self.fused:
-            return self.b.intrinsic("fma", a, b, total)
-        return self.b.op("fadd", total, self.b.op("fmul", a, b))
+        return self.b.multiply_add(a, b, total, fused=self.fused)
 
     def _widened(self, bits: Value, access: int) -> Value:
         """Elements as they are multiplied: reals, or integers of 32 bits."""
         data_type = self.types[access]
-        if self.kernel.is_integral:
+        if self.kernel.sums_integers:
             return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
         return to_real(self.b, bits, data_type, _REAL, self.style.can)
 
@@ -95,7 +113,7 @@ class Products:
 class BfloatLanes(Products):
     """`vdpbf16ps` of numbers with a zero behind each."""
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A vector of columns, each in 32 bits."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self.b.cast("zext", bits, "i32"),)
@@ -109,7 +127,7 @@ class BfloatLanes(Products):
 class ByteLanes(Products):
     """`vpdpwssd` of bytes as 16 bits; behind those of the second factor are zeros."""
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A vector of columns, each in 32 bits."""
         (words,) = super().column(pointer, valid, count, access)
         if access != SECOND:
@@ -130,7 +148,7 @@ class ByteLanes(Products):
 class _Packs(Products):
     """Packs as words of 32 bits."""
 
-    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """A pack of the rows' factor in every lane."""
         return self._split(self._row_words(pointer, count, is_alone=is_alone), FIRST)
 
@@ -144,11 +162,11 @@ class _Packs(Products):
         if count == packs.count or packs.has_whole_rows:
             word = b.value("i32", f"load i32, {pointer}, align {bits // 8}")
             found = b.broadcast(word, lanes)
-            needs_zeros = is_alone or not self.kernel.is_integral
+            needs_zeros = is_alone or not self.kernel.sums_integers
             return self._leading(found, count * bits) if needs_zeros else found
         return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
-    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """A pack of each column."""
         bits = self.types[access].bits
         words = load_words(self.b, pointer, self.kernel.lanes, valid, bits // 8)
@@ -178,24 +196,136 @@ class _Packs(Products):
         return (words,)
 
 
+class NibbleWords(Products):
+    """Elements of 4 bits, decoded to f32 from words of eight of a column."""
+
+    def turns(self, count: int) -> int:
+        """An element of each column at a time."""
+        return count
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
+        """The element of a turn in every lane, divided by what `column` leaves columns multiplied by."""
+        (row,) = super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
+        return (self._divided(row, self._place(turn)),)
+
+    def _divided(self, value: Value, bits: int) -> Value:
+        """A value without so many bits."""
+        factor = self.b.splat(_REAL, self.kernel.lanes, f"{0.5**bits:.20e}")
+        return self.b.op("fmul", value, factor) if bits else value
+
+    def _place(self, turn: int) -> int:
+        """By how many bits the elements of a turn are left too high: f32 holds their products."""
+        if not self.keeps_places:
+            return 0
+        if self._has_table:
+            return _FRACTION[self.types[SECOND]]
+        is_positive = self._is_moved or self.types[SECOND] is DataType.u4
+        return 4 * turn % _LEFT if is_positive else 0
+
+    @property
+    def _has_table(self) -> bool:
+        """True for floats that a register looks up."""
+        return self.types[SECOND] in _FRACTION and self.style.can.shuffled_bytes > 0
+
+    @property
+    def _is_moved(self) -> bool:
+        """True where integers with signs are moved to begin at 0."""
+        groups = self.kernel.groups_of_sums
+        return groups is not None and groups.moved > 0
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
+        """The elements of a turn."""
+        b, kind, lanes = self.b, self.types[SECOND], self.kernel.lanes
+        words = load_words(b, pointer, lanes, valid, 1)
+        if self._is_moved:
+            words = b.op("xor", words, _bytes(b, lanes, 0x88))
+        elif kind is DataType.s4:
+            above = b.op("shl", words, b.splat("i32", lanes, str(_TOP - 4 * turn))) if turn < 7 else words
+            return (b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, str(_TOP))), _REAL),)
+        place = self._place(turn)
+        if self._has_table:
+            codes = four_bit_numbers(b, words, turn % 2, kind, 0, self.style)
+            above = b.op("shl", codes, b.splat("i32", lanes, str(24 - turn // 2 * 8))) if turn < 6 else codes
+            whole = b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, "24")), _REAL)
+            return (self._divided(whole, _FRACTION[kind] - place),)
+        shift = 4 * turn - place
+        codes = b.op("lshr", words, b.splat("i32", lanes, str(shift))) if shift else words
+        codes = b.op("and", codes, b.splat("i32", lanes, str(15 << place)))
+        if kind.is_integral:
+            return (b.cast("sitofp", codes, _REAL),)
+        return (to_real(b, b.cast("trunc", codes, "i8"), kind, _REAL, self.style.can),)
+
+
+class NibbleDots(Products):
+    """Elements of 4 bits as bytes, times bytes: those at even places of a word in one turn, those at odd
+    places in the next. Without an instruction that adds them to 32 bits, some words are summed in 16.
+    """
+
+    def turns(self, count: int) -> int:
+        """Four elements of each column at a time."""
+        return count // 4
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
+        """The four bytes of a turn in every lane."""
+        b = self.b
+        word = b.value("i32", f"load i32, {b.advance(pointer, 4 * turn)}, align 1")
+        return (b.broadcast(word, self.kernel.lanes),)
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
+        """The elements of a turn, from 0 to 15."""
+        b, lanes = self.b, self.kernel.lanes
+        words, kind = load_words(b, pointer, lanes, valid, 1), self.types[SECOND]
+        if kind in _FRACTION:
+            assert self.kernel.groups_of_sums is not None
+            return (four_bit_numbers(b, words, turn, kind, self.kernel.groups_of_sums.moved, self.style),)
+        if kind is DataType.s4:
+            words = b.op("xor", words, _bytes(b, lanes, 0x88))
+        return (_four_bits(b, words, turn),)
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with four products each; of 16 bits with two."""
+        if self.kernel.is_dot:
+            return self._dot("llvm.x86.avx512.vpdpbusd", total, column[0], row[0])
+        return self.b.op("add", total, byte_pairs(self.b, column[0], row[0], self.style))
+
+    @property
+    def short_level(self) -> int:
+        """From which of the summed loops on sums have 16 bits; -1 where none have."""
+        packs = self.kernel.packs
+        assert packs is not None
+        return -1 if self.kernel.is_dot else len(self.kernel.loops) - (not packs.is_alone)
+
+    @property
+    def short_zero(self) -> Value:
+        """Of the sums of 16 bits."""
+        return Value(vector("i16", 2 * self.kernel.lanes), "zeroinitializer")
+
+    def with_short(self, before: Value, total: Value) -> Value:
+        """A sum with two of 16 bits."""
+        b = self.b
+        if self.style.can.byte_pairs:
+            ones = b.splat("i16", lanes_of(total), "1")
+            return b.op("add", before, word_pairs(b, total, ones, before.type))
+        half = b.splat("i32", lanes_of(before), "16")
+        odd = b.value(before.type, f"bitcast {total} to {before.type}")
+        for words in (b.op("shl", odd, half), odd):
+            before = b.op("add", before, b.op("ashr", words, half))
+        return before
+
+
 class ByteDots(_Packs):
     """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`schedule/contraction/parts.py`)."""
 
-    def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """A pack; of s8 by s8 each of its elements and 128, as u8."""
         words = self._row_words(pointer, count, is_alone=is_alone)
         if not self.kernel.moves_rows or is_alone:
             return (words,)
-        return (self.b.op("xor", words, self._every(-128)),)
-
-    def _every(self, byte: int) -> Value:
-        """A byte in all places of all packs."""
-        word = int.from_bytes(byte.to_bytes(1, "little", signed=True) * 4, "little", signed=True)
-        return self.b.splat("i32", self.kernel.lanes, str(word))
+        return (self.b.op("xor", words, _bytes(self.b, self.kernel.lanes, 0x80)),)
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum with the elements of a pack: each times 1."""
-        ones = self._every(1)
+        ones = _bytes(self.b, self.kernel.lanes, 1)
         pair = (factor[0], ones) if self.types[access] is DataType.u8 else (ones, factor[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, *pair)
 
@@ -224,10 +354,8 @@ class BytePairs(_Packs):
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with the products of even elements, then of odd ones."""
-        name = _PAIRS[lanes_of(total) * 4]
         for a, b in zip(row, column, strict=True):
-            pair = self.b.call(total.type, name, f"{a}, {b}", f"{a.type}, {b.type}")
-            total = self.b.op("add", total, pair)
+            total = self.b.op("add", total, word_pairs(self.b, a, b, total.type))
         return total
 
 
@@ -238,6 +366,51 @@ class BfloatDots(_Packs):
         """The sums with two products each. The row is the last operand: it alone may be in memory."""
         first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+
+
+def _four_bits(b: Builder, words: Value, place: int) -> Value:
+    """The lower or the upper elements of 4 bits of all bytes."""
+    lanes = lanes_of(words)
+    words = b.op("lshr", words, b.splat("i32", lanes, "4")) if place else words
+    return b.op("and", words, _bytes(b, lanes, 0x0F))
+
+
+def four_bit_numbers(b: Builder, words: Value, place: int, kind: DataType, moved: int, style: Style) -> Value:
+    """The bytes for the lower or upper floats of 4 bits of all bytes: what they are, and `moved`, without
+    their fraction.
+    """
+    codes = _four_bits(b, words, place)
+    kind_of_bytes = vector("i8", 4 * lanes_of(words))
+    magnitudes = [int((number + moved) * (1 << _FRACTION[kind])) for number in signed_floats(kind)]
+    found = look_up_codes(
+        b, b.value(kind_of_bytes, f"bitcast {codes} to {kind_of_bytes}"), tuple(magnitudes), style.can
+    )
+    return b.value(words.type, f"bitcast {found} to {words.type}")
+
+
+def word_pairs(b: Builder, one: Value, other: Value, kind: str) -> Value:
+    """The sums of two neighbors' products each, of words of 16 bits in 32."""
+    return b.call(kind, _PAIRS[lanes_of(one) * 2], f"{one}, {other}", f"{one.type}, {other.type}")
+
+
+def byte_pairs(b: Builder, unsigned: Value, signed: Value, style: Style) -> Value:
+    """The sums of two neighbors' products each, of words of bytes in 16 bits."""
+    kind = vector("i16", 2 * lanes_of(unsigned))
+    if style.can.byte_pairs:
+        name, byte = _BYTE_PAIRS[lanes_of(unsigned) * 4], vector("i8", 4 * lanes_of(unsigned))
+        args = [b.value(byte, f"bitcast {each} to {byte}") for each in (unsigned, signed)]
+        return b.call(kind, name, f"{args[0]}, {args[1]}", f"{byte}, {byte}")
+    a, c = (_halves(b, each, "i16") for each in (unsigned, signed))
+    eight = b.splat("i16", lanes_of(a), "8")
+    low = b.op("ashr", b.op("shl", c, eight), eight)
+    even = b.op("mul", b.op("and", a, b.splat("i16", lanes_of(a), "255")), low)
+    return b.op("add", even, b.op("mul", b.op("lshr", a, eight), b.op("ashr", c, eight)))
+
+
+def _bytes(b: Builder, lanes: int, byte: int) -> Value:
+    """A byte in all places of words."""
+    word = int.from_bytes(bytes([byte]) * 4, "little", signed=True)
+    return b.splat("i32", lanes, str(word))
 
 
 def _halves(b: Builder, words: Value, element: str) -> Value:

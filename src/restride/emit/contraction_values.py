@@ -16,7 +16,7 @@ from ..dtypes import DataType
 from ..ir.expression import OPERATIONS, Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
 from ..schedule.contraction.kernel import ColumnTile, ContractionKernel
 from ..schedule.contraction.parts import COLUMN_SUMS, ROW_SUMS, part_of_total
-from ..schedule.contraction.strides import DESTINATION
+from ..schedule.contraction.strides import DESTINATION, SECOND
 from .builder import Builder, Value
 from .compute import VectorArithmetic
 from .contraction_numbers import distance_of, times
@@ -198,3 +198,35 @@ class ResultValues:
             one = b.value(element, f"load {element}, {at}, align {data_type.bits // 8}")
             vector = b.value(vector.type, f"insertelement {vector}, {one}, i64 {lane}")
         return vector
+
+
+class GroupValues(ResultValues):
+    """Evaluates what the sum of a group becomes, in f32."""
+
+    def added(self, total: Value, row: int, number: int, *, fused: bool) -> Value:
+        """A total with the value of a group."""
+        b, groups = self.b, self.kernel.groups_of_sums
+        assert groups is not None
+        expr, self._shared = groups.value, {}
+        if isinstance(expr, Apply) and expr.op == "mul":
+            one, other = (self._value(arg, _FLOAT, row, number) for arg in expr.args)
+            return b.multiply_add(one, other, total, fused=fused)
+        return b.op("fadd", total, self._value(expr, _FLOAT, row, number))
+
+    def _real_of(self, expr: Expr) -> str:
+        return _FLOAT
+
+    def _sum(self, name: str, real: str, row: int, number: int) -> Value:
+        total, b = self.total(0, row, number), self.b
+        if not self.kernel.sums_integers:
+            return total
+        whole = b.cast("sitofp", total, real)
+        if self.kernel.types[SECOND].is_integral:
+            return whole
+        # Floats of 4 bits are multiplied as halves.
+        return b.op("fmul", whole, b.splat(real, self.kernel.lanes, "5.0e-01"))
+
+    def _access(self, load: Load) -> int:
+        groups = self.kernel.groups_of_sums
+        assert groups is not None
+        return len(self.kernel.types) - len(groups.loads) + groups.loads.index(load)

@@ -153,7 +153,7 @@ class Const(Expr):
             object.__setattr__(self, "number", nan)
 
     def __eq__(self, other: object) -> bool:
-        # From Python 3.13 on, the `__eq__` that `dataclass` writes no longer takes one object to equal itself.
+        # From Python 3.13 on, what `dataclass` writes no longer takes one object to equal itself.
         return type(other) is Const and (self.number is other.number or self.number == other.number)
 
     def __str__(self) -> str:

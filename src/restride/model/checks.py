@@ -129,7 +129,7 @@ def _check_values(call: str, name: str, operand: OperandSource, md: MemoryDesc) 
         why = f"the mask stands for {operand.count} values, it has {md.nelems}"
     elif md.data_type is not operand.data_type:
         why = f"its values are {md.data_type}, the attribute says {operand.data_type}"
-    elif not _is_dense(md.layout):
+    elif md.nelems and not _is_dense(md.layout):
         why = "its values do not follow each other row by row"
     elif not fits_extents(md.dims, operand.extents):
         why = f"it is {_times(md.dims)}, the masked dims are {_times(above_one(operand.extents))}"

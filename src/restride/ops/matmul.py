@@ -44,8 +44,11 @@ from .product import (
     kernel_block,
     kernel_pack,
 )
-from .programs.product_chain import FACTORS, ProductChain
+from .programs.contraction_program import ContractionWork
+from .programs.product_chain import FACTORS, ProductChain, product_chain
+from .programs.quantized_product import NIBBLES, QUANTIZED_BLOCK, QuantizedWork, are_quantized, group_size
 
+_INTEGRAL_PACK = 4
 _COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
 
 
@@ -79,7 +82,7 @@ class MatmulProblem(ProductProblem):
         problem.check_types(call.what, _COMPRESSED)
         # What attributes allow is checked below: the types of factors depend on them.
         problem = replace(problem, attr=call.frozen_attr())
-        problem = replace(problem, pack=kernel_pack(*problem.factor_types))
+        problem = replace(problem, pack=problem._kernel_pack())
         problem._check_open_formats(call.what)
         problem = problem.chosen()
         call.attr(*cls.attributes)
@@ -182,6 +185,67 @@ class MatmulProblem(ProductProblem):
             return {arg: DataType.s8 for arg, kind in types.items() if kind.bits < 8}
         return {arg: DataType.f32 for arg, kind in types.items() if arg in grouped or kind not in FACTORS}
 
+    def _kernel_pack(self) -> int:
+        if self.group is None:
+            return kernel_pack(*self.factor_types)
+        if self.tensors[1].data_type.bits < 8:
+            return NIBBLES
+        return _INTEGRAL_PACK if self._quantizes_rows else 1
+
+    @property
+    def group(self) -> int | None:
+        """The rows of weights that share a scale, where these are decoded in registers; else None."""
+        src, weights, _ = self.tensors
+        kind, is_real = weights.data_type, not src.data_type.is_integral and src.data_type is not DataType.f64
+        if (
+            self.has_runtime
+            or self.is_wide
+            or not is_real
+            or self._has_groups(ARG_SRC)
+            or kind is DataType.f64
+        ):
+            return None
+        is_coded = kind in _COMPRESSED or self._has_groups(ARG_WEIGHTS)
+        scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
+        size = group_size(weights, scale, zero) if is_coded and self.terms else 0
+        return size if size and (kind.bits >= 8 or size % NIBBLES == 0) else None
+
+    @property
+    def _quantizes_rows(self) -> bool:
+        """True where products are of integers, though the source is of floats."""
+        (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
+        return size is not None and self.attr.any_integers and are_quantized(kind, k, size)
+
+    @property
+    def _sums_groups(self) -> bool:
+        """True where scales or zero points of the weights are of sums of groups."""
+        scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
+        columns = 1 << self.dst.ndims - 1
+        is_inside = zero is not None or (
+            scale is not None and (scale.mask not in (0, columns) or scale.groups)
+        )
+        return self.group is not None and bool(is_inside)
+
+    def chain(self) -> ProductChain:
+        """The chain of the attributes: scales and zero points, bias, post-ops."""
+        if self.group is None:
+            return ProductProblem.chain(self)
+        bias = self._bias_operand()
+        return product_chain(
+            self.tensors, self.attr, bias, -1, is_wide=False, grown={}, has_groups=self._sums_groups
+        )
+
+    def work(self) -> ContractionWork:
+        work = ProductProblem.work(self)
+        if self.group is None:
+            return work
+        return QuantizedWork(
+            *(work.reads, work.written, work.loops, work.preferred, work.chain, work.slots, work.terms),
+            *(work.work_bytes, work.is_wide, work.pack),
+            group=self.group,
+            in_integers=self._quantizes_rows,
+        )
+
     def _has_groups(self, arg: int) -> bool:
         """True where a factor has scales or zero points that are not those of all of a row or column."""
         columns = 1 << self.dst.ndims - 1
@@ -194,9 +258,10 @@ class MatmulProblem(ProductProblem):
         src, weights, dst = self.tensors
         batch = LETTERS[: dst.ndims - 2]
         k, n = tuple(LETTERS[dst.ndims - 2 : dst.ndims])
-        tag = f"{batch}{n.upper()}{k}{self.block}{n}"
+        block = self.block if self.group is None else QUANTIZED_BLOCK
+        tag = f"{batch}{n.upper()}{k}{block}{n}"
         if self.pack > 1:
-            tag = f"{batch}{n.upper()}{k.upper()}{self.block}{n}{self.pack}{k}"
+            tag = f"{batch}{n.upper()}{k.upper()}{block}{n}{self.pack}{k}"
         return {
             "src": MemoryDesc(src.dims, src.data_type),
             "weights": MemoryDesc(weights.dims, weights.data_type, tag),

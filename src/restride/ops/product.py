@@ -237,12 +237,16 @@ class ProductProblem(OperationProblem):
 
     def program(self) -> Program:
         """The program: moves into formats that have vectors, the loops, moves back."""
+        return with_bias_gradient(self.work().program(), self.tensors[2], self.outputs())
+
+    def work(self) -> ContractionWork:
+        """What to sum."""
         chain = self.chain()
         rows = zip(self.names, self.direction.args, self.tensors, strict=True)
         roles = [TensorRole(*row) for row in rows]
         target = roles.pop(self.direction.written)
         first, second = roles
-        work = ContractionWork(
+        return ContractionWork(
             (first, second),
             target,
             partial(self.loops, chain, target.name),
@@ -254,7 +258,6 @@ class ProductProblem(OperationProblem):
             self.is_wide,
             self.pack,
         )
-        return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
 
     def _bias_operand(self) -> TensorOperand | None:
         return channel_operand(self.bias, self.dst.ndims) if self.has_bias else None

@@ -22,6 +22,7 @@ def style_of(isa: Isa) -> Style:
         round_even=isa.name in ("avx512", "avx2", "sse41", "neon"),
         masks=is_wide,
         packs=isa.triple.startswith("x86_64"),
+        byte_pairs=isa.name in ("avx512", "avx2", "sse41"),
         neon=is_neon,
         bfloat=is_neon and isa.has("bf16"),
         bfloat_of_normals=is_wide and isa.has("avx512bf16"),

@@ -123,8 +123,8 @@ def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
     parts = [replace(tree, items=(item,)) for item in tree.items]
     is_plain = not (tree.number.is_integer or tree.is_empty)
     return is_plain and all(
-        nibbles.has_whole_bytes(schedule_tree(part, register=style_of(isa).vector_bytes))
-        and lower_contraction(part, isa, caches) is None
+        lower_contraction(part, isa, caches) is not None
+        or nibbles.has_whole_bytes(schedule_tree(part, register=style_of(isa).vector_bytes))
         for part in parts
     )
 

@@ -7,7 +7,7 @@ arrays -> memories -> problem -> run   the first of its kind: all is checked, an
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -32,7 +32,7 @@ from ...runtime.memory import Memory
 from ...runtime.transfer import refuse_host_out, synchronize
 from ...verbose import flags, write
 from .array_kinds import ArrayOperand, Kind, read_from, write_to
-from .binder import CallKey, cache_call, find_call
+from .binder import CallKey, ParamPacker, cache_call, find_call
 from .carriers import NumpyType
 from .operands import memory_of
 from .tensors import as_array, as_numpy, for_owner, is_foreign, narrowed
@@ -266,7 +266,12 @@ def remember(
     """Let later calls go straight to the machine code, where that reads the bytes which a call brings."""
     first, target_arg, *others = impl.args
     sources = [memories[arg] for arg in (first, *others) if arg is not None]
-    is_whole = target_arg == ARG_DST and len(sources) == len(signed.sources) and not impl.computation.operands
+    is_whole = target_arg == ARG_DST and len(sources) == len(signed.sources)
+    words = None
+    if impl.computation.operands:
+        # Each is the memory of an argument, which begins with its first element.
+        is_whole = is_whole and None not in others and not any(memory.desc.offset0 for memory in sources)
+        words = ParamPacker(replace(impl.computation, operands=()), len(sources) - 1)
     if not is_whole or not isinstance(impl.executable, CpuExecutable):
         return
     if all(map(_has_bytes_of, signed.sources, sources)):
@@ -278,6 +283,7 @@ def remember(
             memories[ARG_DST],
             dtype=dtype,
             is_memory=is_memory,
+            words=words,
             may_be_in_place=may_be_in_place,
         )
 

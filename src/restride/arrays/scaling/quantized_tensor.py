@@ -17,7 +17,7 @@ from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
 from ..calls.formats import target_desc
 from ..calls.results import maker_of
-from .grouped import Dims, GroupStep, groups_of, reorder_in_groups
+from .grouped import Dims, GroupStep, groups_of, over, reorder_in_groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +75,13 @@ class QuantizedTensor:
         return tuple(n // max(m, 1) for n, m in zip(self.dims, self.scale.desc.dims, strict=True))
 
     @property
+    def T(self) -> QuantizedTensor:  # noqa: N802
+        """The same numbers with the last two axes exchanged: views of all parts."""
+        zero, minimum = (part and turned_memory(part) for part in (self.zero_point, self.minimum))
+        values, scale = turned_memory(self.values), turned_memory(self.scale)
+        return QuantizedTensor(values, scale, zero, self.tensor_scale, minimum)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of elements, scales and zero points."""
         parts = (self.values, self.scale, self.zero_point, self.minimum)
@@ -106,6 +113,13 @@ class QuantizedTensor:
 
 _NUMBERS = ("int", "uint", "float")
 _KINDS = {"values": _NUMBERS, "scale": ("float",), "zero_point": _NUMBERS, "minimum": ("float",)}
+
+
+def turned_memory(memory: Memory) -> Memory:
+    """A view with the last two axes exchanged."""
+    axes = list(range(memory.desc.ndims))
+    axes[-2:] = reversed(axes[-2:])
+    return over(memory, memory.desc.permute_axes(axes))
 
 
 def new_memory(md: MemoryDesc, engine: Engine) -> Memory:

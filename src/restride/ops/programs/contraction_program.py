@@ -94,16 +94,19 @@ class ContractionWork:
             for role in moved
             if role is self.written
         ]
-        slots = (
+        temporaries = tuple(chosen[role.name].size for role in moved)
+        scalars = len(self.chain.computed.scalars)
+        return Program(self.all_slots(), (*steps, *after), temporaries, scalars=scalars).verify()
+
+    def all_slots(self) -> tuple[Slot, ...]:
+        """The arguments of the program."""
+        return (
             Slot(self.reads[0].arg, span=self.reads[0].desc.extent_range()),
             Slot(self.written.arg, is_written=True),
             Slot(self.reads[1].arg, span=self.reads[1].desc.extent_range()),
             *self.slots,
             *self.chain.computed.slots(),
         )
-        temporaries = tuple(chosen[role.name].size for role in moved)
-        scalars = len(self.chain.computed.scalars)
-        return Program(slots, (*steps, *after), temporaries, scalars=scalars).verify()
 
     def _before(
         self,

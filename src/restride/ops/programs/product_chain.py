@@ -66,6 +66,7 @@ class ProductChain:
     `computed`: all of their values, and the steps on the sums. `operands`: what trees read, bias first.
     `shifts`: by argument, what is subtracted inside of the sum. `grown`: by argument, the factors that are
     not multiplied as they are. `is_single`: sums are exact, and what becomes of them is computed in f32.
+    `of_groups`: the scale and the zero point of sums of groups, by the index of the weights.
     """
 
     computed: Computation
@@ -73,6 +74,7 @@ class ProductChain:
     shifts: Mapping[int, FactorPlace]
     grown: Mapping[int, GrownFactor] = field(default_factory=dict)
     is_single: bool = False
+    of_groups: tuple[FactorPlace | None, FactorPlace | None] = (None, None)
 
     def shifted(self, load: Load, arg: int, index: Sequence[Affine | TreeAxis | int]) -> Expr:
         """A factor of the product, less its zero point, for an index of the destination."""
@@ -104,11 +106,13 @@ def product_chain(
     is_wide: bool,
     is_integral: bool = False,
     grown: Mapping[int, DataType],
+    has_groups: bool = False,
 ) -> ProductChain:
     """The chain for source, weights and result; weights have factors for its columns, along dim `columns`.
 
     `is_integral`: sums are of integers. `grown`: by argument, the types of factors that are converted first;
-    those that become f32 bring scales and zero points of any mask along.
+    those that become f32 bring scales and zero points of any mask along. `has_groups`: factors of the weights
+    are of groups, of which there are sums.
     """
     src, weights, dst = tensors
     columns %= dst.ndims
@@ -120,6 +124,8 @@ def product_chain(
     of_weights = attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS)
     factors[ARG_WEIGHTS] = _along(columns, of_weights[0]), _along(columns, of_weights[1])
     factors = {arg: both for arg, both in factors.items() if arg not in own}
+    if has_groups:
+        del factors[ARG_WEIGHTS]
     for arg, (scale, _) in factors.items():
         writer.factor("mul", scale, ARG_ATTR_SCALES | arg)
     if bias is not None:
@@ -150,7 +156,26 @@ def product_chain(
             before = len(computed.operands), len(computed.scalars)
             found[arg] = GrownFactor(grown[arg], made, before)
             computed = computed.followed_by(made)
-    return ProductChain(computed, operands, places, found, is_single=is_single)
+    of_groups: list[FactorPlace | None] = [None, None]
+    if has_groups:
+        writer, values = (
+            ComputationWriter(weights.dims, is_wide=False),
+            (attr.scale_of(ARG_WEIGHTS), attr.zero_point_of(ARG_WEIGHTS)),
+        )
+        kinds = ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS
+        for i, (factor, kind) in enumerate(zip(values, kinds, strict=True)):
+            if factor is not None:
+                scalar, operand = writer.unread(factor, kind | ARG_WEIGHTS)
+                scalar += len(computed.scalars) if scalar >= 0 else 0
+                operand += len(operands) if operand >= 0 else 0
+                of_groups[i] = FactorPlace(scalar, operand)
+        own_values = writer.computation()
+        for tensor in operand_tensors(own_values.tensors, weights.dims):
+            operands = (*operands, replace(tensor, name=f"x{len(operands)}"))
+        computed = computed.followed_by(own_values)
+    return ProductChain(
+        computed, operands, places, found, is_single=is_single, of_groups=(of_groups[0], of_groups[1])
+    )
 
 
 def _own_computation(attr: Attr, arg: int, md: MemoryDesc) -> Computation:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...dtypes import DataType
-from ...ir.expression import Load, Ref, parts_of
+from ...ir.expression import Expr, Load, Ref, parts_of
 from .strides import ContractionResult
 from .tiles import RowTile
 
@@ -145,6 +145,19 @@ class LoopPacks:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupSums:
+    """Sums of groups: how many groups there are, by how many bytes each moves the accesses, and the value of
+    a sum, which reads `loads`, the last accesses. `moved`: what is added to elements of columns.
+    """
+
+    count: Number
+    strides: tuple[Number, ...]
+    value: Expr
+    loads: tuple[Load, ...]
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnTable:
     """The table of column sums: so many vectors of `sums` for each kind of tile and group of columns; `room`
     for so many groups, and how many there are.
@@ -198,6 +211,15 @@ class ContractionKernel:
     operands: tuple[int, ...]
     stream: ColumnStream | None
     table: ColumnTable | None
+    groups_of_sums: GroupSums | None = None
+
+    @property
+    def sums_integers(self) -> bool:
+        """True where products are of integers."""
+        of_groups = self.groups_of_sums is not None and all(
+            kind.is_integral or kind is DataType.f4_e2m1 for kind in self.types[:2]
+        )
+        return self.is_integral or of_groups
 
     def has_sums_of(self, name: str) -> bool:
         """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""

@@ -15,6 +15,7 @@ from .kernel import (
     ColumnTable,
     ColumnTile,
     ContractionKernel,
+    GroupSums,
     LaunchGrid,
     LaunchNumber,
     LoopEnd,
@@ -111,6 +112,21 @@ class _KernelSpecializer:
             operands=plan.prefetch.operands,
             stream=self._stream(),
             table=self.table,
+            groups_of_sums=self._group_sums(),
+        )
+
+    def _group_sums(self) -> GroupSums | None:
+        groups = self.contraction.groups
+        if groups is None:
+            return None
+        loads = tuple(Load(str(i), ()) for i in range(len(groups.loads)))
+        strides = enumerate(groups.loop.strides)
+        return GroupSums(
+            self._brought(groups.loop.extent),
+            tuple(self._distance(self._nbytes(access, stride), _NEAR) for access, stride in strides),
+            _with_loads(groups.value, dict(zip(groups.loads, loads, strict=True))),
+            loads,
+            groups.moved,
         )
 
     # --- numbers

@@ -5,6 +5,10 @@ Bytes are multiplied four at a time, floats of 16 bits two at a time, and their 
 beside each other, and the columns follow them: weights `OIhw4i16o4i`, `BA16b4a`, and the like. Such a digit
 is a **pack**. Each row then broadcasts 32 bits at once.
 
+A 32-bit word of a column may be eight elements of 4 bits. They are decoded word by word, to floats; or, where
+rows are bytes too, multiplied as bytes: those at even places, then those at odd places, and up to four words
+are added in 16 bits. Rows lie in that order then.
+
 Where a pack is not full, at the end of an axis, what its places hold has no part in the sum.
 """
 
@@ -24,14 +28,21 @@ _PACKED_BITS = 32
 _LEAST_MOVED = 4
 # Vectors that have instructions for packs have so many sums at least.
 _LEAST_SUMS = 4
+# Elements of 4 bits in a word; and those whose products with bytes can be added in 16 bits: 15 * 127 each.
+_NIBBLES = 8
+_NIBBLES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """`count` positions of `loop` are multiplied at once; where `rest` is not 0, so many of the last ones."""
+    """`count` positions of `loop` are multiplied at once; where `rest` is not 0, so many of the last ones.
+
+    `others`: further loops of its axis that are in the pack.
+    """
 
     loop: ContractionLoop
     count: int
+    others: tuple[ContractionLoop, ...] = ()
 
     @property
     def rest(self) -> int:
@@ -42,7 +53,7 @@ class Pack:
 def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machine: Machine) -> Pack | None:
     """The pack of a contraction whose columns are along `lane`, in blocks of `block`; None without one."""
     count = packed_count(*_types(contraction))
-    if count == 1 or (contraction.is_integral and not machine.adds_pairs):
+    if count == 1 or (contraction.sums_integers and not machine.adds_pairs):
         return None
     sums = machine.vector_bytes * 8 // _PACKED_BITS
     if contraction.role(lane) == "batch" or (gcd(sums, block) if block else sums) < _LEAST_SUMS:
@@ -51,6 +62,8 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
         return None
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
     loops = [loop for loop in contraction.summed if loop.step == 1 and loop.axis not in limited]
+    if count == _NIBBLES and contraction.sums_integers:
+        return _nibble_pack(contraction)
     fitting = [loop for loop in loops if loop.strides[:2] == (1, 1) and loop.extent == min(count, loop.size)]
     if not fitting and _reaches_beginnings_alone(contraction, count):
         # An index of one position is none: whose it is makes no difference.
@@ -60,6 +73,16 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
     pack = Pack(fitting[0], count)
     is_whole = not pack.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
     return pack if is_whole else None
+
+
+def _nibble_pack(contraction: Contraction) -> Pack | None:
+    """The pack of words of 4 bits by bytes, of an axis whose products can all be added in 16 bits."""
+    axis = contraction.summed[-1].axis
+    *words, pairs, last = (loop for loop in contraction.summed if loop.axis == axis)
+    shape = [(loop.step, loop.extent, *loop.strides[:2]) for loop in (pairs, last)]
+    if last.size % _NIBBLES or last.size > _NIBBLES_AT_ONCE or shape != [(2, 4, 1, 2), (1, 2, 4, 1)]:
+        return None
+    return Pack(last, _NIBBLES, (pairs,)) if all(loop.step == _NIBBLES for loop in words) else None
 
 
 def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
@@ -75,6 +98,8 @@ def packed_count(first: DataType, second: DataType) -> int:
     """The number of products of these types that are added at once at most."""
     if all(each.is_integral and each.bits == 8 for each in (first, second)):
         return 4
+    if second.bits == 4 and first in (DataType.f32, DataType.s8):
+        return _NIBBLES
     return 2 if first is second is DataType.bf16 else 1
 
 
@@ -89,6 +114,8 @@ def has_whole_packs(tensor: TreeTensor, count: int) -> bool:
 def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -> bool:
     """True where an instruction multiplies packs and adds them to sums; see `is_moved`."""
     first, second = _types(contraction)
+    if second.bits == 4:
+        return first is DataType.s8 and (DataType.u8, DataType.s8) in machine.dots
     if is_moved(contraction):
         return rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
     return (first, second) in machine.dots or (second, first) in machine.dots

@@ -6,6 +6,8 @@ Integers may be less a zero point each. It comes out of the sum::
 
 so that a kernel multiplies what lies in memory, and the rest is of the result.
 
+Sums may be of groups, each of which becomes a value before these are added: quantized weights have scales so.
+
 Several folds may share their first factor, where they read neighbours of one second tensor, and there may be
 several stores: a step of a recurrent network has a sum for each gate, and two states.
 """
@@ -17,7 +19,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...dtypes import DataType
-from ...ir.expression import Affine, Apply, Coordinate, Expr, Load, Ref, Scalar, parts_of
+from ...ir.expression import Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, parts_of
 from ...ir.tree import Each, Fold, Let, LoopTree, Store
 
 TOTAL = "total"
@@ -30,12 +32,18 @@ _LARGEST = {DataType.u8: 255, DataType.s8: 128}
 
 
 class ContractionParts(NamedTuple):
-    """The loops, the factors of each fold, and the stores with their values, all names put in."""
+    """The loops, the factors of each fold, and the stores with their values, all names put in.
+
+    `groups`: the loop over groups and what becomes of the sum of each; `moved`: what is added to elements of
+    the second factor before they are multiplied.
+    """
 
     outer: Each
     inner: Each
     products: tuple[tuple[Load, Load], ...]
     results: tuple[tuple[Store, Expr], ...]
+    groups: tuple[Each, Expr] | None = None
+    moved: int = 0
 
 
 def total_name(number: int) -> str:
@@ -58,6 +66,8 @@ def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
     inner, *others = outer.items
     if not isinstance(inner, Each) or inner.in_order or inner.locals:
         return None
+    if isinstance(inner.items[0], Each):
+        return _parts_of_groups(tree, outer, inner)
     if not inner.folds or len(inner.folds) != len(inner.items):
         return None
     if any(fold.op != "sum" for fold in inner.folds):
@@ -78,6 +88,30 @@ def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
     if not is_plain and (not tree.wide or len(products) > 1):
         return None
     return ContractionParts(outer, inner, tuple(product.factors for product in products), results)
+
+
+def _parts_of_groups(tree: LoopTree, outer: Each, groups: Each) -> ContractionParts | None:
+    """The parts of a tree whose sums are of groups."""
+    inner, *folds = groups.items
+    if tree.wide or not isinstance(inner, Each) or len(folds) != 1 or len(inner.items) != 1:
+        return None
+    (total,), (part,) = folds, inner.items
+    if any(not isinstance(fold, Fold) or fold.op != "sum" for fold in (part, total)):
+        return None
+    assert isinstance(part, Fold)
+    assert isinstance(total, Fold)
+    if any(each.in_order or each.locals or each.guards or each.number for each in (inner, groups)):
+        return None
+    factors = _factors(part.values[0])
+    if factors is None:
+        return None
+    (first, none), (second, moved) = factors
+    value = replaced(total.values[0], {part.names[0]: Ref(TOTAL)})
+    results = _results(outer.items[1:], {total.names[0]: Ref(TOTAL)})
+    if none is not None or not isinstance(moved, Const | None) or not results or not _is_simple(value, 1):
+        return None
+    by = 0 if moved is None else -int(moved.number)
+    return ContractionParts(outer, inner, ((first, second),), results, (groups, value), by)
 
 
 class _Product(NamedTuple):
@@ -148,7 +182,7 @@ def _factor(value: Expr) -> _Factor | None:
     load, shift = value.args
     if not isinstance(load, Load) or load.elements:
         return None
-    return (load, shift) if isinstance(shift, Load | Scalar) else None
+    return (load, shift) if isinstance(shift, Load | Scalar | Const) else None
 
 
 def _shifted_total(
@@ -158,6 +192,8 @@ def _shifted_total(
 
     None where what is subtracted is not the same for all terms, or their number is not known.
     """
+    if isinstance(first, Const) or isinstance(second, Const):
+        return None
     names = {axis.name for axis in outer.axes}
     shifts = [shift for shift in (first, second) if isinstance(shift, Load)]
     if any(not shift.axes <= names for shift in shifts):

@@ -34,6 +34,7 @@ from .strides import (
 from .tiles import (
     IN_HALVES,
     MOVED,
+    OF_WORDS,
     ONE_OPERATION,
     RowTiling,
     StepCost,
@@ -183,7 +184,8 @@ def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
     """True where elements are whole bytes, digits follow each other in the order of the loops, and each limit
     is about one summed axis of one digit, which no other limit is about.
     """
-    if any(access.tensor.data_type.bits < 8 for access in contraction.accesses):
+    bits = [access.tensor.data_type.bits for access in contraction.accesses]
+    if min(bits[:SECOND] + bits[DESTINATION:]) < 8 or (bits[SECOND] < 8 and pack is None):
         return False
     steps: dict[str, list[int]] = {}
     for loop in summed_order(contraction, pack):
@@ -298,6 +300,8 @@ class ContractionDraft:
         cost = ONE_OPERATION if pack is None or self.is_dot else IN_HALVES
         if pack is not None and self.is_dot and is_moved(contraction):
             cost = MOVED
+        if contraction.accesses[SECOND].tensor.data_type.bits < 8:
+            cost = OF_WORDS
         if pack is not None and pack.rest and not contraction.is_integral:
             # Of the last pack of a row its leading places alone count.
             cost = replace(cost, row=cost.row + 1, fixed=cost.fixed + 1)
@@ -414,7 +418,8 @@ def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
     """
     contraction, tap = plan.contraction, plan.tiling.tap
     inner = next(reversed(plan.loops), None)
-    if inner is None:
+    is_of_words = plan.contraction.accesses[SECOND].tensor.data_type.bits < 8
+    if inner is None or is_of_words:
         return [1]
     if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
         return [1]
@@ -440,7 +445,7 @@ def summed_order(contraction: Contraction, pack: Pack | None = None) -> tuple[Co
     """The summed loops without the pack, outermost first: far strides of the rows' factor outside. Those of
     one position are left out where nothing limits them, and others are left.
     """
-    loops = [loop for loop in contraction.summed if pack is None or loop != pack.loop]
+    loops = [loop for loop in contraction.summed if pack is None or loop not in (pack.loop, *pack.others)]
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
     found = [loop for loop in loops if loop.size > 1 or loop.axis in limited] or loops[:1]
     return tuple(sorted(found, key=lambda loop: (-loop.strides[FIRST], -loop.step)))

@@ -28,6 +28,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
+from ...dtypes import DataType
 from ...ir.digits import IndexDigits, stride_at
 from ...ir.expression import Affine, Expr, Load, Ref, TreeAxis, parts_of
 from ...ir.tree import Each, LoopTree, TreeTensor
@@ -88,6 +89,20 @@ class ContractionResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ContractionGroups:
+    """Sums of groups: the `loop` over them, and the `value` of the sum of one that is added to the others.
+
+    `loads`: what the value reads; their accesses are the last ones. `moved`: what is added to elements of the
+    second factor.
+    """
+
+    loop: ContractionLoop
+    value: Expr
+    loads: tuple[Load, ...]
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
 class Contraction:
     """Sums of products. `accesses`: the two factors, the destination, then what else the results are made of,
     and their further destinations.
@@ -95,7 +110,8 @@ class Contraction:
     The sums share the first factor: sum i multiplies the element of the second that is `parts[i]` behind.
     `results` are expressions of the sums by their names, of sums of one factor alone, and of loads, whose
     accesses are in the order of `loads`. `places`: the number of each access's tensor among the tree's.
-    `is_integral`: bytes are summed in 32 bits, and results are computed in doubles.
+    `is_integral`: bytes are summed in 32 bits, and results are computed in doubles. `groups`: of sums of
+    groups, which are of floats, or of integers so small that floats hold them.
     """
 
     accesses: tuple[TensorAccess, ...]
@@ -110,6 +126,15 @@ class Contraction:
     tensors: int
     scalars: int
     is_integral: bool = False
+    groups: ContractionGroups | None = None
+
+    @property
+    def sums_integers(self) -> bool:
+        """True where products are of integers."""
+        types = (access.tensor.data_type for access in self.accesses[:2])
+        return self.is_integral or (
+            self.groups is not None and all(kind.is_integral or kind is DataType.f4_e2m1 for kind in types)
+        )
 
     def has_sums_of(self, name: str) -> bool:
         """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
@@ -144,23 +169,32 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
 def _contraction_of(tree: LoopTree) -> Contraction | None:
     parts = parts_of_contraction(tree)
     assert parts is not None
-    outer, inner, products, results = parts
+    outer, inner, products, results = parts[:4]
     if any(axis.extent == 0 for axis in inner.axes):
         return None
+    around, of_group = parts.groups or (None, None)
+    axes = (*outer.axes, *(() if around is None else around.axes), *inner.axes)
     product, values = products[0], [value for _, value in results]
     loads = _distinct(part for value in values for part in parts_of(value) if isinstance(part, Load))
     target, *others = (Load(store.tensor, store.index) for store, _ in results)
-    reached = [*product, target, *loads, *others]
-    digits = _digits((*outer.axes, *inner.axes), tree, reached)
+    own = () if of_group is None else _distinct(part for part in parts_of(of_group) if isinstance(part, Load))
+    reached = [*product, target, *loads, *others, *own]
+    digits = _digits(axes, tree, reached)
     if digits is None:
         return None
     accesses = tuple(_access(tree, load) for load in reached)
     roles = tuple((axis.name, _role(axis.name, *product)) for axis in outer.axes)
     names = [tensor.name for tensor in tree.tensors]
-    limits = tuple(limit for limit in _limits(inner, (*outer.axes, *inner.axes)) if limit is not None)
+    limits = tuple(limit for limit in _limits(inner, axes) if limit is not None)
     limited = {name for limit in limits for name, _ in limit.terms}
     starts = [_access(tree, second).base for _, second in products]
-    targets = (DESTINATION, *range(len(reached) - len(others), len(reached)))
+    targets = (DESTINATION, *range(len(reached) - len(own) - len(others), len(reached) - len(own)))
+    groups = None
+    if around is not None and of_group is not None:
+        loops = merged_loops(_loops(around.axes, digits, tree, reached), limited, {})
+        if len(loops) != 1:
+            return None
+        groups = ContractionGroups(loops[0], of_group, own, parts.moved)
     contraction = Contraction(
         accesses,
         tuple(names.index(access.tensor.name) for access in accesses),
@@ -174,6 +208,7 @@ def _contraction_of(tree: LoopTree) -> Contraction | None:
         len(tree.tensors),
         tree.scalars,
         tree.wide,
+        groups,
     )
     return _turned(contraction)
 
@@ -317,7 +352,7 @@ def _turned(contraction: Contraction) -> Contraction | None:
     lanes = lane_loop(contraction)
     if lanes is None or contraction.role(lanes) != "row":
         return contraction
-    if len(contraction.parts) > 1:
+    if len(contraction.parts) > 1 or contraction.groups is not None:
         return None
 
     names: dict[str, Expr] = {ROW_SUMS: Ref(COLUMN_SUMS), COLUMN_SUMS: Ref(ROW_SUMS)}

@@ -61,6 +61,8 @@ ONE_OPERATION = StepCost()
 """One instruction multiplies and adds, or there are two in a row."""
 MOVED = StepCost(fixed=1)
 """One instruction, and a number that is added to each element of a row before."""
+OF_WORDS = StepCost(vector=1, fixed=1)
+"""Words of columns are kept while their elements are decoded, with masks."""
 IN_HALVES = StepCost(vector=2, row=2, fixed=1, operations=2)
 """Both factors are split into halves, which are multiplied one after the other."""
 

@@ -1,0 +1,303 @@
+"""Products whose weights are decoded in registers: narrow integers and floats, with scales of groups.
+
+    each m, n:
+      each g:
+        each j 32:
+          part = sum(src[m, 32 * g + j] * weights[32 * g + j, n])
+        total = sum((part - zero[g, n] * sums[m, g]) * scale[g, n])
+
+`sums`, of the elements of a row in each group, are found before, where there are zero points. **In integers**
+rows are quantized there too, to s8 with a scale for each row and group; sums of groups are exact then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, lcm, prod
+
+from ...desc.attr_value import Factor
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...ir.attribute_chain import move_step, old_tensors
+from ...ir.digits import IndexDigit
+from ...ir.expression import Affine, Const, Expr, Ref, Scalar, TreeAxis, apply, index_of
+from ...ir.program import DST, SRC, Place, Program, Step, TreeStep
+from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
+from .contraction_program import ContractionWork
+from .product_chain import FactorPlace
+
+NIBBLES = 8
+"""Elements of 4 bits in a word of 32."""
+QUANTIZED_BLOCK = 16
+_SPREAD = "spread_"
+"""Columns of a block of quantized weights: the same on all machines, so that files can hold them."""
+
+# Rows that are quantized together where a column has one scale, and those of 4 bits whose products are added
+# in 16 bits.
+_ACTIVATIONS, _AT_ONCE = 32, 32
+# Rows of groups of integers: floats hold the sums of so many products.
+_LARGEST_GROUP = 512
+_LARGEST = 127.0
+_LEAST_PART = 16
+_FEW_ROWS = 2
+# Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
+_MOVED_BYTES, _COLUMNS = 1 << 19, 64
+# What makes elements of 4 bits positive.
+_MOVED = {DataType.s4: 8.0, DataType.f4_e2m1: 6.0}
+
+
+def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -> int:
+    """The rows of weights that share a scale and a zero point; all without groups."""
+    rows = weights.dims[-2]
+    sizes = [rows]
+    for factor in (scale, zero):
+        if factor is not None and factor.mask >> weights.ndims - 2 & 1:
+            of_rows, _ = factor.groups[-2:] or (1, 1)
+            sizes.append(of_rows)
+    return gcd(*sizes)
+
+
+def are_quantized(weights: DataType, rows: int, group: int) -> bool:
+    """True where the source is quantized for groups of so many rows of the weights."""
+    if not weights.is_integral and weights is not DataType.f4_e2m1:
+        return False
+    part = group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
+    return part % 4 == 0 and (part == group or (group == rows and part >= _LEAST_PART))
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedWork(ContractionWork):
+    """A product whose weights are read where they lie, in the preferred format, or moved there as they are.
+
+    `group`: the rows of weights that share a scale; `in_integers`: rows are quantized.
+    """
+
+    group: int = 0
+    in_integers: bool = False
+
+    def program(self) -> Program:
+        chosen, (src, _, weights) = self._formats(), self.roles
+        moved = [role for role in self.roles if chosen[role.name] != role.desc]
+        places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
+        held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
+        tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
+        spread = self._spread(tensors[weights.name])
+        made = {tensor.name: tensor for tensor in self._made(tensors[src.name])}
+        made |= {name: tensor for name, (_, tensor) in spread.items()}
+        held |= {name: Place(~(len(moved) + i)) for i, name in enumerate(made)}
+        sizes = {role.name: chosen[role.name].size for role in moved}
+        sizes |= {name: tensor.data_type.nbytes(prod(tensor.padded)) for name, tensor in made.items()}
+        whole = [role for role in moved if role is not weights]
+        steps: list[Step] = [*self._before(whole, places, held, chosen)]
+        steps += [self._spreading(*each, held) for each in spread.values()]
+        if "sums" in made:
+            steps.append(self._preparing(tensors[src.name], made, held))
+        if weights in moved:
+            parts = list(_columns_of(weights.desc))
+            wanted = [MemoryDesc(md.dims, md.data_type, chosen[weights.name].tag) for _, md in parts]
+            sizes[weights.name] = max(md.size for md in wanted)
+            for (start, part), md in zip(parts, wanted, strict=True):
+                steps.append(move_step(part, md, places[weights.name], held[weights.name]))
+                tensors[weights.name] = TreeTensor.of_desc(weights.name, md)
+                steps.append(self._loops(self._product(tensors, made, start), held))
+        else:
+            steps.append(self._loops(self._product(tensors, made), held))
+        steps += [
+            move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
+            for role in moved
+            if role is self.written
+        ]
+        scalars = len(self.chain.computed.scalars)
+        return Program(self.all_slots(), tuple(steps), tuple(sizes.values()), scalars=scalars).verify()
+
+    def _formats(self) -> dict[str, MemoryDesc]:
+        """The descriptors that are computed in."""
+        src, dst, _ = self.roles
+        chosen = {role.name: self._wanted(role) for role in self.roles}
+        is_ready = _has_rows(src.desc) and src.desc.data_type is DataType.f32
+        chosen[src.name] = src.desc if self.in_integers or is_ready else MemoryDesc(src.desc.dims, "f32")
+        if dst.desc.data_type.bits < 8:
+            chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
+        return chosen
+
+    # --- what is made of a row before
+
+    def _sizes(self) -> tuple[int, int]:
+        """The rows of a group that are multiplied, and those that have a scale."""
+        if not self.in_integers or self.group <= _LARGEST_GROUP:
+            return self.group, self.group
+        return gcd(self.group, _ACTIVATIONS), self.group
+
+    @property
+    def _is_moved(self) -> bool:
+        """True where elements of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and few
+        rows of floats are faster.
+        """
+        is_few = self._kind is DataType.s4 and self.written.desc.dims[-2] <= _FEW_ROWS
+        return self._kind in _MOVED and (self.in_integers or is_few)
+
+    @property
+    def _kind(self) -> DataType:
+        """The type of weights."""
+        return self.reads[1].desc.data_type
+
+    def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
+        *rows, k = src.sizes
+        part, _ = self._sizes()
+        counts = (*rows, k // part if part else 0)
+        sums = TreeTensor.row_major("sums", counts)
+        if not self.in_integers:
+            return (sums,) if self._is_moved or self.chain.of_groups[1] is not None else ()
+        codes = TreeTensor.row_major("codes", src.sizes, DataType.s8)
+        if self._kind.bits < 8:
+            digits = (IndexDigit(1, 4), IndexDigit(2, 1), IndexDigit(8, 8))
+            codes = replace(codes, digits=(*codes.digits[:-1], digits))
+        return codes, TreeTensor.row_major("scales", counts), sums
+
+    def _preparing(
+        self, src: TreeTensor, made: Mapping[str, TreeTensor], held: Mapping[str, Place]
+    ) -> TreeStep:
+        """The step that finds sums of groups, and the bytes that stand for rows."""
+        *rows, k = src.sizes
+        part, _ = self._sizes()
+        outer = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(rows))
+        g, j = TreeAxis("g", k // part), TreeAxis("j", part)
+        value: Expr = src.load(*outer, g * part + j)
+        items: list[Item] = []
+        if self.in_integers:
+            items.append(Each((j,), (fold_over("max", "largest", apply("abs", value)),)))
+            inverse = apply(
+                "select", apply("gt", Ref("largest"), 0.0), apply("div", _LARGEST, Ref("largest")), 0.0
+            )
+            items.append(Let("inverse", inverse))
+            items.append(made["scales"].store((*outer, g), Ref("largest") * (1.0 / _LARGEST)))
+            code = Each(
+                (j,),
+                (
+                    Let("code", apply("round", value * Ref("inverse"))),
+                    made["codes"].store((*outer, g * part + j), Ref("code")),
+                    fold_over("sum", "total", Ref("code")),
+                ),
+            )
+            items.append(code)
+        else:
+            items.append(Each((j,), (fold_over("sum", "total", value),)))
+        items.append(made["sums"].store((*outer, g), Ref("total")))
+        written = [tensor for name, tensor in made.items() if not name.startswith(_SPREAD)]
+        tree = LoopTree((src, *written), (Each((*outer, g), tuple(items)),)).verify()
+        places = (held[src.name], *(held[tensor.name] for tensor in written))
+        return TreeStep(tree, places, src.data_type.nbytes(prod(src.sizes)), is_named=False)
+
+    # --- the product
+
+    def _product(
+        self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor], start: int = 0
+    ) -> LoopTree:
+        """The loops over columns from `start` on, as many as the weights are of."""
+        src, dst, weights = (tensors[role.name] for role in self.roles)
+        src = made.get("codes", src)
+        *batch, m, _ = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
+        n = TreeAxis(f"d{len(batch) + 1}", weights.sizes[-1])
+        column = n + start
+        part, size = self._sizes()
+        g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
+        of_group = g if part == size else 0
+        scale, zero = (self._factor(p, made, of_group, (batch, column)) for p in self.chain.of_groups)
+        if self._is_moved:
+            moved = _MOVED[self._kind]
+            zero = Const(moved) if zero is None else zero + moved
+        value: Expr = Ref("part")
+        if zero is not None:
+            value = value - zero * made["sums"].load(*batch, m, g)
+        if self.in_integers:
+            own = made["scales"].load(*batch, m, g)
+            scale = own if scale is None else scale * own
+        value = value if scale is None else value * scale
+        has_groups = value != Ref("part")
+        at: Affine = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
+        first, second = src.load(*batch, m, at), weights.load(*batch, at, n)
+        product = fold_over(
+            "sum", "part", first * (second - -_MOVED[self._kind] if self._is_moved else second)
+        )
+        summed, total = Each((*blocks, j), (product,)), "part"
+        if has_groups:
+            summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
+        index: tuple[Affine | TreeAxis | int, ...] = (*batch, m, column)
+        store = dst.store(index, self.chain.result(Ref(total), dst, index))
+        old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
+        every = (
+            src,
+            dst,
+            weights,
+            *(tensor for name, tensor in made.items() if name != "codes"),
+            *self.chain.operands,
+            *old,
+        )
+        return LoopTree(every, (Each((*batch, m, n), (summed, store)),), len(self.chain.computed.scalars))
+
+    def _parts(self, part: int) -> tuple[TreeAxis, ...]:
+        """The loops over a group."""
+        most = _AT_ONCE if self._kind.is_integral else _AT_ONCE // 2
+        at_once = gcd(part, most) if self.in_integers and self._kind.bits < 8 else part
+        blocks = (TreeAxis("h", part // at_once),) if part > at_once else ()
+        return (*blocks, TreeAxis("j", at_once))
+
+    def _factor(
+        self,
+        place: FactorPlace | None,
+        made: Mapping[str, TreeTensor],
+        group: Affine | TreeAxis | int,
+        index: tuple[Sequence[TreeAxis], Affine],
+    ) -> Expr | None:
+        """A scale or zero point of a group, for a column of a batch."""
+        if place is None:
+            return None
+        if place.operand < 0:
+            return Scalar(place.scalar)
+        own, (batch, column) = self.chain.operands[place.operand], index
+        if _SPREAD + own.name in made:
+            return made[_SPREAD + own.name].load(*batch, group, column)
+        return own.load(*batch, group * self.group, column)
+
+    # --- factors that are no vectors of columns
+
+    def _spread(self, weights: TreeTensor) -> dict[str, tuple[TreeTensor, TreeTensor]]:
+        """Operands that kernels do not read as they lie, and what they become: a value for each group and
+        column.
+        """
+        found: dict[str, tuple[TreeTensor, TreeTensor]] = {}
+        for place in self.chain.of_groups:
+            if place is None or place.operand < 0:
+                continue
+            own = self.chain.operands[place.operand]
+            *_, of_rows, of_columns = own.digits
+            if own.data_type.bits < 8 or len(of_columns) > 1 or of_rows[-1].step not in (1, self.group):
+                counts = (*own.sizes[:-2], weights.sizes[-2] // self.group, weights.sizes[-1])
+                kind = {DataType.u4: DataType.u8, DataType.s4: DataType.s8}.get(own.data_type, DataType.f32)
+                made = TreeTensor.row_major(_SPREAD + own.name, counts, kind)
+                found[made.name] = own, made
+        return found
+
+    def _spreading(self, own: TreeTensor, made: TreeTensor, held: Mapping[str, Place]) -> TreeStep:
+        *batch, g, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(made.sizes))
+        store = made.store((*batch, g, n), own.load(*batch, g * self.group, n))
+        tree = LoopTree((own, made), (Each((*batch, g, n), (store,)),)).verify()
+        place = Place(DST + 2 + self.chain.operands.index(own))
+        return TreeStep(tree, (place, held[made.name]), prod(made.sizes), is_named=False)
+
+
+def _columns_of(md: MemoryDesc) -> Iterator[tuple[int, MemoryDesc]]:
+    """Columns of weights that are moved together, so that they stay in the caches: from which one on."""
+    columns = md.dims[-1]
+    least = lcm(_COLUMNS, md.layout.blocks[-1])
+    nbytes = md.data_type.nbytes(prod(md.dims[:-1]) * least)
+    count = max(_MOVED_BYTES // max(nbytes, 1), 1) * least
+    for start in range(0, columns, count):
+        dims = (*md.dims[:-1], min(count, columns - start))
+        yield start, md.submemory_desc(dims, (*[0] * (md.ndims - 1), start))
+
+
+def _has_rows(md: MemoryDesc) -> bool:
+    """True where rows of a matrix are contiguous."""
+    return md.dims[-1] == 1 or (not md.inner_blks and md.strides[-1] == 1)
