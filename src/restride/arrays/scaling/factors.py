@@ -36,7 +36,9 @@ def by_columns(q: QuantizedTensor) -> QuantizedTensor:
     def spread(part: Memory) -> Memory:
         n, kind = q.dims[-1] // max(part.desc.dims[-1], 1), _WIDER.get(part.desc.data_type)
         part = part if kind is None else part.to(None, kind)
-        return part if n < 2 else Memory.from_numpy(np.repeat(part.to_numpy(), n, axis=-1), engine=part.engine)
+        return (
+            part if n < 2 else Memory.from_numpy(np.repeat(part.to_numpy(), n, axis=-1), engine=part.engine)
+        )
 
     zero = None if q.zero_point is None else spread(q.zero_point)
     return QuantizedTensor(q.values, spread(q.scale), zero, q.tensor_scale)

@@ -17,17 +17,15 @@ import torch
 from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
-from ...dtypes import DataType
 from ...errors import refuse
 from ...foreign import plain_text
-from ...formats import named, quantize_blocks
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..calls.tensors import to_torch
 from ..products import matmul as matmul_arrays
 from ..products import pack_weights
 from ..scaling.group import NAMED
-from ..scaling.quantization import quantize
+from ..scaling.quantization import WHOLE_BLOCKS, quantize
 from ..scaling.quantized_tensor import QuantizedTensor
 from .kernels import array_of
 from .modes import check_device, is_plain, refuse_transforms
@@ -36,8 +34,6 @@ from .operators import Operator, tensor_of
 
 _CPU = Engine("cpu")
 _PREFIX, _MATRIX = "weight_", 2
-# Blocks of ggml that are a format of their own, and no row of the table of bit fields.
-_WHOLE_BLOCKS = "q4_0", "q4_1", "q8_0"
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -282,11 +278,7 @@ def quantize_layers(
 def _quantized(x: Any, dtype: Any, how: dict[str, Any]) -> QuantizedTensor:
     """What `rs.quantize` gives, with a scale for each row where there is no group; and all blocks of ggml."""
     name = plain_text(dtype)
-    if name in _WHOLE_BLOCKS:
-        if how != {"group": None, "symmetric": True, "scale_type": "f32"}:
-            raise refuse("RS-A15:blocks-alone", name=name)
-        return named(f"gguf.{name}", x.shape).wrap(quantize_blocks(x, name))
-    is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS}
+    is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS, *WHOLE_BLOCKS}
     result: QuantizedTensor = quantize(x, dtype, **how | ({"group": 0} if is_of_rows else {}))
     return result
 
