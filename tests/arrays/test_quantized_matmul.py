@@ -76,7 +76,23 @@ BY_ROWS = [
     {"dtype": "f4_e2m1", "axis": 0, "group": 32, "scale_type": "e8m0"},
     {"dtype": "f4_e3m0", "axis": 0, "group": 16, "scale_type": "f8_e4m3"},
 ]
-BLOCKS = ["q5_0", "q5_1", "iq4_nl", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k", "mxfp4", "mxfp8", "nvfp4"]
+BLOCKS = [
+    "q4_0",
+    "q4_1",
+    "q8_0",
+    "q5_0",
+    "q5_1",
+    "iq4_nl",
+    "q2_k",
+    "q3_k",
+    "q4_k",
+    "q5_k",
+    "q6_k",
+    "q8_k",
+    "mxfp4",
+    "mxfp8",
+    "nvfp4",
+]
 
 
 def check_products(q, k, n):

@@ -1,4 +1,4 @@
-"""Quantized tensors as products take them: scales and zero points row-major, no minima, narrow elements."""
+"""Quantized tensors as products take them: scales and zero points row by row, no minima."""
 
 from __future__ import annotations
 
@@ -11,35 +11,37 @@ from ...dtypes import DataType
 from ...errors import refuse
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
-from ..reorders import reorder
 from .grouped import groups_of
 from .quantized_tensor import QuantizedTensor
 
-# Types of 4 bits, and the values that they have.
+_WIDER = {DataType.u4: DataType.u8, DataType.s4: DataType.s8}
+# A scale that is so much smaller than a minimum does not count.
 _FAR = np.float32(2.0**40)
-_NARROW = ((DataType.u4, 0, 15), (DataType.s4, -8, 7))
 
 
-def as_factor(q: QuantizedTensor, *, packs: bool = False) -> QuantizedTensor:
-    """The same numbers without minima: `scale * q + minimum` is `scale * (q - zero_point)`.
-
-    `packs`: elements become 4-bit integers where they all are, which takes a pass over them.
-    """
-    scale, zero, values = q.scale, q.zero_point, q.values
+def as_factor(q: QuantizedTensor) -> QuantizedTensor:
+    """The same numbers without minima: `scale * q + minimum` is `scale * (q - zero_point)`."""
+    scale, zero = q.scale, q.zero_point
     if q.minimum is not None:
         scale, zero = _without_minimum(q)
     scale, zero = _row_major(scale), None if zero is None else _row_major(zero)
-    if not packs and q.minimum is None and scale is q.scale and zero is q.zero_point:
+    if q.minimum is None and scale is q.scale and zero is q.zero_point:
         return q
-    if packs and values.desc.data_type in (DataType.s8, DataType.u8):
-        numbers = values.to_numpy()
-        low, high = (numbers.min(), numbers.max()) if numbers.size else (0, 0)
-        kind = next((kind for kind, least, most in _NARROW if least <= low and high <= most), None)
-        if kind is not None:
-            narrow = Memory(MemoryDesc(values.desc.dims, kind), values.engine)
-            reorder(values, None, out=narrow)
-            values = narrow
-    return QuantizedTensor(values, scale, zero, q.tensor_scale)
+    return QuantizedTensor(q.values, scale, zero, q.tensor_scale)
+
+
+def by_columns(q: QuantizedTensor) -> QuantizedTensor:
+    """The same numbers with scales and zero points for each column, as blocks of columns need them."""
+
+    def spread(part: Memory) -> Memory:
+        n, kind = q.dims[-1] // max(part.desc.dims[-1], 1), _WIDER.get(part.desc.data_type)
+        part = part if kind is None else part.to(None, kind)
+        return (
+            part if n < 2 else Memory.from_numpy(np.repeat(part.to_numpy(), n, axis=-1), engine=part.engine)
+        )
+
+    zero = None if q.zero_point is None else spread(q.zero_point)
+    return QuantizedTensor(q.values, spread(q.scale), zero, q.tensor_scale)
 
 
 def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:

@@ -97,6 +97,15 @@ class PackedTensor(QuantizedTensor):
         """Bytes of the blocks."""
         return self._data.desc.size
 
+    @property
+    def T(self) -> QuantizedTensor:  # noqa: N802
+        """The same numbers with the last two axes exchanged: unpacked, to elements of 4 bits where all fit."""
+        q, (least, most) = self.unpack(), self._blocks.values.ends
+        for kind, low, high in ((DataType.u4, 0, 15), (DataType.s4, -8, 7)):
+            if low <= least and most <= high:
+                return QuantizedTensor(q.values.to(None, kind), q.scale, minimum=q.minimum).T
+        return q.T
+
     def unpack(self) -> QuantizedTensor:
         """The same numbers as elements in bytes, with scales and minima in f32; done once."""
         if self._unpacked is None:
