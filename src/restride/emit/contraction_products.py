@@ -217,15 +217,10 @@ class NibbleWords(Products):
         """By how many bits the elements of a turn are left too high: f32 holds their products."""
         if not self.keeps_places:
             return 0
-        if self._has_table:
+        if self.types[SECOND] in _FRACTION:
             return _FRACTION[self.types[SECOND]]
         is_positive = self._is_moved or self.types[SECOND] is DataType.u4
         return 4 * turn % _LEFT if is_positive else 0
-
-    @property
-    def _has_table(self) -> bool:
-        """True for floats that a register looks up."""
-        return self.types[SECOND] in _FRACTION and self.style.can.shuffled_bytes > 0
 
     @property
     def _is_moved(self) -> bool:
@@ -243,7 +238,7 @@ class NibbleWords(Products):
             above = b.op("shl", words, b.splat("i32", lanes, str(_TOP - 4 * turn))) if turn < 7 else words
             return (b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, str(_TOP))), _REAL),)
         place = self._place(turn)
-        if self._has_table:
+        if kind in _FRACTION:
             codes = four_bit_numbers(b, words, turn % 2, kind, 0, self.style)
             above = b.op("shl", codes, b.splat("i32", lanes, str(24 - turn // 2 * 8))) if turn < 6 else codes
             whole = b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, "24")), _REAL)
@@ -251,9 +246,7 @@ class NibbleWords(Products):
         shift = 4 * turn - place
         codes = b.op("lshr", words, b.splat("i32", lanes, str(shift))) if shift else words
         codes = b.op("and", codes, b.splat("i32", lanes, str(15 << place)))
-        if kind.is_integral:
-            return (b.cast("sitofp", codes, _REAL),)
-        return (to_real(b, b.cast("trunc", codes, "i8"), kind, _REAL, self.style.can),)
+        return (b.cast("sitofp", codes, _REAL),)
 
 
 class NibbleDots(Products):

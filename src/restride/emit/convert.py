@@ -80,8 +80,13 @@ def signed_floats(kind: DataType) -> tuple[float, ...]:
 
 def look_up_codes(b: Builder, v: Value, codes: tuple[int, ...], can: Abilities) -> Value:
     """Each byte, from 0 to 15, as a table says."""
-    size = can.shuffled_bytes
-    lanes = lanes_of(v)
+    size, lanes = can.shuffled_bytes, lanes_of(v)
+    if not size:
+        found = Value(v.type, "zeroinitializer")
+        for number, code in enumerate(codes):
+            is_one = b.compare("icmp eq", v, b.splat("i8", lanes, str(number)))
+            found = b.select(is_one, b.splat("i8", lanes, str(code)), found)
+        return found
     pieces = [b.lanes(v, first, size) for first in range(0, lanes, size)]
     return b.lanes(b.join([_look_up_register(b, piece, codes, can) for piece in pieces]), 0, lanes)
 

@@ -48,7 +48,7 @@ from .programs.contraction_program import ContractionWork
 from .programs.product_chain import FACTORS, ProductChain, product_chain
 from .programs.quantized_product import NIBBLES, QUANTIZED_BLOCK, QuantizedWork, are_quantized, group_size
 
-_INTEGRAL_PACK = 4
+_INTEGRAL_PACK, _BYTE = 4, 8
 _COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
 
 
@@ -214,7 +214,9 @@ class MatmulProblem(ProductProblem):
     def _quantizes_rows(self) -> bool:
         """True where products are of integers, though the source is of floats."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
-        return size is not None and self.attr.any_integers and are_quantized(kind, k, size)
+        # Bytes by bytes need an instruction for pairs.
+        has_kernel = kind.bits < _BYTE or kernel_pack(DataType.s8, DataType.s8) > 1
+        return size is not None and self.attr.any_integers and has_kernel and are_quantized(kind, k, size)
 
     @property
     def _sums_groups(self) -> bool:

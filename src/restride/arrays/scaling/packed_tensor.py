@@ -99,7 +99,7 @@ class PackedTensor(QuantizedTensor):
 
     @property
     def T(self) -> QuantizedTensor:  # noqa: N802
-        """The same numbers with the last two axes exchanged: unpacked, to elements of 4 bits where all fit."""
+        """The same numbers with the last two axes exchanged: in elements of 4 bits where all of them fit."""
         q, (least, most) = self.unpack(), self._blocks.values.ends
         for kind, low, high in ((DataType.u4, 0, 15), (DataType.s4, -8, 7)):
             if low <= least and most <= high:

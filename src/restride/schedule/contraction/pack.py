@@ -53,7 +53,8 @@ class Pack:
 def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machine: Machine) -> Pack | None:
     """The pack of a contraction whose columns are along `lane`, in blocks of `block`; None without one."""
     count = packed_count(*_types(contraction))
-    if count == 1 or (contraction.sums_integers and not machine.adds_pairs):
+    are_bytes = contraction.sums_integers and count < _NIBBLES
+    if count == 1 or (are_bytes and not machine.adds_pairs):
         return None
     sums = machine.vector_bytes * 8 // _PACKED_BITS
     if contraction.role(lane) == "batch" or (gcd(sums, block) if block else sums) < _LEAST_SUMS:
@@ -117,7 +118,10 @@ def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -
     if second.bits == 4:
         return first is DataType.s8 and (DataType.u8, DataType.s8) in machine.dots
     if is_moved(contraction):
-        return rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
+        # Sums of columns are not known for groups.
+        return (
+            contraction.groups is None and rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
+        )
     return (first, second) in machine.dots or (second, first) in machine.dots
 
 
