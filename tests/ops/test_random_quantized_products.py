@@ -26,6 +26,10 @@ _SOURCES = "f32", "f32", "f32", "bf16", "f16"
 _RESULTS = "f32", "f32", "f32", "bf16", "f16", "s8"
 _SCALES = "f32", "f32", "f16", "bf16", "e8m0", "f8_e4m3", "f8_e5m2"
 _ZEROS = "s8", "u8", "s32", "s4", "u4", "f32", "f16"
+_WAYS = (
+    *("", "tensor", "column", "group", "group", "group", "group", "blocks", "batch"),
+    *("row", "each", "half", "wide"),
+)
 _GROUPS = 8, 16, 24, 32, 48, 64, 96, 128, 256
 # Of an element that is rounded to a type: half of its last place, of the largest below one.
 _ROUNDING = {"f32": 2.0**-24, "bf16": 2.0**-8, "f16": 2.0**-11, "s8": 0.0}
@@ -68,15 +72,16 @@ def case_of(number: int) -> Case:
     def one(values: Any) -> Any:
         return values[rng.integers(len(values))]
 
-    group = int(one(_GROUPS))
-    way = one(("none", "tensor", "column", "group", "group", "group", "blocks", "batch"))
-    k = (
-        group * int(rng.integers(1, max(512 // group, 2)))
-        if way in ("group", "batch")
-        else int(rng.integers(1, 300))
-    )
-    n = int(one((1, 7, 16, 33, 64, 100, 130)))
-    k, n = (128 * int(rng.integers(1, 4)), 128 * int(rng.integers(1, 3))) if way == "blocks" else (k, n)
+    group, wide = int(one(_GROUPS)), int(one((2, 16)))
+    k, n = int(rng.integers(1, 300)), int(one((1, 7, 16, 33, 64, 100, 130)))
+    way = one(_WAYS)
+    if way in ("group", "half", "batch", "wide"):
+        k, n = (
+            group * int(rng.integers(1, max(512 // group, 2))),
+            n - n % wide if way == "wide" and n >= wide else n,
+        )
+    if way == "blocks":
+        k, n = 128 * int(rng.integers(1, 4)), 128 * int(rng.integers(1, 3))
     batch = tuple(int(one((1, 2, 3))) for _ in range(int(one((0, 0, 0, 1, 1, 2)))))
     of_src, of_weights = (tuple(size if rng.random() < 0.7 else 1 for size in batch) for _ in range(2))
     batch = tuple(max(pair) for pair in zip(of_src, of_weights, strict=True))
@@ -85,15 +90,22 @@ def case_of(number: int) -> Case:
     ndims = len(dims[0])
     plain = "abcd"[:ndims]
     turned = plain[:-2] + plain[-1] + plain[-2]
-    column, every = 1 << ndims - 1, (1 << ndims) - 1
-    own = {"tensor": (0, ()), "column": (column, ()), "group": (3 << ndims - 2, (group, 1))}
-    own |= {"blocks": (3 << ndims - 2, (128, 128)), "batch": (every, (group, 1))}
+    column, both, every = 1 << ndims - 1, 3 << ndims - 2, (1 << ndims) - 1
+    own = {"tensor": (0, ()), "column": (column, ()), "row": (column >> 1, ()), "each": (both, ())}
+    own |= {"group": (both, (group, 1)), "half": (both, (group // 2, 1)), "batch": (every, (group, 1))}
+    own |= {"blocks": (both, (128, 128)), "wide": (both, (group, wide if n % wide == 0 else 1))}
     scale = zero = None
-    if way != "none":
+    if way:
         scale = Factor(one(_SCALES), *own[way], bool(rng.random() < 0.2))
     if types[1] in _INTEGERS and rng.random() < 0.5:
-        others = [own[way] if way != "none" else own["column"], own["tensor"], own["column"]]
-        zero = Factor(one(_ZEROS), *others[int(one((0, 0, 0, 0, 1, 2)))])
+        others = (
+            way or "column",
+            way or "column",
+            "tensor",
+            "column",
+            "group" if way == "half" else "column",
+        )
+        zero = Factor(one(_ZEROS), *own[one(others)])
     ops: list[tuple[Any, ...]] = []
     if rng.random() < 0.2:
         ops.append(("sum", float(one((1.0, 0.5)))))
