@@ -78,7 +78,8 @@ def matmul(
            [13., 24.]], dtype=float32)
     """
     mode = parse_word("matmul: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
-    parameters, operands = (dtype, mode), (weights, bias)
+    parameters: Parameters = (dtype, mode)
+    operands: tuple[Any, ...] = (weights, bias)
     if isinstance(weights, QuantizedTensor):
         q = as_factor(weights)
         parameters, operands = (*parameters, q.tensor_scale), (q.values, bias, q.scale, q.zero_point)
@@ -218,8 +219,8 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
         return _by_rows(x, out, operands, parameters, table.desc.dims[-1])
     attr, scaling = None, dict[int, Memory]()
     if factors:
-        mode, tensor_scale = more
-        attr, scaling = _scaling_of(QuantizedTensor(weights, *factors, tensor_scale), mode)
+        (mode, tensor_scale), (scale, zero) = more, factors
+        attr, scaling = _scaling_of(QuantizedTensor(weights, scale, zero, tensor_scale), mode)
     source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):

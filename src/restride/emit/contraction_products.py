@@ -29,6 +29,8 @@ Factor = tuple[Value, ...]
 _REAL = "float"
 # The place of the uppermost 4 bits of a word.
 _TOP = 28
+# Elements that are left in their places are those of so many bits.
+_LEFT = 16
 _PAIRS = {
     16: "llvm.x86.sse2.pmadd.wd",
     32: "llvm.x86.avx2.pmadd.wd",
@@ -60,6 +62,8 @@ class Products:
     def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.types = kernel.types[FIRST], kernel.types[SECOND]
+        # True where a row costs less than a vector of columns: what can be done to either is done to it.
+        self.keeps_places = False
 
     def turns(self, count: int) -> int:
         """How many times each sum is added to for `count` elements."""
@@ -198,19 +202,36 @@ class NibbleWords(Products):
         return count
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """The element of a turn in every lane."""
-        return super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
+        """The element of a turn in every lane, divided by what `column` leaves columns multiplied by."""
+        (row,) = super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
+        place = self._place(turn)
+        return (self.b.op("fmul", row, self.b.splat(_REAL, self.kernel.lanes, f"{0.5**place:.20e}")) if place else row,)
+
+    def _place(self, turn: int) -> int:
+        """By how many bits the elements of a turn are left too high: a shift less. f32 holds their products."""
+        is_positive = self._is_moved or self.types[SECOND] is DataType.u4
+        return 4 * turn % _LEFT if self.keeps_places and is_positive else 0
+
+    @property
+    def _is_moved(self) -> bool:
+        """True where integers with signs are moved to begin at 0."""
+        groups = self.kernel.groups_of_sums
+        return groups is not None and groups.moved > 0
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """The elements of a turn."""
         b, kind, lanes = self.b, self.types[SECOND], self.kernel.lanes
         words = load_words(b, pointer, lanes, valid, 1)
-        if kind is DataType.s4:
+        if self._is_moved:
+            words = b.op("xor", words, _bytes(b, lanes, 0x88))
+        elif kind is DataType.s4:
             above = b.op("shl", words, b.splat("i32", lanes, str(_TOP - 4 * turn))) if turn < 7 else words
             return (b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, str(_TOP))), _REAL),)
-        codes = b.op("lshr", words, b.splat("i32", lanes, str(4 * turn))) if turn else words
-        codes = b.op("and", codes, b.splat("i32", lanes, "15"))
-        if kind is DataType.u4:
+        place = self._place(turn)
+        shift = 4 * turn - place
+        codes = b.op("lshr", words, b.splat("i32", lanes, str(shift))) if shift else words
+        codes = b.op("and", codes, b.splat("i32", lanes, str(15 << place)))
+        if kind.is_integral:
             return (b.cast("sitofp", codes, _REAL),)
         return (to_real(b, b.cast("trunc", codes, "i8"), kind, _REAL, self.style.can),)
 
