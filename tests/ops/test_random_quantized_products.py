@@ -73,11 +73,12 @@ def case_of(number: int) -> Case:
         return values[rng.integers(len(values))]
 
     group, wide = int(one(_GROUPS)), int(one((2, 16)))
-    k, n = int(rng.integers(1, 300)), int(one((1, 7, 16, 33, 64, 100, 130)))
+    longest = int(one((300, 300, 2000)))
+    k, n = int(rng.integers(1, longest)), int(one((1, 7, 16, 33, 64, 100, 130)))
     way = one(_WAYS)
     if way in ("group", "half", "batch", "wide"):
         k, n = (
-            group * int(rng.integers(1, max(512 // group, 2))),
+            group * int(rng.integers(1, max(longest // group, 2))),
             n - n % wide if way == "wide" and n >= wide else n,
         )
     if way == "blocks":
