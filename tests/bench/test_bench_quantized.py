@@ -45,5 +45,5 @@ def test_products_are_measured_beside_peers(count: int) -> None:
         pytest.skip(f"missing: {missing}")
     row = measure_row(BenchSetup(peers, peers, 1, 3, 0), QuantizedRow(count, 128, 64, "f16"))
     assert not row.wrong
-    assert {"any", "MatMulNBits 0", "MatMulNBits 4", "torch", "f32", "u8·s8"} < {*row.times}
+    assert {"any", "MatMulNBits 0", "MatMulNBits 4", "torch bf16", "f32", "u8·s8"} < {*row.times}
     assert f"| geometric mean, rows: {count} |" in page([row])
