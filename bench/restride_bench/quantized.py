@@ -106,7 +106,7 @@ def measure_row(setting: BenchSetup, row: QuantizedRow) -> BenchRow:
             rs.matmul, x, packed, fpmath_mode=mode, out=np.empty((row.rows, row.n), x.dtype)
         )
         sizes[side] = packed.nbytes
-    sides = dict[str, PreparedCall]()
+    own = dict[str, Call]()
     if not row.stored:
         codes, scales = (np.ascontiguousarray(part.to_numpy().T) for part in (q.values, q.scale))
         codes, scales = (codes.astype(np.int32) + 8).astype(np.uint8), scales.astype(np.float32)
@@ -115,8 +115,7 @@ def measure_row(setting: BenchSetup, row: QuantizedRow) -> BenchRow:
             calls[_TORCH] = _by_torch(setting.torch.torch, x, codes, scales)
         layer = layers.matmul("", row.rows, row.k, row.n)
         own = {types: layers.restride_calls(layer, types)[0].alone for types in (_F32, _BYTES)}
-        sides |= {types: PreparedCall(call) for types, call in own.items()}
-    sides = {side: PreparedCall(call) for side, call in calls.items()} | sides
+    sides = {side: PreparedCall(call) for side, call in (calls | own).items()}
     wanted = x @ q.dequantize().to_numpy()
 
     def check() -> dict[str, str]:
@@ -174,7 +173,7 @@ def _by_onnx_runtime(x: Array, codes: Array, scales: Array) -> dict[str, Call]:
 def _by_torch(torch: Any, x: Array, codes: Array, scales: Array) -> Call:
     """torch's product of packed weights of 4 bits, by rows of bf16: those of f32 are far slower."""
     packed = torch._convert_weight_to_int4pack_for_cpu(torch.from_numpy(codes.astype(np.int32)), 1)
-    factors = torch.from_numpy(np.stack([scales.T, np.zeros_like(scales.T)], -1)).bfloat16()
+    factors = torch.from_numpy(np.stack([scales.T, np.zeros_like(scales.T)], -1)).bfloat16().contiguous()
     inferring: Any = torch.inference_mode()
     product = torch._weight_int4pack_mm_for_cpu
     call: Call = inferring(partial(product, torch.from_numpy(x).bfloat16(), packed, _GROUP, factors))

@@ -43,7 +43,7 @@ def test_products_are_measured_beside_peers(count: int) -> None:
     peers, missing = open_peers(["restride", "torch"], 1)
     if missing:
         pytest.skip(f"missing: {missing}")
-    row = measure_row(BenchSetup(peers, peers, 1, 3, 0), QuantizedRow(count, 128, 64, "f16"))
+    row = measure_row(BenchSetup(peers, peers, 1, 3, 0), QuantizedRow(count, 512, 256, "f16"))
     assert not row.wrong
     assert {"any", "MatMulNBits 0", "MatMulNBits 4", "torch bf16", "f32", "u8·s8"} < {*row.times}
     assert f"| geometric mean, rows: {count} |" in page([row])
