@@ -276,7 +276,7 @@ def _product(case: Case, src: Any, weights: Any, scale: Any, zero: Any) -> tuple
     real_weights = (weights - zero) * scale
     largest = (np.abs(weights) + np.abs(zero)) * np.abs(scale)
     limit = _SUMMED * (np.abs(src) @ largest)
-    if case.mode == "any" and case.types[1] in _INTEGERS:
+    if case.mode == "any" and case.types[1] in (*_INTEGERS, "f4_e2m1"):
         step = np.abs(src).max(-1, keepdims=True) / 127
         limit = limit + _DEVIATIONS * step * np.sqrt((real_weights**2).sum(-2, keepdims=True))
     return (src @ real_weights) * case.src_scale, limit * case.src_scale
