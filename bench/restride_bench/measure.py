@@ -81,11 +81,13 @@ def alternate(
     warmup: int = 2,
     settle: float = SETTLE,
     number: int = 1,
+    untimed: int = 0,
     before: Mapping[str, Call] = MappingProxyType({}),
 ) -> dict[str, Timing]:
     """Time every one of `calls` once per round, a sample of `number` calls, starting with another each round.
 
-    `before` holds what to do, untimed, ahead of the samples of that name.
+    `before` holds what to do, untimed, ahead of the samples of that name. `untimed` calls come after the
+    pause and are no part of a sample.
     """
     names = list(calls)
     taken: dict[str, list[float]] = {name: [] for name in names}
@@ -95,6 +97,8 @@ def alternate(
             for name in names[first:] + names[:first]:
                 before.get(name, lambda: None)()
                 time.sleep(settle)
+                for _ in range(untimed):
+                    calls[name]()
                 taken[name].append(sample(calls[name], number))
     return {name: Timing(tuple(values[warmup:])) for name, values in taken.items()}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import attention, instructions, ladder, layers, memory_bound, roofline, stored_formats
+from . import attention, instructions, ladder, layers, memory_bound, quantized, roofline, stored_formats
 from .pages import page, write_both
 from .study import BenchRow, BenchSetup, Study
 
@@ -20,6 +20,7 @@ STUDIES: Mapping[str, Study] = {
     "primitives": memory_bound.STUDY,
     "levels": memory_bound.STUDY_OF_LEVELS,
     "attention": attention.STUDY,
+    "quantized": quantized.STUDY,
 }
 
 

@@ -130,12 +130,13 @@ def race(
     *,
     number: int = 0,
     settle: float = SETTLE,
+    untimed: int = 0,
     buffers: tuple[Bytes, Bytes] | None = None,
 ) -> BenchRow:
     """Time all sides of a row in turns, beside copies by those who copy, and check the answers.
 
-    A sample is of `number` calls; unless that is given, of one, or of many where the row is warm. Copies are
-    between `buffers`, or others of half the bytes that the row moves.
+    A sample is of `number` calls; unless that is given, of one, or of many where the row is warm. `untimed`
+    calls come ahead of it. Copies are between `buffers`, or others of half the bytes that the row moves.
     """
     calls = {side: made.call for side, made in work.sides.items()}
     copies: dict[str, Call] = {}
@@ -149,7 +150,8 @@ def race(
         copies = {f"copy by {name}": call for name, call in ways}
     if not number:
         number = batch_size(next(iter(calls.values()))) if calls and work.moved <= WARM else 1
-    times = alternate({**calls, **copies}, rounds=setting.rounds, number=number, settle=settle)
+    every = {**calls, **copies}
+    times = alternate(every, rounds=setting.rounds, number=number, settle=settle, untimed=untimed)
     copier = min(copies, key=lambda name: times[name].spread.median, default="")
     return BenchRow(
         *(work.name, work.moved),
