@@ -18,6 +18,7 @@ from .quantized_tensor import QuantizedTensor
 # Types of 4 bits, and the values that they have.
 _FAR = np.float32(2.0**40)
 _NARROW = ((DataType.u4, 0, 15), (DataType.s4, -8, 7))
+_INTEGERS = DataType.u4, DataType.s4, DataType.u8, DataType.s8
 
 
 def as_factor(q: QuantizedTensor, *, packs: bool = False) -> QuantizedTensor:
@@ -31,15 +32,27 @@ def as_factor(q: QuantizedTensor, *, packs: bool = False) -> QuantizedTensor:
     scale, zero = _row_major(scale), None if zero is None else _row_major(zero)
     if not packs and q.minimum is None and scale is q.scale and zero is q.zero_point:
         return q
-    if packs and values.desc.data_type in (DataType.s8, DataType.u8):
-        numbers = values.to_numpy()
-        low, high = (numbers.min(), numbers.max()) if numbers.size else (0, 0)
-        kind = next((kind for kind, least, most in _NARROW if least <= low and high <= most), None)
-        if kind is not None:
-            narrow = Memory(MemoryDesc(values.desc.dims, kind), values.engine)
-            reorder(values, None, out=narrow)
-            values = narrow
+    if packs:
+        values, zero = _narrowed(values, zero)
     return QuantizedTensor(values, scale, zero, q.tensor_scale)
+
+
+def _narrowed(values: Memory, zero: Memory | None) -> tuple[Memory, Memory | None]:
+    """Elements less the zero point that all of them have, in 4 bits where all fit."""
+    kind, is_one = values.desc.data_type, zero is not None and zero.desc.nelems == 1
+    if kind not in _INTEGERS or not (is_one or kind.bits == 8):
+        return values, zero
+    numbers = values.to_numpy().astype(np.int16)
+    if is_one:
+        assert zero is not None
+        numbers -= zero.to_numpy().astype(np.int16)
+    low, high = (numbers.min(), numbers.max()) if numbers.size else (0, 0)
+    narrow = next((kind for kind, least, most in _NARROW if least <= low and high <= most), None)
+    if narrow is None:
+        return values, zero
+    moved = Memory(MemoryDesc(values.desc.dims, narrow), values.engine)
+    reorder(from_host(moved.desc.as_type("s8"), values.engine, numbers.astype(np.int8)), None, out=moved)
+    return moved, None if is_one else zero
 
 
 def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from ...desc.memory_desc import MemoryDesc
 from ...desc.packed_blocks import PackedBlocks
 from ...dtypes import DataType
@@ -96,6 +98,17 @@ class PackedTensor(QuantizedTensor):
     def nbytes(self) -> int:
         """Bytes of the blocks."""
         return self._data.desc.size
+
+    def rows(self, indices: Any) -> PackedTensor:
+        """The same numbers at some indices of the first axis: their blocks are copied, nothing else is read.
+
+        Raises IndexError for one outside, as NumPy does.
+        """
+        data, (count, *others) = self._data, self._dims
+        assert data.data is not None
+        taken = data.data.reshape(count, -1)[np.asarray(indices)]
+        blocks = Memory(MemoryDesc((taken.size,), DataType.u8), data.engine, taken.reshape(-1))
+        return PackedTensor(self._blocks, (len(taken), *others), blocks)
 
     def unpack(self) -> QuantizedTensor:
         """The same numbers as elements in bytes, with scales and minima in f32; done once."""

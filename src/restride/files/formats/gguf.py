@@ -212,11 +212,15 @@ class GgufValue:
     type: int
     content: bytes
 
-    def as_text(self) -> str:
-        """The value for formats whose metadata are text: itself, or as JSON."""
+    def read(self) -> Any:
+        """The value: a number, a text, or a list of such."""
         content = self.content
         reader = GgufReader("", len(content), lambda start, count: content[start : start + count])
-        value = reader.value(self.type, is_read=True)
+        return reader.value(self.type, is_read=True)
+
+    def as_text(self) -> str:
+        """The value for formats whose metadata are text: itself, or as JSON."""
+        value = self.read()
         return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -310,8 +314,12 @@ class GgufReader:
             raise self.damaged(f"an array of values of type {inner} is not known")
         if count * 8 > self._size:
             raise self.damaged(f"an array of {count} texts")
-        keys = [self.value(_TEXT, is_read=is_read) for _ in range(count)]
-        return keys if is_read else None
+        take, texts = self.take, []
+        for _ in range(count):  # a vocabulary has hundreds of thousands
+            content = take(int.from_bytes(take(8), "little"))
+            if is_read:
+                texts.append(content.decode("utf-8", "replace"))
+        return texts if is_read else None
 
 
 def _text_value(text: str) -> GgufValue:
