@@ -9,15 +9,17 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import refuse
+from ...runtime.alloc import Array
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
 from ..reorders import reorder
-from .grouped import groups_of
+from .grouped import groups_of, over
 from .quantized_tensor import QuantizedTensor
 
 # Types of 4 bits, and the values that they have.
 _FAR = np.float32(2.0**40)
 _NARROW = ((DataType.u4, 0, 15), (DataType.s4, -8, 7))
+_COLUMNS = 64
 _INTEGERS = DataType.u4, DataType.s4, DataType.u8, DataType.s8
 
 
@@ -42,17 +44,27 @@ def _narrowed(values: Memory, zero: Memory | None) -> tuple[Memory, Memory | Non
     kind, is_one = values.desc.data_type, zero is not None and zero.desc.nelems == 1
     if kind not in _INTEGERS or not (is_one or kind.bits == 8):
         return values, zero
-    numbers = values.to_numpy().astype(np.int16)
-    if is_one:
-        assert zero is not None
-        numbers -= zero.to_numpy().astype(np.int16)
-    low, high = (numbers.min(), numbers.max()) if numbers.size else (0, 0)
-    narrow = next((kind for kind, least, most in _NARROW if least <= low and high <= most), None)
-    if narrow is None:
-        return values, zero
-    moved = Memory(MemoryDesc(values.desc.dims, narrow), values.engine)
-    reorder(from_host(moved.desc.as_type("s8"), values.engine, numbers.astype(np.int8)), None, out=moved)
-    return moved, None if is_one else zero
+    shift = 0 if zero is None or not is_one else int(zero.to_numpy().reshape(-1)[0])
+    *rows, columns = values.desc.dims
+    # Of tensors that need 8 bits the first columns say so.
+    begin = values.desc.submemory_desc((*rows, min(columns, _COLUMNS)), (0,) * values.desc.ndims)
+    for part in (over(values, begin), values):
+        numbers = _bytes(part)
+        low, high = (int(numbers.min()) - shift, int(numbers.max()) - shift) if numbers.size else (0, 0)
+        narrow = next((kind for kind, least, most in _NARROW if least <= low and high <= most), None)
+        if narrow is None:
+            return values, zero
+    assert narrow is not None
+    moved = (numbers.view(np.uint8) - np.uint8(shift % 256)).view(np.int8)
+    result = Memory(MemoryDesc(values.desc.dims, narrow), values.engine)
+    reorder(from_host(result.desc.as_type("s8"), values.engine, moved), None, out=result)
+    return result, None if is_one else zero
+
+
+def _bytes(values: Memory) -> Array:
+    """Integers, row-major, each in a byte."""
+    wide = DataType.s8 if values.desc.data_type.kind == "int" else DataType.u8
+    return values.to(MemoryDesc(values.desc.dims, wide)).physical()
 
 
 def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:

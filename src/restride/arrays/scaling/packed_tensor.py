@@ -110,19 +110,27 @@ class PackedTensor(QuantizedTensor):
         blocks = Memory(MemoryDesc((taken.size,), DataType.u8), data.engine, taken.reshape(-1))
         return PackedTensor(self._blocks, (len(taken), *others), blocks)
 
+    @property
+    def T(self) -> QuantizedTensor:  # noqa: N802
+        """The same numbers with the last two axes exchanged, unpacked anew: no part of it is kept here."""
+        return (self._unpacked or self._new_unpacked()).T
+
     def unpack(self) -> QuantizedTensor:
         """The same numbers as elements in bytes, with scales and minima in f32; done once."""
         if self._unpacked is None:
-            blocks, engine = self._blocks, self._data.engine
-            counts = MemoryDesc((*self._dims[:-1], self._dims[-1] // blocks.group), DataType.f32)
-            mds = (self.desc, counts, *(() if blocks.minimum_at is None else (counts,)))
-            parts = [new_memory(md, engine) for md in mds]
-            self._run(("unpack", blocks, self._dims), parts)
-            minimum = None if blocks.minimum_at is None else parts[2]
-            object.__setattr__(self, "_unpacked", QuantizedTensor(parts[0], parts[1], minimum=minimum))
+            object.__setattr__(self, "_unpacked", self._new_unpacked())
         unpacked = self._unpacked
         assert unpacked is not None
         return unpacked
+
+    def _new_unpacked(self) -> QuantizedTensor:
+        blocks, engine = self._blocks, self._data.engine
+        counts = MemoryDesc((*self._dims[:-1], self._dims[-1] // blocks.group), DataType.f32)
+        mds = (self.desc, counts, *(() if blocks.minimum_at is None else (counts,)))
+        parts = [new_memory(md, engine) for md in mds]
+        self._run(("unpack", blocks, self._dims), parts)
+        minimum = None if blocks.minimum_at is None else parts[2]
+        return QuantizedTensor(parts[0], parts[1], minimum=minimum)
 
     def dequantize(self, dtype: Any = None, dst: Any = None, out: Memory | None = None) -> Memory:
         """The real numbers that this stands for, as a `Memory`; `out` is written and returned.

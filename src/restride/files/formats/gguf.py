@@ -314,11 +314,18 @@ class GgufReader:
             raise self.damaged(f"an array of values of type {inner} is not known")
         if count * 8 > self._size:
             raise self.damaged(f"an array of {count} texts")
-        take, texts = self.take, []
+        texts, held, at = [], self._held, self.at
         for _ in range(count):  # a vocabulary has hundreds of thousands
-            content = take(int.from_bytes(take(8), "little"))
+            begin = at + 8
+            end = begin + int.from_bytes(held[at:begin], "little")
+            if max(begin, end) > len(held):
+                self.at = at
+                self.take(self.number("Q"))
+                held, end = self._held, self.at
             if is_read:
-                texts.append(content.decode("utf-8", "replace"))
+                texts.append(held[begin:end].decode("utf-8", "replace"))
+            at = end
+        self.at = at
         return texts if is_read else None
 
 
