@@ -72,7 +72,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     name = path_text(path, "load_metadata: path", 'rs.load_metadata("x.gguf")')
     if is_zarr(name):
-        metadata = open_zarr(name).metadata
+        metadata = open_zarr(name).contents.metadata
     else:
         source = tensor_file(name)
         source.file.close()
