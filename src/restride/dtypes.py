@@ -97,7 +97,7 @@ _INTEGERS = re.compile("[isu][0-9]+")
 # What `rs.quantize` takes beside the types.
 _WAYS = (
     *("mxfp4", "mxfp8", "nvfp4"),
-    *("iq4_nl", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"),
+    *("iq4_nl", "q4_0", "q4_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"),
 )
 
 

@@ -176,6 +176,7 @@ def quantize_(
     group: Any = None,
     symmetric: bool = True,
     scale_type: TypeLike = "f32",
+    fpmath_mode: str = "strict",
 ) -> None:
     """Quantize the weights of a model's linear layers in place, after torchao: `QuantizedLinear` each then.
 
@@ -184,6 +185,7 @@ def quantize_(
                `nn.Linear` and `Linear` are, unless it is given
     group      how many inputs share a scale; all of an output, unless it is given or the type has its own
     symmetric, scale_type  as `rs.quantize` takes them
+    fpmath_mode  as `rs.matmul` takes it: "any" multiplies bytes by bytes
 
     Weights of the meta device become bytes of that device, for `load_state_dict(..., assign=True)`.
 
@@ -191,7 +193,7 @@ def quantize_(
     a choice of layers of other classes, or whose weights are computed.
     """
     how = {"group": group, "symmetric": symmetric, "scale_type": scale_type}
-    quantize_layers(model, dtype, filter_fn, how)
+    quantize_layers(model, dtype, filter_fn, how, fpmath_mode)
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]

@@ -76,7 +76,23 @@ BY_ROWS = [
     {"dtype": "f4_e2m1", "axis": 0, "group": 32, "scale_type": "e8m0"},
     {"dtype": "f4_e3m0", "axis": 0, "group": 16, "scale_type": "f8_e4m3"},
 ]
-BLOCKS = ["q5_0", "q5_1", "iq4_nl", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q8_k", "mxfp4", "mxfp8", "nvfp4"]
+BLOCKS = [
+    "q4_0",
+    "q4_1",
+    "q8_0",
+    "q5_0",
+    "q5_1",
+    "iq4_nl",
+    "q2_k",
+    "q3_k",
+    "q4_k",
+    "q5_k",
+    "q6_k",
+    "q8_k",
+    "mxfp4",
+    "mxfp8",
+    "nvfp4",
+]
 
 
 def check_products(q, k, n):
@@ -87,7 +103,7 @@ def check_products(q, k, n):
     largest = np.abs(exact).max()
     for mode, error in (("strict", 1e-5), ("any", 1e-2)):
         packed = rs.pack_weights(q, fpmath_mode=mode)
-        assert packed.nbytes <= 1.26 * q.nbytes + 4096
+        assert packed.nbytes <= 1.3 * q.nbytes * -(-n // 16) * 16 / n + 4096
         np.testing.assert_allclose(packed.dequantize().to_numpy(), wanted, rtol=1e-5, atol=1e-6)
         for rows in (1, 2, 7, 33):
             for weights in (q, packed):
@@ -159,19 +175,6 @@ def test_rows_of_any_groups_and_layouts_are_those_of_the_tensor(way):
     for own in (q, q.T, rs.QuantizedTensor(q.values.to("Ba16b"), q.scale, q.zero_point, q.tensor_scale)):
         wanted = own.dequantize().to_numpy()[[100, 3]]
         np.testing.assert_array_equal(own.rows([100, 3]).dequantize().to_numpy(), wanted)
-
-
-def test_one_zero_point_of_all_is_taken_off_when_weights_are_packed():
-    weights = numbers(48, 64)
-    q = rs.formats.gguf.q4_0(weights.shape).wrap(rs.formats.quantize_blocks(weights, "q4_0"))
-    packed = rs.pack_weights(q.T)
-    assert (packed.desc.data_type, packed.zero_point) == (rs.s4, None)
-    np.testing.assert_array_equal(packed.dequantize().to_numpy(), q.dequantize().to_numpy().T)
-    values = RNG.integers(0, 256, (32, 16)).astype(np.uint8)
-    parts = (values, np.ones((1, 16), np.float32), np.full((1, 1), 100, np.uint8))
-    wide = rs.pack_weights(rs.QuantizedTensor(*map(rs.Memory.from_numpy, parts)))
-    assert wide.desc.data_type == rs.u8
-    np.testing.assert_array_equal(wide.dequantize().to_numpy(), values.astype(np.float32) - 100)
 
 
 def test_packed_tensors_keep_no_part_of_their_transpose():

@@ -142,9 +142,9 @@ def test_a_bias_and_functions_are_of_the_one_product() -> None:
     assert products(net, x) == ["quantized_matmul"]
 
 
-def test_zero_points_that_are_no_integers_make_floats_of_the_weights() -> None:
+def test_zero_points_that_are_no_integers_are_multiplied_too() -> None:
     made, x = bits_model(3, 24, 128, 32, zeros="halves")
-    assert products(check(made, x), x) == ["matmul"]
+    assert products(check(made, x), x) == ["quantized_matmul"]
 
 
 def test_halves_are_multiplied_too() -> None:

@@ -77,9 +77,10 @@ def test_the_words_of_types_are_all_there_are() -> None:
 
 def test_the_ways_of_quantising_are_those_that_have_names() -> None:
     from restride.arrays.scaling.group import NAMED
+    from restride.arrays.scaling.quantization import WHOLE_BLOCKS
     from restride.desc.ggml_blocks import GGML_BLOCKS
 
-    assert set(get_args(WayName)) == {*NAMED, *GGML_BLOCKS}
+    assert set(get_args(WayName)) == {*NAMED, *GGML_BLOCKS, *WHOLE_BLOCKS}
 
 
 def test_types_for_annotations_are_public() -> None:

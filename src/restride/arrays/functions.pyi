@@ -758,7 +758,7 @@ def quantize(
     x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
     dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`); with groups also f4_e2m1
                and f4_e3m0. Or a way of quantising that has a name: "mxfp4", "mxfp8", "nvfp4", or one of
-               ggml's blocks, as "q5_0" and "q4_k", which take no other words. `format` is another word for it
+               ggml's blocks, as "q4_0" and "q4_k", which take no other words. `format` is another word for it
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
     symmetric  True: from the largest magnitude, and the zero point is 0 (128 for u8, 8 for u4); False: from

@@ -27,7 +27,7 @@ from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, resul
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
 from .calls.tensors import as_array, as_numpy
 from .reorders import reorder
-from .scaling.factors import as_factor
+from .scaling.factors import as_factor, by_columns
 from .scaling.grouped import groups_of
 from .scaling.quantized_tensor import QuantizedTensor
 
@@ -78,7 +78,8 @@ def matmul(
            [13., 24.]], dtype=float32)
     """
     mode = parse_word("matmul: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
-    parameters, operands = (dtype, mode), (weights, bias)
+    parameters: Parameters = (dtype, mode)
+    operands: tuple[Any, ...] = (weights, bias)
     if isinstance(weights, QuantizedTensor):
         q = as_factor(weights)
         parameters, operands = (*parameters, q.tensor_scale), (q.values, bias, q.scale, q.zero_point)
@@ -151,7 +152,7 @@ def pack_weights(
     """Weights in the format that a primitive reads fastest on this machine.
 
     weights    (..., K, N) of a matmul, (O, C / groups, ...) of a convolution. A `QuantizedTensor` (K, N) of a
-               matmul gives one whose elements lie as kernels read them, of 4 bits where they fit
+               matmul gives one whose elements lie as kernels read them
     primitive  "matmul" or "convolution"
     dtype      of the source that they will be multiplied with: that of the weights unless it is named, f32
                where they are quantized
@@ -197,7 +198,7 @@ def _packed(q: QuantizedTensor, primitive: str, kind: DataType, mode: str) -> Qu
     """Quantized weights whose elements lie as a matmul reads them."""
     if primitive != "matmul" or len(q.dims) < _MATRIX:
         raise refuse("RS-X02:pack-quantized", primitive=primitive, q=q.desc)
-    q = as_factor(q, packs=True)
+    q = by_columns(as_factor(q))
     *batch, k, n = q.dims
     engine, (attr, _) = q.values.engine, _scaling_of(q, mode)
     src, dst = MemoryDesc((*batch, 1, k), kind), MemoryDesc((*batch, 1, n), "f32")
@@ -218,8 +219,8 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
         return _by_rows(x, out, operands, parameters, table.desc.dims[-1])
     attr, scaling = None, dict[int, Memory]()
     if factors:
-        mode, tensor_scale = more
-        attr, scaling = _scaling_of(QuantizedTensor(weights, *factors, tensor_scale), mode)
+        (mode, tensor_scale), (scale, zero) = more, factors
+        attr, scaling = _scaling_of(QuantizedTensor(weights, scale, zero, tensor_scale), mode)
     source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):

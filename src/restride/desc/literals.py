@@ -41,7 +41,9 @@ TypeName = Literal[
 ]  # fmt: skip
 """The words of all other types."""
 
-BlockName = Literal["iq4_nl", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"]
+BlockName = Literal[
+    "iq4_nl", "q4_0", "q4_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"
+]
 WayName = Literal["mxfp4", "mxfp8", "nvfp4", BlockName]
 """The ways of quantising in groups that have names."""
 

@@ -26,7 +26,7 @@ from .builder import Builder, Value, i64, vector
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops
 from .contraction_numbers import distance_of, number_of
-from .contraction_prefetch import next_columns, prefetch_columns, prefetch_operands
+from .contraction_prefetch import next_columns, prefetch_columns, prefetch_groups, prefetch_operands
 from .contraction_products import Factor, NibbleDots, Products, products_of
 from .contraction_result import ResultWriter
 from .contraction_values import GroupValues, TilePlace, TileSums
@@ -122,10 +122,14 @@ class ProductSums(SumLoops):
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
         products, b, found = self.products, self.b, list(sums)
+        products.keeps_places = rows[1] - rows[0] < self.vectors
+        vectors = self._vectors(at, SECOND)
         for turn in range(products.turns(count)):
+            # Words of a few vectors stay in registers.
+            vectors = self._vectors(at, SECOND) if turn and not products.keeps_places else vectors
             columns = [
                 products.column(b.advance(pointer, part), valid, count, turn=turn)
-                for pointer, valid in self._vectors(at, SECOND)
+                for pointer, valid in vectors
                 for part in self.kernel.parts
             ]
             for row in range(*rows):
@@ -150,6 +154,7 @@ class ProductSums(SumLoops):
         with b.carried_loop(i64(0), count, zeros) as (counter, totals):
             pairs = zip(self.tile.pointers, strides, strict=True)
             place = tuple(b.step(pointer, counter, stride) for pointer, stride in pairs)
+            prefetch_groups(b, self.kernel, self.tile, place, strides)
             parts = self.sums_at((place[FIRST], place[SECOND]))
             tile = TilePlace(place, self.kind.rows, self.tile.columns)
             values = GroupValues(b, self.kernel, self.products.style, tile, TileSums(parts, (), ()))

@@ -5,14 +5,18 @@ They never fault: behind the last columns they may point past the end.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.strides import SECOND
 from ..schedule.machine import LINE
 from .builder import Builder, Value
 from .contraction_loops import ContractionTile
-from .contraction_numbers import distance_of, number_of, times
+from .contraction_numbers import Distance, distance_of, number_of, times
 
 _FIRST_CACHE, _SECOND_CACHE = 3, 2
+# So many groups ahead: each lies in a page of its own, which no processor asks for by itself.
+_GROUPS_AHEAD = 8
 
 
 def prefetch_operands(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -> None:
@@ -24,6 +28,23 @@ def prefetch_operands(b: Builder, kernel: ContractionKernel, tile: ContractionTi
             first = b.advance(tile.pointers[access], times(b, block, place.blocks))
             for row in range(tile.kind.rows):
                 b.prefetch(b.advance(first, row * strides.row + place.nbytes), _FIRST_CACHE)
+
+
+def prefetch_groups(
+    b: Builder,
+    kernel: ContractionKernel,
+    tile: ContractionTile,
+    place: Sequence[Value],
+    strides: Sequence[Distance],
+) -> None:
+    """Ask for what sums of further groups are multiplied by, a row of values for the columns of a tile."""
+    groups = kernel.groups_of_sums
+    assert groups is not None
+    for access in range(len(kernel.types) - len(groups.loads), len(kernel.types)):
+        if kernel.strides[access].lane == 1 and not kernel.strides[access].row:
+            ahead = b.advance(place[access], times(b, strides[access], _GROUPS_AHEAD))
+            for line in range(0, tile.vectors * kernel.lanes * kernel.types[access].bits // 8, LINE):
+                b.prefetch(b.advance(ahead, line), _FIRST_CACHE)
 
 
 def next_columns(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -> Value | None:

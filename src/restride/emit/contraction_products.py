@@ -20,7 +20,7 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.strides import FIRST, SECOND
 from .builder import Builder, Value, lanes_of, vector
 from .contraction_vectors import load_vector, load_words
-from .convert import to_real
+from .convert import look_up_codes, signed_floats, to_real
 from .kernel import Style
 
 Factor = tuple[Value, ...]
@@ -29,6 +29,10 @@ Factor = tuple[Value, ...]
 _REAL = "float"
 # The place of the uppermost 4 bits of a word.
 _TOP = 28
+# Bits of floats of 4 bits below 1.
+_FRACTION = {DataType.f4_e2m1: 1, DataType.f4_e3m0: 2}
+# Elements that are left in their places are those of so many bits.
+_LEFT = 16
 _PAIRS = {
     16: "llvm.x86.sse2.pmadd.wd",
     32: "llvm.x86.avx2.pmadd.wd",
@@ -60,6 +64,8 @@ class Products:
     def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.types = kernel.types[FIRST], kernel.types[SECOND]
+        # True where a row costs less than a vector of columns: what can be done to either is done to it.
+        self.keeps_places = False
 
     def turns(self, count: int) -> int:
         """How many times each sum is added to for `count` elements."""
@@ -198,19 +204,54 @@ class NibbleWords(Products):
         return count
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """The element of a turn in every lane."""
-        return super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
+        """The element of a turn in every lane, divided by what `column` leaves columns multiplied by."""
+        (row,) = super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
+        return (self._divided(row, self._place(turn)),)
+
+    def _divided(self, value: Value, bits: int) -> Value:
+        """A value without so many bits."""
+        factor = self.b.splat(_REAL, self.kernel.lanes, f"{0.5**bits:.20e}")
+        return self.b.op("fmul", value, factor) if bits else value
+
+    def _place(self, turn: int) -> int:
+        """By how many bits the elements of a turn are left too high: f32 holds their products."""
+        if not self.keeps_places:
+            return 0
+        if self._has_table:
+            return _FRACTION[self.types[SECOND]]
+        is_positive = self._is_moved or self.types[SECOND] is DataType.u4
+        return 4 * turn % _LEFT if is_positive else 0
+
+    @property
+    def _has_table(self) -> bool:
+        """True for floats that a register looks up."""
+        return self.types[SECOND] in _FRACTION and self.style.can.shuffled_bytes > 0
+
+    @property
+    def _is_moved(self) -> bool:
+        """True where integers with signs are moved to begin at 0."""
+        groups = self.kernel.groups_of_sums
+        return groups is not None and groups.moved > 0
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """The elements of a turn."""
         b, kind, lanes = self.b, self.types[SECOND], self.kernel.lanes
         words = load_words(b, pointer, lanes, valid, 1)
-        if kind is DataType.s4:
+        if self._is_moved:
+            words = b.op("xor", words, _bytes(b, lanes, 0x88))
+        elif kind is DataType.s4:
             above = b.op("shl", words, b.splat("i32", lanes, str(_TOP - 4 * turn))) if turn < 7 else words
             return (b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, str(_TOP))), _REAL),)
-        codes = b.op("lshr", words, b.splat("i32", lanes, str(4 * turn))) if turn else words
-        codes = b.op("and", codes, b.splat("i32", lanes, "15"))
-        if kind is DataType.u4:
+        place = self._place(turn)
+        if self._has_table:
+            codes = four_bit_numbers(b, words, turn % 2, kind, 0, self.style)
+            above = b.op("shl", codes, b.splat("i32", lanes, str(24 - turn // 2 * 8))) if turn < 6 else codes
+            whole = b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, "24")), _REAL)
+            return (self._divided(whole, _FRACTION[kind] - place),)
+        shift = 4 * turn - place
+        codes = b.op("lshr", words, b.splat("i32", lanes, str(shift))) if shift else words
+        codes = b.op("and", codes, b.splat("i32", lanes, str(15 << place)))
+        if kind.is_integral:
             return (b.cast("sitofp", codes, _REAL),)
         return (to_real(b, b.cast("trunc", codes, "i8"), kind, _REAL, self.style.can),)
 
@@ -233,11 +274,13 @@ class NibbleDots(Products):
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """The elements of a turn, from 0 to 15."""
         b, lanes = self.b, self.kernel.lanes
-        words = load_words(b, pointer, lanes, valid, 1)
-        if self.types[SECOND] is DataType.s4:
+        words, kind = load_words(b, pointer, lanes, valid, 1), self.types[SECOND]
+        if kind in _FRACTION:
+            assert self.kernel.groups_of_sums is not None
+            return (four_bit_numbers(b, words, turn, kind, self.kernel.groups_of_sums.moved, self.style),)
+        if kind is DataType.s4:
             words = b.op("xor", words, _bytes(b, lanes, 0x88))
-        words = b.op("lshr", words, b.splat("i32", lanes, "4")) if turn else words
-        return (b.op("and", words, _bytes(b, lanes, 0x0F)),)
+        return (_four_bits(b, words, turn),)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with four products each; of 16 bits with two."""
@@ -323,6 +366,26 @@ class BfloatDots(_Packs):
         """The sums with two products each. The row is the last operand: it alone may be in memory."""
         first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+
+
+def _four_bits(b: Builder, words: Value, place: int) -> Value:
+    """The lower or the upper elements of 4 bits of all bytes."""
+    lanes = lanes_of(words)
+    words = b.op("lshr", words, b.splat("i32", lanes, "4")) if place else words
+    return b.op("and", words, _bytes(b, lanes, 0x0F))
+
+
+def four_bit_numbers(b: Builder, words: Value, place: int, kind: DataType, moved: int, style: Style) -> Value:
+    """The bytes for the lower or upper floats of 4 bits of all bytes: what they are, and `moved`, without
+    their fraction.
+    """
+    codes = _four_bits(b, words, place)
+    kind_of_bytes = vector("i8", 4 * lanes_of(words))
+    magnitudes = [int((number + moved) * (1 << _FRACTION[kind])) for number in signed_floats(kind)]
+    found = look_up_codes(
+        b, b.value(kind_of_bytes, f"bitcast {codes} to {kind_of_bytes}"), tuple(magnitudes), style.can
+    )
+    return b.value(words.type, f"bitcast {found} to {words.type}")
 
 
 def word_pairs(b: Builder, one: Value, other: Value, kind: str) -> Value:

@@ -16,7 +16,7 @@ from ..dtypes import DataType
 from ..ir.expression import OPERATIONS, Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
 from ..schedule.contraction.kernel import ColumnTile, ContractionKernel
 from ..schedule.contraction.parts import COLUMN_SUMS, ROW_SUMS, part_of_total
-from ..schedule.contraction.strides import DESTINATION
+from ..schedule.contraction.strides import DESTINATION, SECOND
 from .builder import Builder, Value
 from .compute import VectorArithmetic
 from .contraction_numbers import distance_of, times
@@ -217,8 +217,14 @@ class GroupValues(ResultValues):
         return _FLOAT
 
     def _sum(self, name: str, real: str, row: int, number: int) -> Value:
-        total = self.total(0, row, number)
-        return self.b.cast("sitofp", total, real) if self.kernel.sums_integers else total
+        total, b = self.total(0, row, number), self.b
+        if not self.kernel.sums_integers:
+            return total
+        whole = b.cast("sitofp", total, real)
+        if self.kernel.types[SECOND].is_integral:
+            return whole
+        # Floats of 4 bits are multiplied as halves.
+        return b.op("fmul", whole, b.splat(real, self.kernel.lanes, "5.0e-01"))
 
     def _access(self, load: Load) -> int:
         groups = self.kernel.groups_of_sums

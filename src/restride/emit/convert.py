@@ -65,7 +65,22 @@ def entries(src: DataType, dst: DataType) -> int:
 def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], can: Abilities) -> Value:
     """Each byte as the table of `types` says, a register at a time."""
     codes = _codes(*types)
-    size = can.shuffled_bytes if can.neon or len(codes) == 16 else _PERMUTED
+    if len(codes) == 16:
+        return look_up_codes(b, v, codes, can)
+    size = can.shuffled_bytes if can.neon else _PERMUTED
+    lanes = lanes_of(v)
+    pieces = [b.lanes(v, first, size) for first in range(0, lanes, size)]
+    return b.lanes(b.join([_look_up_register(b, piece, codes, can) for piece in pieces]), 0, lanes)
+
+
+def signed_floats(kind: DataType) -> tuple[float, ...]:
+    """What the codes of floats of 4 bits stand for."""
+    return (*F4_MAGNITUDES[kind], *(-magnitude for magnitude in F4_MAGNITUDES[kind]))
+
+
+def look_up_codes(b: Builder, v: Value, codes: tuple[int, ...], can: Abilities) -> Value:
+    """Each byte, from 0 to 15, as a table says."""
+    size = can.shuffled_bytes
     lanes = lanes_of(v)
     pieces = [b.lanes(v, first, size) for first in range(0, lanes, size)]
     return b.lanes(b.join([_look_up_register(b, piece, codes, can) for piece in pieces]), 0, lanes)

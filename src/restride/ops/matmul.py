@@ -46,7 +46,7 @@ from .product import (
 )
 from .programs.contraction_program import ContractionWork
 from .programs.product_chain import FACTORS, ProductChain, product_chain
-from .programs.quantized_product import NIBBLES, QuantizedWork, are_quantized, group_size
+from .programs.quantized_product import NIBBLES, QUANTIZED_BLOCK, QuantizedWork, are_quantized, group_size
 
 _INTEGRAL_PACK = 4
 _COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
@@ -207,14 +207,14 @@ class MatmulProblem(ProductProblem):
             return None
         is_coded = kind in _COMPRESSED or self._has_groups(ARG_WEIGHTS)
         scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
-        size = group_size(weights, scale, zero) if is_coded and self.terms else None
-        return size if size and (kind.bits == 8 or size % NIBBLES == 0) else None
+        size = group_size(weights, scale, zero) if is_coded and self.terms else 0
+        return size if size and (kind.bits >= 8 or size % NIBBLES == 0) else None
 
     @property
     def _quantizes_rows(self) -> bool:
         """True where products are of integers, though the source is of floats."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
-        return size is not None and self.attr.any_integers and kind.is_integral and are_quantized(k, size)
+        return size is not None and self.attr.any_integers and are_quantized(kind, k, size)
 
     @property
     def _sums_groups(self) -> bool:
@@ -258,9 +258,10 @@ class MatmulProblem(ProductProblem):
         src, weights, dst = self.tensors
         batch = LETTERS[: dst.ndims - 2]
         k, n = tuple(LETTERS[dst.ndims - 2 : dst.ndims])
-        tag = f"{batch}{n.upper()}{k}{self.block}{n}"
+        block = self.block if self.group is None else QUANTIZED_BLOCK
+        tag = f"{batch}{n.upper()}{k}{block}{n}"
         if self.pack > 1:
-            tag = f"{batch}{n.upper()}{k.upper()}{self.block}{n}{self.pack}{k}"
+            tag = f"{batch}{n.upper()}{k.upper()}{block}{n}{self.pack}{k}"
         return {
             "src": MemoryDesc(src.dims, src.data_type),
             "weights": MemoryDesc(weights.dims, weights.data_type, tag),

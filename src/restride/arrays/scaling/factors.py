@@ -1,4 +1,4 @@
-"""Quantized tensors as products take them: scales and zero points row-major, no minima, narrow elements."""
+"""Quantized tensors as products take them: scales and zero points row by row, no minima."""
 
 from __future__ import annotations
 
@@ -9,62 +9,39 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import refuse
-from ...runtime.alloc import Array
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
-from ..reorders import reorder
-from .grouped import groups_of, over
+from .grouped import groups_of
 from .quantized_tensor import QuantizedTensor
 
-# Types of 4 bits, and the values that they have.
+_WIDER = {DataType.u4: DataType.u8, DataType.s4: DataType.s8}
+# A scale that is so much smaller than a minimum does not count.
 _FAR = np.float32(2.0**40)
-_NARROW = ((DataType.u4, 0, 15), (DataType.s4, -8, 7))
-_COLUMNS = 64
-_INTEGERS = DataType.u4, DataType.s4, DataType.u8, DataType.s8
 
 
-def as_factor(q: QuantizedTensor, *, packs: bool = False) -> QuantizedTensor:
-    """The same numbers without minima: `scale * q + minimum` is `scale * (q - zero_point)`.
-
-    `packs`: elements become 4-bit integers where they all are, which takes a pass over them.
-    """
-    scale, zero, values = q.scale, q.zero_point, q.values
+def as_factor(q: QuantizedTensor) -> QuantizedTensor:
+    """The same numbers without minima: `scale * q + minimum` is `scale * (q - zero_point)`."""
+    scale, zero = q.scale, q.zero_point
     if q.minimum is not None:
         scale, zero = _without_minimum(q)
     scale, zero = _row_major(scale), None if zero is None else _row_major(zero)
-    if not packs and q.minimum is None and scale is q.scale and zero is q.zero_point:
+    if q.minimum is None and scale is q.scale and zero is q.zero_point:
         return q
-    if packs:
-        values, zero = _narrowed(values, zero)
-    return QuantizedTensor(values, scale, zero, q.tensor_scale)
+    return QuantizedTensor(q.values, scale, zero, q.tensor_scale)
 
 
-def _narrowed(values: Memory, zero: Memory | None) -> tuple[Memory, Memory | None]:
-    """Elements less the zero point that all of them have, in 4 bits where all fit."""
-    kind, is_one = values.desc.data_type, zero is not None and zero.desc.nelems == 1
-    if kind not in _INTEGERS or not (is_one or kind.bits == 8):
-        return values, zero
-    shift = 0 if zero is None or not is_one else int(zero.to_numpy().reshape(-1)[0])
-    *rows, columns = values.desc.dims
-    # Of tensors that need 8 bits the first columns say so.
-    begin = values.desc.submemory_desc((*rows, min(columns, _COLUMNS)), (0,) * values.desc.ndims)
-    for part in (over(values, begin), values):
-        numbers = _bytes(part)
-        low, high = (int(numbers.min()) - shift, int(numbers.max()) - shift) if numbers.size else (0, 0)
-        narrow = next((kind for kind, least, most in _NARROW if least <= low and high <= most), None)
-        if narrow is None:
-            return values, zero
-    assert narrow is not None
-    moved = (numbers.view(np.uint8) - np.uint8(shift % 256)).view(np.int8)
-    result = Memory(MemoryDesc(values.desc.dims, narrow), values.engine)
-    reorder(from_host(result.desc.as_type("s8"), values.engine, moved), None, out=result)
-    return result, None if is_one else zero
+def by_columns(q: QuantizedTensor) -> QuantizedTensor:
+    """The same numbers with scales and zero points for each column, as blocks of columns need them."""
 
+    def spread(part: Memory) -> Memory:
+        n, kind = q.dims[-1] // max(part.desc.dims[-1], 1), _WIDER.get(part.desc.data_type)
+        part = part if kind is None else part.to(None, kind)
+        return (
+            part if n < 2 else Memory.from_numpy(np.repeat(part.to_numpy(), n, axis=-1), engine=part.engine)
+        )
 
-def _bytes(values: Memory) -> Array:
-    """Integers, row-major, each in a byte."""
-    wide = DataType.s8 if values.desc.data_type.kind == "int" else DataType.u8
-    return values.to(MemoryDesc(values.desc.dims, wide)).physical()
+    zero = None if q.zero_point is None else spread(q.zero_point)
+    return QuantizedTensor(q.values, spread(q.scale), zero, q.tensor_scale)
 
 
 def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:

@@ -112,8 +112,13 @@ class PackedTensor(QuantizedTensor):
 
     @property
     def T(self) -> QuantizedTensor:  # noqa: N802
-        """The same numbers with the last two axes exchanged, unpacked anew: no part of it is kept here."""
-        return (self._unpacked or self._new_unpacked()).T
+        """The same numbers with the last two axes exchanged: in elements of 4 bits where all of them fit."""
+        # No part of what is unpacked here is kept.
+        q, (least, most) = self._unpacked or self._new_unpacked(), self._blocks.values.ends
+        for kind, low, high in ((DataType.u4, 0, 15), (DataType.s4, -8, 7)):
+            if low <= least and most <= high:
+                return QuantizedTensor(q.values.to(None, kind), q.scale, minimum=q.minimum).T
+        return q.T
 
     def unpack(self) -> QuantizedTensor:
         """The same numbers as elements in bytes, with scales and minima in f32; done once."""

@@ -13,6 +13,7 @@ from ...desc.parse import parse_bool, parse_int, short_repr
 from ...dtypes import DataType
 from ...errors import raises_at_the_call, refuse
 from ...foreign import plain_text
+from ...formats import named, quantize_blocks
 from ...ir.ranges import NOT_FINITE
 from ...model.checks import check_memory
 from ...runtime.alloc import Array
@@ -52,6 +53,8 @@ TARGETS = {
     )
 }
 """What each type takes."""
+# Blocks of ggml whose parts are tensors.
+WHOLE_BLOCKS = "q4_0", "q4_1", "q8_0"
 _KINDS = {kind.name: kind for kind in TARGETS}
 # Smaller scales would have no finite inverse.
 _SMALLEST = np.float32(2.0**-126)
@@ -118,7 +121,7 @@ def quantize(
     x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
     dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`); with groups also f4_e2m1
                and f4_e3m0. Or a way of quantising that has a name: "mxfp4", "mxfp8", "nvfp4", or one of
-               ggml's blocks, as "q5_0" and "q4_k", which take no other words. `format` is another word for it
+               ggml's blocks, as "q4_0" and "q4_k", which take no other words. `format` is another word for it
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
     symmetric  True: from the largest magnitude, and the zero point is 0 (128 for u8, 8 for u4); False: from
@@ -152,12 +155,15 @@ def quantize(
     is_passed = not isinstance(scale, str)
     if not is_passed and scale != "absmax":
         raise refuse("RS-A15:scale", scale=short_repr(scale))
-    if isinstance(name, str) and name in GGML_BLOCKS:
+    if isinstance(name, str) and name in (*GGML_BLOCKS, *WHOLE_BLOCKS):
         others = axis, symmetric, dst, group, scale, scale_type
         if others != (None, True, None, None, "absmax", "f32"):
             raise refuse("RS-A15:blocks-alone", name=name)
         x = as_numpy(x, "quantize: x") if is_foreign(x) else as_array(x, "quantize: x")
-        return quantize_in_blocks(to_host(_source_of(x)), GGML_BLOCKS[name])
+        source = to_host(_source_of(x))
+        if name in WHOLE_BLOCKS:
+            return named(f"gguf.{name}", source.desc.dims).wrap(quantize_blocks(source.to_numpy(), name))
+        return quantize_in_blocks(source, GGML_BLOCKS[name])
     if group is not None or is_passed or (isinstance(name, str) and name in NAMED):
         x = as_numpy(x, "quantize: x") if is_foreign(x) else as_array(x, "quantize: x")
         source = to_host(_source_of(x))

@@ -80,9 +80,9 @@ class QuantizedTensor:
     @property
     def T(self) -> QuantizedTensor:  # noqa: N802
         """The same numbers with the last two axes exchanged: views of all parts."""
-        parts = {name: getattr(self, name) for name in _KINDS}
-        turned = {name: None if part is None else turned_memory(part) for name, part in parts.items()}
-        return QuantizedTensor(**turned, tensor_scale=self.tensor_scale)
+        zero, minimum = (part and turned_memory(part) for part in (self.zero_point, self.minimum))
+        values, scale = turned_memory(self.values), turned_memory(self.scale)
+        return QuantizedTensor(values, scale, zero, self.tensor_scale, minimum)
 
     def rows(self, indices: Any) -> QuantizedTensor:
         """The same numbers at some indices of the first axis, in their order: nothing else is read.

@@ -17,17 +17,15 @@ import torch
 from ...desc.ggml_blocks import GGML_BLOCKS
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
-from ...dtypes import DataType
 from ...errors import refuse
 from ...foreign import plain_text
-from ...formats import named, quantize_blocks
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..calls.tensors import to_torch
 from ..products import matmul as matmul_arrays
+from ..products import pack_weights
 from ..scaling.group import NAMED
-from ..scaling.packed_tensor import PackedTensor
-from ..scaling.quantization import TARGETS, quantize
+from ..scaling.quantization import WHOLE_BLOCKS, quantize
 from ..scaling.quantized_tensor import QuantizedTensor
 from .kernels import array_of
 from .modes import check_device, is_plain, refuse_transforms
@@ -36,28 +34,17 @@ from .operators import Operator, tensor_of
 
 _CPU = Engine("cpu")
 _PREFIX, _MATRIX = "weight_", 2
-# Blocks of ggml that are a format of their own, and no row of the table of bit fields.
-_WHOLE_BLOCKS = "q4_0", "q4_1", "q8_0"
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 # --- the parts of weights -----------------------------------------------------------------------------------
 
 
-def _parts_of(q: QuantizedTensor) -> dict[str, Memory]:
-    """The parts of weights (outputs, inputs): elements row by row, and what groups share as a product reads
-    it, (groups, outputs) row by row.
-    """
-    elements = q.values
-    if isinstance(q, PackedTensor):  # unpacked to bytes, of which half is enough for few bits
-        least, most = GGML_BLOCKS[q.format].values.ends
-        for kind in (DataType.u4, DataType.s4):
-            if TARGETS[kind].low <= least and most <= TARGETS[kind].high:
-                elements = elements.to(None, kind)
-    parts = {"values": elements.to("ab").T}
-    for name, part in (("scale", q.scale), ("zero_point", q.zero_point), ("minimum", q.minimum)):
-        if part is not None:  # minima are weights of a product of their own
-            parts[name] = part.T.to("ab", DataType.f32 if name == "minimum" else None)
+def _parts_of(q: QuantizedTensor, mode: str) -> dict[str, Memory]:
+    """The parts of weights (outputs, inputs) as a product reads them."""
+    packed = pack_weights(q.T, fpmath_mode=mode)
+    named = (("values", packed.values), ("scale", packed.scale), ("zero_point", packed.zero_point))
+    parts = {name: part for name, part in named if part is not None}
     if q.tensor_scale != 1.0:
         parts["tensor_scale"] = Memory.from_numpy(np.array([q.tensor_scale], np.float32))
     return parts
@@ -65,11 +52,11 @@ def _parts_of(q: QuantizedTensor) -> dict[str, Memory]:
 
 @lru_cache(maxsize=256)
 def _descs(form: str) -> dict[str, MemoryDesc]:
-    """The descriptors that a form lists: "values s4 256x96, scale f32 2x96"."""
+    """The descriptors that a form lists: "strict: values s4 256x96 BA16b8a, scale f32 2x96 ab"."""
     descs = {}
-    for row in form.split(", "):
-        name, kind, dims = row.split(" ")
-        descs[name] = MemoryDesc(tuple(map(int, dims.split("x"))), kind, "ba" if name == "values" else None)
+    for row in form.partition(": ")[2].split(", "):
+        name, kind, dims, tag = row.split(" ")
+        descs[name] = MemoryDesc(tuple(map(int, dims.split("x"))), kind, tag)
     return descs
 
 
@@ -112,19 +99,14 @@ def _check_part(name: str, part: Any) -> None:
 
 
 def _linear(x: Any, parts: Any, form: str, bias: Any) -> Any:
-    """`x @ weights + bias`, in the type of `x`. What minima add is a product of the sums over groups."""
+    """`x @ weights + bias`, in the type of `x`."""
     if x.dtype not in _FLOATS:
         raise refuse("RS-A17:activations", dtype=x.dtype)
     q = _weights(parts, form)
     rows = x.detach().reshape(prod(x.shape[:-1]), x.shape[-1:].numel())
     shift = None if bias is None else array_of(bias)
-    minimum = q.minimum
-    if minimum is None:
-        return _tensor(matmul_arrays(array_of(rows), q, shift), x)
-    product = matmul_arrays(array_of(rows), QuantizedTensor(q.values, q.scale), dtype="f32")
-    sums = rows.float().unflatten(-1, (minimum.desc.dims[0], -1)).sum(-1)
-    product += matmul_arrays(array_of(sums), minimum, None if shift is None else shift.astype(np.float32))
-    return _tensor(product, x)
+    mode = form.partition(": ")[0]
+    return _tensor(matmul_arrays(array_of(rows), q, shift, fpmath_mode=mode), x)
 
 
 def _linear_gradient(grad: Any, parts: Any, form: str) -> Any:
@@ -187,6 +169,7 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
 
     weight  a `rs.QuantizedTensor` (outputs, inputs), as `rs.quantize` and files of GGUF give it
     bias    (outputs), or None
+    fpmath_mode  as `rs.matmul` takes it
 
     Takes f32, bf16 and f16, and gives the type of `x`. Weights are buffers of bytes: they have no gradient,
     and `module.to(dtype)` changes the bias alone. `form` lists them, with the dims of the product.
@@ -196,14 +179,17 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
     out_features: int
     form: str
 
-    def __init__(self, weight: QuantizedTensor, bias: torch.Tensor | None = None) -> None:
+    def __init__(
+        self, weight: QuantizedTensor, bias: torch.Tensor | None = None, fpmath_mode: str = "strict"
+    ) -> None:
         super().__init__()
         if not isinstance(weight, QuantizedTensor) or len(weight.dims) != _MATRIX:
             raise refuse("RS-A17:no-quantized-matrix", weight=short_repr(weight))
         is_parameter = bias is None or isinstance(bias, torch.nn.Parameter)
         self.register_parameter("bias", bias if is_parameter else torch.nn.Parameter(bias))
         self.out_features, self.in_features = weight.dims
-        _hold(self, _parts_of(weight), torch.empty(0) if bias is None else bias)
+        like = torch.empty(0) if bias is None else bias
+        _hold(self, _parts_of(weight, fpmath_mode), fpmath_mode, like)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The product, and the bias."""
@@ -251,13 +237,13 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
         return f"{sizes}, bias={self.bias is not None}, {self.form}"
 
 
-def _hold(module: Any, parts: dict[str, Memory], like: torch.Tensor) -> None:
+def _hold(module: Any, parts: dict[str, Memory], mode: str, like: torch.Tensor) -> None:
     """Give a module the buffers of its weights, on the device of a tensor.
 
     An empty one has the type of the tensor, and those that the module is changed to.
     """
     rows = ((name, part.desc, "x".join(map(str, part.desc.dims))) for name, part in parts.items())
-    module.form = ", ".join(f"{name} {md.data_type} {dims}" for name, md, dims in rows)
+    module.form = f"{mode}: " + ", ".join(f"{name} {md.data_type} {dims} {md.tag}" for name, md, dims in rows)
     module._names = [_PREFIX + name for name in parts]
     for name, part in parts.items():
         data = np.asarray(part.data).view(np.uint8)[: part.desc.size]
@@ -265,7 +251,9 @@ def _hold(module: Any, parts: dict[str, Memory], like: torch.Tensor) -> None:
     module.register_buffer("_like", torch.empty(0, dtype=like.dtype), persistent=False)
 
 
-def quantize_layers(model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dict[str, Any]) -> None:
+def quantize_layers(
+    model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dict[str, Any], mode: str
+) -> None:
     """Make linear layers of a model quantized ones, all or none: the modules stay, and are of another class.
 
     `how`: what `rs.quantize` takes.
@@ -278,23 +266,19 @@ def quantize_layers(model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dic
         if is_right if filter_fn is None else filter_fn(module, name):
             if not is_right:
                 raise refuse("RS-A17:no-plain-linear", name=name, type=type(module).__name__)
-            layers.append((module, _parts_of(_quantized(_values(module.weight), dtype, how))))
+            layers.append((module, _parts_of(_quantized(_values(module.weight), dtype, how), mode)))
     while layers:
         module, parts = layers.pop()
         weight = module._parameters.pop("weight")
         module.__dict__.pop("_packed", None)
         module.__class__ = QuantizedLinear
-        _hold(module, parts, weight)
+        _hold(module, parts, mode, weight)
 
 
 def _quantized(x: Any, dtype: Any, how: dict[str, Any]) -> QuantizedTensor:
     """What `rs.quantize` gives, with a scale for each row where there is no group; and all blocks of ggml."""
     name = plain_text(dtype)
-    if name in _WHOLE_BLOCKS:
-        if how != {"group": None, "symmetric": True, "scale_type": "f32"}:
-            raise refuse("RS-A15:blocks-alone", name=name)
-        return named(f"gguf.{name}", x.shape).wrap(quantize_blocks(x, name))
-    is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS}
+    is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS, *WHOLE_BLOCKS}
     result: QuantizedTensor = quantize(x, dtype, **how | ({"group": 0} if is_of_rows else {}))
     return result
 

@@ -12,7 +12,7 @@ rows are quantized there too, to s8 with a scale for each row and group; sums of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm, prod
 
@@ -29,6 +29,9 @@ from .product_chain import FactorPlace
 
 NIBBLES = 8
 """Elements of 4 bits in a word of 32."""
+QUANTIZED_BLOCK = 16
+_SPREAD = "spread_"
+"""Columns of a block of quantized weights: the same on all machines, so that files can hold them."""
 
 # Rows that are quantized together where a column has one scale, and those of 4 bits whose products are added
 # in 16 bits.
@@ -37,31 +40,28 @@ _ACTIVATIONS, _AT_ONCE = 32, 32
 _LARGEST_GROUP = 512
 _LARGEST = 127.0
 _LEAST_PART = 16
+_FEW_ROWS = 2
 # Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
 _MOVED_BYTES, _COLUMNS = 1 << 19, 64
-# What makes integers of 4 bits positive.
-_MOVED = 8.0
+# What makes elements of 4 bits positive.
+_MOVED = {DataType.s4: 8.0, DataType.f4_e2m1: 6.0}
 
 
-def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -> int | None:
-    """The rows of weights that share a scale and a zero point; all without groups.
-
-    None where there is no loop for such factors.
-    """
-    rows, sizes = weights.dims[-2], list[tuple[int, int]]()
+def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -> int:
+    """The rows of weights that share a scale and a zero point; all without groups."""
+    rows = weights.dims[-2]
+    sizes = [rows]
     for factor in (scale, zero):
-        if factor is None:
-            continue
-        of_rows, of_columns = factor.groups[-2:] or (1, 1)
-        has_rows, has_columns = (factor.mask >> weights.ndims - dim & 1 for dim in (2, 1))
-        if (has_columns and of_columns > 1) or (has_rows and not has_columns):
-            return None
-        sizes.append(of_rows if has_rows else rows)
-    return next(iter(sizes), rows) if len(set(sizes)) < 2 else None
+        if factor is not None and factor.mask >> weights.ndims - 2 & 1:
+            of_rows, _ = factor.groups[-2:] or (1, 1)
+            sizes.append(of_rows)
+    return gcd(*sizes)
 
 
-def are_quantized(rows: int, group: int) -> bool:
+def are_quantized(weights: DataType, rows: int, group: int) -> bool:
     """True where the source is quantized for groups of so many rows of the weights."""
+    if not weights.is_integral and weights is not DataType.f4_e2m1:
+        return False
     part = group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
     return part % 4 == 0 and (part == group or (group == rows and part >= _LEAST_PART))
 
@@ -82,13 +82,16 @@ class QuantizedWork(ContractionWork):
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
         tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
+        spread = self._spread(tensors[weights.name])
         made = {tensor.name: tensor for tensor in self._made(tensors[src.name])}
+        made |= {name: tensor for name, (_, tensor) in spread.items()}
         held |= {name: Place(~(len(moved) + i)) for i, name in enumerate(made)}
         sizes = {role.name: chosen[role.name].size for role in moved}
         sizes |= {name: tensor.data_type.nbytes(prod(tensor.padded)) for name, tensor in made.items()}
         whole = [role for role in moved if role is not weights]
         steps: list[Step] = [*self._before(whole, places, held, chosen)]
-        if made:
+        steps += [self._spreading(*each, held) for each in spread.values()]
+        if "sums" in made:
             steps.append(self._preparing(tensors[src.name], made, held))
         if weights in moved:
             parts = list(_columns_of(weights.desc))
@@ -126,15 +129,28 @@ class QuantizedWork(ContractionWork):
             return self.group, self.group
         return gcd(self.group, _ACTIVATIONS), self.group
 
+    @property
+    def _is_moved(self) -> bool:
+        """True where elements of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and few
+        rows of floats are faster.
+        """
+        is_few = self._kind is DataType.s4 and self.written.desc.dims[-2] <= _FEW_ROWS
+        return self._kind in _MOVED and (self.in_integers or is_few)
+
+    @property
+    def _kind(self) -> DataType:
+        """The type of weights."""
+        return self.reads[1].desc.data_type
+
     def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
         *rows, k = src.sizes
         part, _ = self._sizes()
         counts = (*rows, k // part if part else 0)
         sums = TreeTensor.row_major("sums", counts)
         if not self.in_integers:
-            return (sums,) if self.chain.of_groups[1] is not None else ()
+            return (sums,) if self._is_moved or self.chain.of_groups[1] is not None else ()
         codes = TreeTensor.row_major("codes", src.sizes, DataType.s8)
-        if self.reads[1].desc.data_type.bits < 8:
+        if self._kind.bits < 8:
             digits = (IndexDigit(1, 4), IndexDigit(2, 1), IndexDigit(8, 8))
             codes = replace(codes, digits=(*codes.digits[:-1], digits))
         return codes, TreeTensor.row_major("scales", counts), sums
@@ -168,8 +184,9 @@ class QuantizedWork(ContractionWork):
         else:
             items.append(Each((j,), (fold_over("sum", "total", value),)))
         items.append(made["sums"].store((*outer, g), Ref("total")))
-        tree = LoopTree((src, *made.values()), (Each((*outer, g), tuple(items)),)).verify()
-        places = (held[src.name], *(held[name] for name in made))
+        written = [tensor for name, tensor in made.items() if not name.startswith(_SPREAD)]
+        tree = LoopTree((src, *written), (Each((*outer, g), tuple(items)),)).verify()
+        places = (held[src.name], *(held[tensor.name] for tensor in written))
         return TreeStep(tree, places, src.data_type.nbytes(prod(src.sizes)), is_named=False)
 
     # --- the product
@@ -185,11 +202,11 @@ class QuantizedWork(ContractionWork):
         column = n + start
         part, size = self._sizes()
         g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
-        is_moved = self.in_integers and weights.data_type is DataType.s4
-        of_group = (*batch, g * part if part == size else 0, column)
-        scale, zero = (self._factor(place, of_group) for place in self.chain.of_groups)
-        if is_moved:
-            zero = Const(_MOVED) if zero is None else zero + _MOVED
+        of_group = g if part == size else 0
+        scale, zero = (self._factor(p, made, of_group, (batch, column)) for p in self.chain.of_groups)
+        if self._is_moved:
+            moved = _MOVED[self._kind]
+            zero = Const(moved) if zero is None else zero + moved
         value: Expr = Ref("part")
         if zero is not None:
             value = value - zero * made["sums"].load(*batch, m, g)
@@ -198,20 +215,22 @@ class QuantizedWork(ContractionWork):
             scale = own if scale is None else scale * own
         value = value if scale is None else value * scale
         has_groups = value != Ref("part")
-        at = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
+        at: Affine = sum((axis * j.extent for axis in blocks), g * part + j if has_groups else index_of(j)[0])
         first, second = src.load(*batch, m, at), weights.load(*batch, at, n)
-        product = fold_over("sum", "part", first * (second - -_MOVED if is_moved else second))
+        product = fold_over(
+            "sum", "part", first * (second - -_MOVED[self._kind] if self._is_moved else second)
+        )
         summed, total = Each((*blocks, j), (product,)), "part"
         if has_groups:
             summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
-        index = (*batch, m, column)
+        index: tuple[Affine | TreeAxis | int, ...] = (*batch, m, column)
         store = dst.store(index, self.chain.result(Ref(total), dst, index))
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
         every = (
             src,
             dst,
             weights,
-            *(made[name] for name in ("scales", "sums") if name in made),
+            *(tensor for name, tensor in made.items() if name != "codes"),
             *self.chain.operands,
             *old,
         )
@@ -219,14 +238,53 @@ class QuantizedWork(ContractionWork):
 
     def _parts(self, part: int) -> tuple[TreeAxis, ...]:
         """The loops over a group."""
-        at_once = gcd(part, _AT_ONCE) if self.in_integers and self.reads[1].desc.data_type.bits < 8 else part
+        most = _AT_ONCE if self._kind.is_integral else _AT_ONCE // 2
+        at_once = gcd(part, most) if self.in_integers and self._kind.bits < 8 else part
         blocks = (TreeAxis("h", part // at_once),) if part > at_once else ()
         return (*blocks, TreeAxis("j", at_once))
 
-    def _factor(self, place: FactorPlace | None, index: tuple[Affine | TreeAxis | int, ...]) -> Expr | None:
+    def _factor(
+        self,
+        place: FactorPlace | None,
+        made: Mapping[str, TreeTensor],
+        group: Affine | TreeAxis | int,
+        index: tuple[Sequence[TreeAxis], Affine],
+    ) -> Expr | None:
+        """A scale or zero point of a group, for a column of a batch."""
         if place is None:
             return None
-        return Scalar(place.scalar) if place.operand < 0 else self.chain.operands[place.operand].load(*index)
+        if place.operand < 0:
+            return Scalar(place.scalar)
+        own, (batch, column) = self.chain.operands[place.operand], index
+        if _SPREAD + own.name in made:
+            return made[_SPREAD + own.name].load(*batch, group, column)
+        return own.load(*batch, group * self.group, column)
+
+    # --- factors that are no vectors of columns
+
+    def _spread(self, weights: TreeTensor) -> dict[str, tuple[TreeTensor, TreeTensor]]:
+        """Operands that kernels do not read as they lie, and what they become: a value for each group and
+        column.
+        """
+        found: dict[str, tuple[TreeTensor, TreeTensor]] = {}
+        for place in self.chain.of_groups:
+            if place is None or place.operand < 0:
+                continue
+            own = self.chain.operands[place.operand]
+            *_, of_rows, of_columns = own.digits
+            if own.data_type.bits < 8 or len(of_columns) > 1 or of_rows[-1].step not in (1, self.group):
+                counts = (*own.sizes[:-2], weights.sizes[-2] // self.group, weights.sizes[-1])
+                kind = {DataType.u4: DataType.u8, DataType.s4: DataType.s8}.get(own.data_type, DataType.f32)
+                made = TreeTensor.row_major(_SPREAD + own.name, counts, kind)
+                found[made.name] = own, made
+        return found
+
+    def _spreading(self, own: TreeTensor, made: TreeTensor, held: Mapping[str, Place]) -> TreeStep:
+        *batch, g, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(made.sizes))
+        store = made.store((*batch, g, n), own.load(*batch, g * self.group, n))
+        tree = LoopTree((own, made), (Each((*batch, g, n), (store,)),)).verify()
+        place = Place(DST + 2 + self.chain.operands.index(own))
+        return TreeStep(tree, (place, held[made.name]), prod(made.sizes), is_named=False)
 
 
 def _columns_of(md: MemoryDesc) -> Iterator[tuple[int, MemoryDesc]]:

@@ -216,7 +216,9 @@ class ContractionKernel:
     @property
     def sums_integers(self) -> bool:
         """True where products are of integers."""
-        of_groups = self.groups_of_sums is not None and all(kind.is_integral for kind in self.types[:2])
+        of_groups = self.groups_of_sums is not None and all(
+            kind.is_integral or kind is DataType.f4_e2m1 for kind in self.types[:2]
+        )
         return self.is_integral or of_groups
 
     def has_sums_of(self, name: str) -> bool:

@@ -28,6 +28,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
+from ...dtypes import DataType
 from ...ir.digits import IndexDigits, stride_at
 from ...ir.expression import Affine, Expr, Load, Ref, TreeAxis, parts_of
 from ...ir.tree import Each, LoopTree, TreeTensor
@@ -131,7 +132,9 @@ class Contraction:
     def sums_integers(self) -> bool:
         """True where products are of integers."""
         types = (access.tensor.data_type for access in self.accesses[:2])
-        return self.is_integral or (self.groups is not None and all(kind.is_integral for kind in types))
+        return self.is_integral or (
+            self.groups is not None and all(kind.is_integral or kind is DataType.f4_e2m1 for kind in types)
+        )
 
     def has_sums_of(self, name: str) -> bool:
         """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
