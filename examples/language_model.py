@@ -53,8 +53,7 @@ NAMES = {
     **{f"attn_{word}": f"self_attn.{word}_proj" for word in "qkv"},
     **{f"attn_{word}_norm": f"self_attn.{word}_norm" for word in "qk"},
     "attn_output": "self_attn.o_proj",
-    "post_attention_norm": "post_attention_layernorm",
-    "ffn_norm": "post_attention_layernorm",
+    **dict.fromkeys(("post_attention_norm", "ffn_norm"), "post_attention_layernorm"),
     **{f"ffn_{word}": f"mlp.{word}_proj" for word in ("gate", "up", "down")},
     "post_ffw_norm": "post_feedforward_layernorm",
 }
@@ -165,10 +164,7 @@ class Checkpoint:
             }
 
     def __call__(self, name: str, *dims: int, dtype: str | None = None) -> np.ndarray | rs.QuantizedTensor:
-        """A tensor as an array, or as it is where it is quantized.
-
-        Raises ValueError where there is none of this name and these dims.
-        """
+        """A tensor as an array, or quantized. Raises ValueError where there is none of this name and dims."""
         tensor = self.tensors.get(name)
         if tensor is None or tensor.desc.dims != dims:
             found = f", but one of {tensor.desc.dims}" if tensor else ""
@@ -181,11 +177,9 @@ class Checkpoint:
     def weights(self, name: str, *dims: int) -> np.ndarray | rs.QuantizedTensor:
         """The same for a product: what is quantized is packed, once."""
         tensor = self(name, *dims)
-        if isinstance(tensor, np.ndarray):
-            return tensor
-        if name not in self._packed:
+        if isinstance(tensor, rs.QuantizedTensor) and name not in self._packed:
             self._packed[name] = rs.pack_weights(tensor.T, fpmath_mode=self.mode)
-        return self._packed[name]
+        return self._packed.get(name, tensor)
 
 
 class LanguageModel:
