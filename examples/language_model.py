@@ -2,13 +2,18 @@
 
     python examples/language_model.py FOLDER --tokens 1 2 3 --count 32
     python examples/language_model.py FOLDER --text "Once upon a time"
+    python examples/language_model.py MODEL.gguf --tokens 1 2 3 --fpmath any
 
-FOLDER has config.json and model.safetensors, or shards with their index, of llama, mistral or qwen2. Ids of
-tokens go in and out; text where FOLDER has tokenizer.json, after `pip install 'restride[language]'`.
+FOLDER has config.json and model.safetensors, or shards with their index, of llama, mistral or qwen2; a GGUF
+file has all of llama, qwen2 or gemma3. Ids of tokens go in and out; text where a tokenizer.json lies there,
+after `pip install 'restride[language]'`.
 
 Between two attentions lies one network: the end of a layer and the begin of the next one. Weights are its
 constants, packed once for all numbers of positions. It writes keys and values into a window of the cache,
 behind those that are there, and attention reads them where they lie.
+
+Weights of a GGUF file stay quantized, in the order of bytes that products read fastest. Of the embedding only
+the rows of tokens become floats.
 """
 
 import argparse
@@ -26,7 +31,32 @@ import numpy as np
 
 import restride as rs
 
-KINDS = "llama", "mistral", "qwen2"
+KINDS = "llama", "mistral", "qwen2", "gemma3"
+# What GGUF calls the words of config.json, and parts of the names of tensors.
+WORDS = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "sliding_window": "attention.sliding_window",
+    "rope_theta": "rope.freq_base",
+}
+NAMES = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+    "blk": "model.layers",
+    "attn_norm": "input_layernorm",
+    **{f"attn_{word}": f"self_attn.{word}_proj" for word in "qkv"},
+    **{f"attn_{word}_norm": f"self_attn.{word}_norm" for word in "qk"},
+    "attn_output": "self_attn.o_proj",
+    **dict.fromkeys(("post_attention_norm", "ffn_norm"), "post_attention_layernorm"),
+    **{f"ffn_{word}": f"mlp.{word}_proj" for word in ("gate", "up", "down")},
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
 # A prompt is read in pieces of at most so many positions, which are padded up to a power of two: with the one
 # position of a decoding step these are seven plans, of which a network keeps eight.
 MOST, LEAST = 256, 8
@@ -34,11 +64,30 @@ MOST, LEAST = 256, 8
 PRODUCT = rs.graph.InnerProductOperation()
 ADD, MULTIPLY = (rs.graph.Epilogue(rs.graph.BinaryOperation(f"binary_{word}")) for word in ("add", "mul"))
 SWISH = rs.graph.Epilogue(rs.graph.EltwiseOperation("eltwise_swish", 1.0))
+GELU = rs.graph.Epilogue(rs.graph.EltwiseOperation("eltwise_gelu_tanh"))
 
 
-def config_of(folder: Path) -> SimpleNamespace:
-    """What config.json says of a model. Raises ValueError for one of another architecture."""
-    words = defaultdict(type(None), json.loads((folder / "config.json").read_text(encoding="utf-8")))
+def words_of(path: Path, tensors: dict[str, Any]) -> dict[str, Any]:
+    """What config.json, or the metadata of a GGUF file, say of a model, in the words of config.json."""
+    if path.is_dir():
+        return defaultdict(type(None), json.loads((path / "config.json").read_text(encoding="utf-8")))
+    said = defaultdict(type(None), rs.load_metadata(path))
+    kind = said["general.architecture"]
+    words = defaultdict(type(None), {word: said[f"{kind}.{own}"] for word, own in WORDS.items()})
+    scaling = {"rope_type": said[f"{kind}.rope.scaling.type"], "factor": said[f"{kind}.rope.scaling.factor"]}
+    table = tensors.get("model.embed_tokens.weight")
+    return words | {
+        "model_type": kind,
+        "vocab_size": table and table.desc.dims[0],
+        "rope_scaling": scaling if scaling["rope_type"] not in (None, "none") else None,
+        "rope_factors": tensors.get("rope_freqs.weight"),
+        "tie_word_embeddings": "lm_head.weight" not in tensors,
+        "eos_token_id": said["tokenizer.ggml.eos_token_id"],
+    }
+
+
+def config_of(path: Path, words: dict[str, Any]) -> SimpleNamespace:
+    """What is said of a model. Raises ValueError for one of another architecture."""
     kind, heads, ends = words["model_type"], words["num_attention_heads"], words["eos_token_id"]
     sizes = "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"
     for why, is_so in (
@@ -46,11 +95,14 @@ def config_of(folder: Path) -> SimpleNamespace:
         (f"hidden_act is {words['hidden_act']!r}, not 'silu'", words["hidden_act"] not in (None, "silu")),
         ("its weights are quantized", words["quantization_config"]),
         ("use_sliding_window is set", words["use_sliding_window"]),
+        ("its scores have a scale of their own", kind == "gemma3" and words["num_hidden_layers"] == 62),
         *((f"there is no {name}", not words[name]) for name in sizes),
     ):
         if is_so:
-            raise ValueError(f"{folder / 'config.json'}: {why}")
+            raise ValueError(f"{path / 'config.json' if path.is_dir() else path}: {why}")
+    layers, is_gemma = words["num_hidden_layers"], kind == "gemma3"
     width = words["head_dim"] or words["hidden_size"] // heads
+    of_local = {"rope_theta": 10000.0, "rope_scaling": None}
     biased = "qkv" * (kind == "qwen2") or "qkvo" * bool(words["attention_bias"])
     return SimpleNamespace(
         **{name.removeprefix("num_"): words[name] for name in sizes[:-1]},
@@ -58,11 +110,16 @@ def config_of(folder: Path) -> SimpleNamespace:
         key_heads=words["num_key_value_heads"] or heads,
         width=width,
         epsilon=words["rms_norm_eps"] or 1e-6,
-        window=(words["sliding_window"] - 1, -1) if kind == "mistral" and words["sliding_window"] else None,
+        window=(words["sliding_window"] - 1, -1) if words["sliding_window"] else None,
+        # Of gemma3 one layer of six sees all positions.
+        is_local=[kind == "mistral" or (is_gemma and number % 6 < 5) for number in range(layers)],
+        is_gemma=is_gemma,
+        # Pairs that rotary embeddings turn: GGUF has those of llama side by side, others are halves of heads.
+        run=1 if kind == "llama" and path.is_file() else width // 2,
         is_tied=bool(words["tie_word_embeddings"]),
         biases={*biased, *("gate", "up", "down") * bool(words["mlp_bias"])},
         ends=(ends,) if isinstance(ends, int) else ends or (),
-        turns=turns_of(words, width),
+        turns=(turns_of(words, width), turns_of(words | of_local if is_gemma else words, width)),
     )
 
 
@@ -72,6 +129,8 @@ def turns_of(words: dict[str, Any], width: int) -> np.ndarray:
     kind = rope.get("rope_type", rope.get("type", "default"))
     theta = rope.get("rope_theta", words["rope_theta"] or 10000.0)
     turns = theta ** -(np.arange(0, width, 2) / width)
+    if words["rope_factors"] is not None:  # those of llama3, in a file of GGUF
+        turns = turns / words["rope_factors"].to_numpy()
     if kind in ("default", "linear"):
         return turns / (rope["factor"] if kind == "linear" else 1)
     if kind != "llama3":
@@ -84,43 +143,69 @@ def turns_of(words: dict[str, Any], width: int) -> np.ndarray:
 
 
 class Checkpoint:
-    """The tensors of a folder by name, mapped from its files."""
+    """The tensors of a folder, or of a GGUF file, by name, mapped from its files."""
 
-    def __init__(self, folder: Path, kind: str | None) -> None:
-        index, names = folder / "model.safetensors.index.json", {"model.safetensors"}
+    def __init__(self, path: Path, kind: str | None, mode: str) -> None:
+        index, files = path / "model.safetensors.index.json", {path / "model.safetensors"}
         if index.exists():
-            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        self._folder, self._kind, self._tensors = folder, kind, {}
-        for name in names:
-            self._tensors |= rs.load(folder / name)
+            names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+            files = {path / name for name in names}
+        self.path, self.kind, self.mode = path, kind, mode
+        self.tensors: dict[str, Any] = {}
+        self._packed: dict[str, rs.QuantizedTensor] = {}
+        for file in files if path.is_dir() else {path}:
+            self.tensors |= rs.load(file)
+        if not path.is_dir():
+            is_gemma = "blk.0.post_ffw_norm.weight" in self.tensors
+            names = NAMES | ({"ffn_norm": "pre_feedforward_layernorm"} if is_gemma else {})
+            self.tensors = {
+                ".".join(names.get(part, part) for part in name.split(".")): tensor
+                for name, tensor in self.tensors.items()
+            }
 
-    def __call__(self, name: str, *dims: int, dtype: str | None = None) -> np.ndarray:
-        """A tensor as an array. Raises ValueError where there is none of this name and these dims."""
-        tensor = self._tensors.get(name)
+    def __call__(self, name: str, *dims: int, dtype: str | None = None) -> np.ndarray | rs.QuantizedTensor:
+        """A tensor as an array, or quantized. Raises ValueError where there is none of this name and dims."""
+        tensor = self.tensors.get(name)
         if tensor is None or tensor.desc.dims != dims:
-            found = tensor and f", but one of {tensor.desc.dims}"
-            raise ValueError(f"{self._folder} has no tensor {name!r} of dims {dims}{found or ''}")
-        dtype = dtype or self._kind
+            found = f", but one of {tensor.desc.dims}" if tensor else ""
+            raise ValueError(f"{self.path} has no tensor {name!r} of dims {dims}{found}")
+        dtype = dtype or self.kind
+        if isinstance(tensor, rs.QuantizedTensor):
+            return tensor
         return rs.reorder(tensor, None, dtype=dtype) if dtype else tensor.physical()
+
+    def weights(self, name: str, *dims: int) -> np.ndarray | rs.QuantizedTensor:
+        """The same for a product: what is quantized is packed, once."""
+        tensor = self(name, *dims)
+        if isinstance(tensor, rs.QuantizedTensor) and name not in self._packed:
+            self._packed[name] = rs.pack_weights(tensor.T, fpmath_mode=self.mode)
+        return self._packed.get(name, tensor)
 
 
 class LanguageModel:
     """A model with a cache of `capacity` positions, which is filled up to `length`.
 
-    `weights`: the type in which weights are multiplied, None for that of the checkpoint. `cache`: the type of
-    keys and values.
+    `weights`: the type in which weights are multiplied that are floats, None for that of the checkpoint.
+    `cache`: the type of keys and values. `mode`: "any" multiplies weights that are quantized by bytes.
     """
 
-    def __init__(self, folder: Path, capacity: int, weights: str | None = None, cache: str = "f32") -> None:
-        self.config = config = config_of(folder)
+    def __init__(
+        self, path: Path, capacity: int, weights: str | None = None, cache: str = "f32", mode: str = "strict"
+    ) -> None:
+        self._tensor = Checkpoint(path, weights, mode)
+        self.config = config = config_of(path, words_of(path, self._tensor.tensors))
         self.capacity, self.length = capacity, 0
-        self._tensor, self._cache_type = Checkpoint(folder, weights), rs.DataType.parse(cache)
+        self._cache_type = rs.DataType.parse(cache)
         self._embedding = self._tensor("model.embed_tokens.weight", config.vocab_size, config.hidden_size)
         room = capacity + MOST  # the last piece may be padded
-        angles = np.arange(room)[:, None, None] * np.concatenate([config.turns] * 2)
-        # A pair (x, y) becomes (x cos - y sin, y cos + x sin); the x are the first half of a head.
-        signs = np.repeat([-1.0, 1.0], config.width // 2)
-        self._turns = np.cos(angles).astype(np.float32), (np.sin(angles) * signs).astype(np.float32)
+        # A pair (x, y) becomes (x cos - y sin, y cos + x sin); `run` x are followed by as many y.
+        signs = np.resize(np.repeat([-1.0, 1.0], config.run), config.width)
+        self._turns = []
+        for turns in config.turns:
+            of_pairs = np.tile(turns.reshape(-1, 1, config.run), (1, 2, 1)).reshape(-1)
+            angles = np.arange(room)[:, None, None] * of_pairs
+            tables = np.cos(angles), np.sin(angles) * signs
+            self._turns.append([table.astype(np.float32) for table in tables])
         dims = room, config.key_heads, config.width
         self._caches = [[rs.empty(dims, cache) for _ in "kv"] for _ in range(config.hidden_layers)]
         self._networks = [self._network(number) for number in range(config.hidden_layers + 1)]
@@ -144,46 +229,70 @@ class LanguageModel:
 
         def norm(x: str, name: str) -> str:
             words = (("epsilon", config.epsilon), ("flags", "use_scale|use_shift|rms_norm"))
-            scale = self._tensor(f"{name}.weight", hidden, dtype="f32")
+            scale = self._tensor(f"{name}.weight", builder.type(x).dims[-1], dtype="f32")
             operands = builder.constant(scale), builder.constant(np.zeros_like(scale))
             return builder.add(rs.graph.PrimitiveOperation("LayerNormalizationForward", words), x, *operands)
+
+        def product(x: str, weights: Any, biases: list[np.ndarray], *operands: str, **words: Any) -> str:
+            operation, parts = PRODUCT, [weights, *biases]
+            if isinstance(weights, rs.QuantizedTensor):
+                factors = [weights.scale, *[weights.zero_point] * (weights.zero_point is not None)]
+                parts = [weights.values, *(bias[None] for bias in biases), *factors]
+                operation = rs.graph.QuantizedMatmulOperation(len(factors) > 1, self._tensor.mode)
+            return builder.add(operation, x, *map(builder.constant, parts), *operands, **words)
 
         def linear(x: str, place: str, rows: dict[str, int], *operands: str, **words: Any) -> str:
             """The product with the weights of these words, one below the other."""
             columns = builder.type(x).dims[1]
             names = {f"{place}.{word}_proj": n for word, n in rows.items()}
-            weights = [joined([self._tensor(f"{name}.weight", n, columns) for name, n in names.items()])]
+            weights = [self._tensor.weights(f"{name}.weight", n, columns) for name, n in names.items()]
+            biases = []
             if config.biases.intersection(rows):
-                of_rows = (self._tensor(f"{name}.bias", n, dtype="f32") for name, n in names.items())
-                weights.append(joined(list(of_rows)))
-            return builder.add(PRODUCT, x, *weights, *operands, **words)
+                biases = [self._tensor(f"{name}.bias", n, dtype="f32") for name, n in names.items()]
+            if all(isinstance(each, np.ndarray) for each in weights):
+                weights, biases = ([np.concatenate(each)] if each else [] for each in (weights, biases))
+            each = [product(x, own, biases[i : i + 1], *operands, **words) for i, own in enumerate(weights)]
+            return builder.add(rs.graph.ConcatOperation(1), *each) if each[1:] else each[0]
 
-        def joined(parts: list[np.ndarray]) -> str:
-            return builder.constant(np.concatenate(parts) if len(parts) > 1 else parts[0])
+        def residual(x: str, source: str, place: str, rows: dict[str, int], last: str, name: str = "") -> str:
+            """`x` and a product of another tensor, which gemma3 normalizes before."""
+            if config.is_gemma:
+                return builder.add(ADD.operation, x, norm(linear(source, place, rows), last), name=name)
+            return linear(source, place, rows, x, epilogues=[ADD], name=name)
 
         def part(x: str, start: tuple[int, ...], sizes: tuple[int, ...]) -> str:
             return builder.add(rs.graph.SliceOperation(start, sizes, (1, 1, 1)), x)
 
         if number:
             layer, inner = f"model.layers.{number - 1}", config.intermediate_size
-            x = linear(others[0], f"{layer}.self_attn", {"o": hidden}, x, epilogues=[ADD])
-            normed = norm(x, f"{layer}.post_attention_layernorm")
-            gate = linear(normed, f"{layer}.mlp", {"gate": inner}, epilogues=[SWISH])
-            up = linear(normed, f"{layer}.mlp", {"up": inner}, gate, epilogues=[MULTIPLY])
-            x = linear(up, f"{layer}.mlp", {"down": hidden}, x, epilogues=[ADD], name="y")
+            attention, mlp, after = f"{layer}.self_attn", f"{layer}.mlp", f"{layer}.post_attention_layernorm"
+            x = residual(x, others[0], attention, {"o": hidden}, after)
+            normed = norm(x, f"{layer}.pre_feedforward_layernorm" if config.is_gemma else after)
+            gate = linear(normed, mlp, {"gate": inner}, epilogues=[GELU if config.is_gemma else SWISH])
+            up = linear(normed, mlp, {"up": inner}, gate, epilogues=[MULTIPLY])
+            x = residual(x, up, mlp, {"down": hidden}, f"{layer}.post_feedforward_layernorm", "y")
         if number == config.hidden_layers:
             name = "model.embed_tokens.weight" if config.is_tied else "lm_head.weight"
-            table, x = self._tensor(name, config.vocab_size, hidden), norm(x, "model.norm")
-            return builder.graph(builder.add(PRODUCT, x, builder.constant(table), name="logits"))
+            table = self._tensor.weights(name, config.vocab_size, hidden)
+            return builder.graph(product(norm(x, "model.norm"), table, [], name="logits"))
         layer, heads = f"model.layers.{number}", {"q": config.heads, **dict.fromkeys("kv", config.key_heads)}
         rows = {word: n * width for word, n in heads.items()}
         joint = linear(norm(x, f"{layer}.input_layernorm"), f"{layer}.self_attn", rows)
         joint = builder.add(rs.graph.ReshapeOperation((count, sum(heads.values()), width)), joint)
-        # Of queries and keys x cos + swapped sin: halves of heads are swapped, signs are in the table.
-        turning = count, config.heads + config.key_heads, width // 2
-        halves = [part(joint, (0, 0, start), turning) for start in (width // 2, 0)]
-        swapped = builder.add(rs.graph.ConcatOperation(2), *halves)
-        whole = part(joint, (0, 0, 0), (*turning[:2], width))
+        turning = config.heads + config.key_heads
+        whole = part(joint, (0, 0, 0), (count, turning, width))
+        if config.is_gemma:
+            queries = part(joint, (0, 0, 0), (count, config.heads, width))
+            keys = part(joint, (0, config.heads, 0), (count, config.key_heads, width))
+            normed = [norm(queries, f"{layer}.self_attn.q_norm"), norm(keys, f"{layer}.self_attn.k_norm")]
+            whole = builder.add(rs.graph.ConcatOperation(1), *normed)
+        # Of queries and keys x cos + swapped sin: pairs are swapped, signs are in the table.
+        run = config.run
+        pairs = count, turning * width // (2 * run), 2 * run
+        sides = builder.add(rs.graph.ReshapeOperation(pairs), whole)
+        swapped = [part(sides, (0, 0, start), (*pairs[:2], run)) for start in (run, 0)]
+        swapped = builder.add(rs.graph.ConcatOperation(2), *swapped)
+        swapped = builder.add(rs.graph.ReshapeOperation((count, turning, width)), swapped)
         along = builder.add(MULTIPLY.operation, whole, others[-2])
         turned = builder.add(MULTIPLY.operation, swapped, others[-1], along, epilogues=[ADD])
         builder.rename({part(turned, (0, 0, 0), (count, config.heads, width)): "q"})
@@ -214,10 +323,13 @@ class LanguageModel:
         window = slice(at, at + padded)
         step = self._steps.get(padded) or self._steps.setdefault(padded, AttentionStep(self, padded))
         x = np.zeros((padded, self.config.hidden_size), np.float32)
-        x[:count] = self._embedding[ids]
-        turns = dict(zip(("cos", "sin"), (table[window] for table in self._turns), strict=True))
+        table = self._embedding
+        x[:count] = table[ids] if isinstance(table, np.ndarray) else table.rows(ids).dequantize().to_numpy()
+        if self.config.is_gemma:
+            x *= self.config.hidden_size**0.5
         for number, (keys, values) in enumerate(self._caches):
-            inputs = {"x": x, **({"attended": step.attended} if number else {}), **turns}
+            cos, sin = (table[window] for table in self._turns[self.config.is_local[number]])
+            inputs = {"x": x, **({"attended": step.attended} if number else {}), "cos": cos, "sin": sin}
             out = {"q": step.query, "k": keys[window], "v": values[window]}
             x = self._networks[number](inputs, out=out).get("y", x)
             step.run(number, at + padded)
@@ -247,9 +359,13 @@ class AttentionStep:
         room, cache = len(model._caches[0][0]), model._cache_type
         key = rs.MemoryDesc((1, config.key_heads, room, config.width), cache, "acbd")
         lengths = rs.Memory.from_numpy(self._lengths)
-        rules = {"lengths": lengths.desc, "causal": "bottom_right", "window": config.window}
+        rules = {"lengths": lengths.desc, "causal": "bottom_right"}
         attention, arg = rs.onednn.ScaledDotProductAttention, rs.onednn.Arg
-        self._primitive = attention(attention.PrimitiveDesc(engine, query, key, key, query, **rules))
+        windows = [config.window if is_local else None for is_local in config.is_local]
+        self._primitives = [
+            attention(attention.PrimitiveDesc(engine, query, key, key, query, **rules, window=window))
+            for window in windows
+        ]
         own = {
             arg.SRC: rs.Memory(query, engine, self.query),
             arg.DST: rs.Memory(query, engine, self.attended),
@@ -267,13 +383,15 @@ class AttentionStep:
     def run(self, layer: int, length: int) -> None:
         """Write `attended` of a layer, whose cache is filled up to `length`."""
         self._lengths[0] = length
-        self._primitive.execute(self._stream, self._arguments[layer])
+        self._primitives[layer].execute(self._stream, self._arguments[layer])
 
 
 def main() -> None:
     """The command. Raises ValueError for a model or a prompt that it cannot read."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="config.json and model.safetensors")
+    parser.add_argument(
+        "path", type=Path, help="a folder of config.json and model.safetensors, or a GGUF file"
+    )
     prompt = parser.add_mutually_exclusive_group(required=True)
     prompt.add_argument("--tokens", type=int, nargs="+", help="the ids of the prompt")
     prompt.add_argument("--text", help="the prompt, where the folder has a tokenizer")
@@ -281,6 +399,7 @@ def main() -> None:
     parser.add_argument("--capacity", type=int, default=1024, help="the positions of the cache")
     parser.add_argument("--weights", choices=("f32", "bf16", "f16"), help="their type, if not as stored")
     parser.add_argument("--cache", choices=("f32", "bf16", "f16"), default="f32", help="its type")
+    parser.add_argument("--fpmath", choices=("strict", "any"), default="strict", help="of quantized weights")
     words = parser.parse_args()
     ids, tokenizer = words.tokens, None
     if words.text is not None:
@@ -288,9 +407,10 @@ def main() -> None:
             raise ValueError("--text needs tokenizers: pip install 'restride[language]'")
         from tokenizers import Tokenizer
 
-        tokenizer = Tokenizer.from_file(str(words.folder / "tokenizer.json"))
+        folder = words.path if words.path.is_dir() else words.path.parent
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         ids = tokenizer.encode(words.text).ids
-    model = LanguageModel(words.folder, words.capacity, words.weights, words.cache)
+    model = LanguageModel(words.path, words.capacity, words.weights, words.cache, words.fpmath)
     made, text, times = [], "", [time.perf_counter()]
     for token in model.generate(ids, words.count):
         times.append(time.perf_counter())

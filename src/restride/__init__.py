@@ -51,7 +51,7 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "arrays.scaling.quantized_tensor": "QuantizedTensor",
         "arrays.shuffles": "channel_shuffle shuffle shuffle_channels",
         "files.convert": "convert",
-        "files.load": "load",
+        "files.load": "load load_metadata",
         "files.rechunk": "rechunk",
         "files.save": "save",
         "graph.network.network": "Network",

@@ -34,6 +34,7 @@ from . import graph as graph
 from .arrays.functions import group_norm as group_norm
 from .arrays.functions import layer_norm as layer_norm
 from .files.load import load as load
+from .files.load import load_metadata as load_metadata
 from .arrays.functions import matmul as matmul
 from .arrays.functions import normalize as normalize
 from . import onednn as onednn

@@ -156,3 +156,28 @@ def test_products_of_nothing_are_zeros():
             *(rs.Memory(rs.MemoryDesc(dims, kind), rs.Engine("cpu")) for kind in ("s8", "f32"))
         )
         np.testing.assert_array_equal(rs.matmul(np.ones((2, dims[0]), np.float32), q), np.zeros((2, dims[1])))
+
+
+@pytest.mark.parametrize("kind", ["q4_0", "iq4_nl", "q8_0", "q5_0", "q4_k", "q6_k"])
+def test_rows_are_those_of_the_tensor(kind):
+    form = rs.formats.named(f"gguf.{kind}", (6, 512))
+    blocks = np.frombuffer(RNG.bytes(form.nbytes), np.uint8) & 63
+    q = form.wrap(blocks)
+    for at in ([5, 0, 5, -2], np.arange(6) > 2, np.arange(0)):
+        np.testing.assert_array_equal(q.rows(at).dequantize().to_numpy(), q.dequantize().to_numpy()[at])
+    with pytest.raises(IndexError):
+        q.rows([6])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way["dtype"])
+def test_rows_of_any_groups_and_layouts_are_those_of_the_tensor(way):
+    q = rs.quantize(numbers(256, 128), **way)
+    for own in (q, q.T, rs.QuantizedTensor(q.values.to("Ba16b"), q.scale, q.zero_point, q.tensor_scale)):
+        wanted = own.dequantize().to_numpy()[[100, 3]]
+        np.testing.assert_array_equal(own.rows([100, 3]).dequantize().to_numpy(), wanted)
+
+
+def test_packed_tensors_keep_no_part_of_their_transpose():
+    q = rs.quantize(numbers(4, 256), "q4_k")
+    assert q.T.values is not q.T.values
+    assert q.values is q.values

@@ -173,6 +173,19 @@ def test_metadata_become_text_in_other_files() -> None:
     assert contents_of("c.gguf").metadata["general.architecture"] == GgufValue(8, text("llama"))
 
 
+def test_metadata_are_read_as_values() -> None:
+    long = struct.pack("<IQ", 8, 40_000) + b"".join(text("ä" * (i % 100)) for i in range(40_000))
+    Path("a.gguf").write_bytes(gguf([*_VALUES, value("some.texts", 9, long)]))
+    found = rs.load_metadata("a.gguf")
+    assert found["general.architecture"] == "llama"
+    assert (found["some.float"], found["some.flag"], found["some.words"]) == (0.5, True, ["ä", "b"])
+    assert found["some.numbers"] == [1, -2, 3]
+    assert found["some.texts"] == ["ä" * (i % 100) for i in range(40_000)]
+    rs.save({"x": np.ones(3, np.float32)}, "x.safetensors", metadata={"format": "pt"})
+    rs.save({"x": np.ones(3, np.float32)}, "x.npz")
+    assert (rs.load_metadata("x.safetensors"), rs.load_metadata("x.npz")) == ({"format": "pt"}, {})
+
+
 def test_an_alignment_of_its_own_is_kept() -> None:
     wide = value("general.alignment", 4, struct.pack("<I", 128))
     rs.save({"a": np.ones(3, np.float32)}, "x.gguf")

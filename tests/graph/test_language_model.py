@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,19 @@ _LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
+}
+# Small heads, and rows that have whole blocks of K quants.
+_WIDE = {"hidden_size": 256, "intermediate_size": 512, "rope_theta": 10000.0}
+_BLOCKS = {
+    "q_proj": "Q4_K",
+    "k_proj": "Q4_0",
+    "v_proj": "Q6_K",
+    "o_proj": "Q5_0",
+    "gate_proj": "Q4_0",
+    "up_proj": "Q8_0",
+    "down_proj": "Q6_K",
+    "embed_tokens": "Q6_K",
+    "lm_head": "Q8_0",
 }
 _KINDS = {"f32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16)}
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -85,6 +99,53 @@ def _write(folder: Path, kind: str = "f32", shards: int = 1, **words: Any) -> tu
         index = folder / "model.safetensors.index.json"
         index.write_text(json.dumps({"weight_map": places}), encoding="utf-8")
     return config, {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
+
+
+def _write_gguf(path: Path, config: dict[str, Any], tensors: Tensors) -> Tensors:
+    """The tensors in a GGUF file, quantized, as llama.cpp's converter puts them; what they then stand for."""
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    kind, heads = config["model_type"].removesuffix("_text"), config["num_attention_heads"]
+    writer = gguf.GGUFWriter(path, kind)
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    if "head_dim" in config:
+        writer.add_key_length(config["head_dim"])
+    if "sliding_window" in config:
+        writer.add_sliding_window(config["sliding_window"])
+    arch = next(arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == kind)
+    names, stands_for = gguf.get_tensor_name_map(arch, config["num_hidden_layers"]), {}
+    for name, tensor in tensors.items():
+        own, values = names.get_name(name, (".weight", ".bias")), tensor.astype(np.float32)
+        stem, end = name.split(".")[-2:]
+        if stem not in _BLOCKS or end == "bias":
+            shift = np.float32(kind == "gemma3")
+            writer.add_tensor(own, values + shift)
+            stands_for[name] = values
+            continue
+        # Of llama pairs of rows that rotary embeddings turn lie side by side.
+        is_turned = kind == "llama" and stem in ("q_proj", "k_proj")
+        count = heads if stem == "q_proj" else config["num_key_value_heads"]
+        pairs = np.arange(len(values)).reshape(count, 2, -1).swapaxes(1, 2).reshape(-1) if is_turned else None
+        values = values[pairs] if pairs is not None else values
+        word = _BLOCKS[stem]
+        block = gguf.GGMLQuantizationType[word]
+        if word.endswith("_K"):
+            raw = rs.quantize(values, word.lower()).packed.data.reshape(len(values), -1)
+        else:
+            raw = gguf.quants.quantize(values, block)
+        writer.add_tensor(own, raw, raw_dtype=block)
+        values = gguf.quants.dequantize(raw, block)
+        stands_for[name] = values[np.argsort(pairs)] if pairs is not None else values
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return stands_for
 
 
 def _logits(config: dict[str, Any], tensors: Tensors, ids: list[int]) -> np.ndarray[Any, Any]:
@@ -225,6 +286,33 @@ def test_the_command_prints_the_tokens(tmp_path: Path) -> None:
     assert "5 more do not fit" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [{}, {"model_type": "qwen2", "tie_word_embeddings": True}], ids=["llama", "qwen2"]
+)
+def test_a_gguf_file_is_run_as_it_lies(words: dict[str, Any], example: ModuleType, tmp_path: Path) -> None:
+    config, tensors = _write(tmp_path, **_WIDE, **words)
+    path = tmp_path / "model.gguf"
+    stands_for = _write_gguf(path, config, tensors)
+    tensors = {name: tensor.astype(np.float64) for name, tensor in stands_for.items()}
+    ids = [3, 1, 4, 1, 5]
+    _check_tokens(example.LanguageModel(path, 32), ids, lambda ids: _logits(config, tensors, ids), 24)
+    expected, found = _logits(config, tensors, ids), example.LanguageModel(path, 32, mode="any")(ids)
+    assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_of_a_gguf_file_it_is_said_what_it_cannot_read(example: ModuleType, tmp_path: Path) -> None:
+    config, tensors = _write(tmp_path, **_WIDE)
+    path = tmp_path / "model.gguf"
+    name = "model.layers.1.mlp.up_proj.weight"
+    del tensors[name]
+    _write_gguf(path, config, tensors)
+    with pytest.raises(ValueError, match=f"no tensor '{re.escape(name)}'"):
+        example.LanguageModel(path, 4)([1])
+    _write_gguf(path, config | {"model_type": "qwen3"}, tensors)
+    with pytest.raises(ValueError, match="model_type is 'qwen3', not one of llama"):
+        example.LanguageModel(path, 4)
+
+
 @pytest.mark.peer
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("is_tied", [False, True], ids=["untied", "tied"])
@@ -260,3 +348,45 @@ def test_tokens_are_those_of_transformers(
     for length in (1, 17):
         ids = np.random.default_rng(length).integers(0, 200, length).tolist()
         _check_tokens(example.LanguageModel(tmp_path, 64), ids, wanted, 24, 1e-4)
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "gemma3_text"])
+def test_tokens_of_a_gguf_file_are_those_of_transformers(
+    kind: str, example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    words = _WIDE | {
+        "vocab_size": 200,
+        "num_hidden_layers": 6 if kind == "gemma3_text" else 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-6,
+        "initializer_range": 0.1,
+    }
+    if kind == "gemma3_text":
+        words |= {"head_dim": 64, "query_pre_attn_scalar": 64, "sliding_window": 8}
+    peer = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **words)).eval()
+    tensors = {
+        name: tensor.numpy() + np.float32(0.1) * torch.randn(tensor.shape).numpy() * (tensor.ndim == 1)
+        for name, tensor in peer.state_dict().items()
+        if not (kind == "gemma3_text" and name.startswith("lm_head"))
+    }
+    path = tmp_path / "model.gguf"
+    stands_for = _write_gguf(path, words | {"model_type": kind}, tensors)
+    peer.load_state_dict(
+        {name: torch.from_numpy(values) for name, values in stands_for.items()}, strict=False
+    )
+
+    def wanted(ids: list[int]) -> Any:
+        with torch.no_grad():
+            return peer(torch.tensor([ids])).logits[0, -1].numpy()
+
+    ids = np.random.default_rng(0).integers(0, 200, 17).tolist()
+    _check_tokens(example.LanguageModel(path, 64), ids, wanted, 24, 1e-4)

@@ -388,3 +388,26 @@ def test_moves_of_weights_are_those_of_their_scales(dims: tuple[int, ...]) -> No
         node("MatMul", "x", "t"),
     ]
     assert products(check(model(nodes, x, known), x), x) == ["quantized_matmul"]
+
+
+@pytest.mark.parametrize("mode", ["strict", "any"])
+@pytest.mark.parametrize("kind", ["q4_0", "q4_k", "q8_0"])
+def test_packed_weights_are_constants_as_they_lie(kind: str, mode: str) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((64, 512), np.float32)
+    if kind.endswith("k"):
+        q = rs.quantize(weights, kind)
+    else:
+        q = rs.formats.named(f"gguf.{kind}", (64, 512)).wrap(rs.formats.quantize_blocks(weights, kind))
+    packed = rs.pack_weights(q.T, fpmath_mode=mode)
+    parts = [part for part in (packed.values, packed.scale, packed.zero_point) if part is not None]
+    builder = rs.graph.GraphBuilder()
+    x = builder.input("x", (3, 512))
+    operation = rs.graph.QuantizedMatmulOperation(packed.zero_point is not None, mode)
+    net = rs.Network(builder.graph(builder.add(operation, x, *map(builder.constant, parts))))
+    source = rng.standard_normal((3, 512), np.float32)
+    np.testing.assert_array_equal(net(source), rs.matmul(source, packed, fpmath_mode=mode))
+    is_exact = np.abs(net(source) - source @ q.dequantize().to_numpy().T).max() < 1e-3
+    assert is_exact == (mode == "strict")
+    stored = net.plan().graph.constants.values()
+    assert any(constant.memory(rs.Engine("cpu")).desc == packed.values.desc for constant in stored)

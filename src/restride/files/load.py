@@ -16,13 +16,14 @@ from ..formats.gguf import BLOCK_FORMATS
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .formats.gguf import GgufValue
 from .plain_file import path_text
 from .stored_tensors import StoredTensor
 from .tensor_file import tensor_file
 from .writing.replacement import shown, system_error
 from .zarr.arrays import is_zarr, open_zarr
 
-__all__ = ["load"]
+__all__ = ["load", "load_metadata"]
 
 _CPU = Engine("cpu")
 
@@ -56,6 +57,27 @@ def load(path: str | os.PathLike[str]) -> Any:
     loaded = _with_scales({tensor.array.name: (tensor, whole) for tensor in source.contents.tensors}, name)
     is_single = len(loaded) == 1 and name.lower().endswith(".npy")
     return next(iter(loaded.values())) if is_single else loaded
+
+
+def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says beside its tensors, by name: texts of .safetensors, of .gguf numbers, texts and lists.
+
+    Empty where the format has no place for it, or nothing is said. Raises as `load` does.
+
+    >>> import numpy as np, restride as rs, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "x.safetensors")
+    >>> rs.save({"x": np.ones(3, "f4")}, path, metadata={"made by": "hand"})
+    >>> rs.load_metadata(path)
+    {'made by': 'hand'}
+    """
+    name = path_text(path, "load_metadata: path", 'rs.load_metadata("x.gguf")')
+    if is_zarr(name):
+        metadata = open_zarr(name).contents.metadata
+    else:
+        source = tensor_file(name)
+        source.file.close()
+        metadata = source.contents.metadata
+    return {key: value.read() if isinstance(value, GgufValue) else value for key, value in metadata.items()}
 
 
 def _load_zarr(path: str) -> Any:

@@ -47,7 +47,7 @@ class GraphBuilder:
         return name
 
     def constant(self, values: Any, name: str = "") -> str:
-        """A tensor whose values are known: an array of a type that restride has, or a `Constant`."""
+        """A tensor whose values are known: an array, a `Constant`, or a `Memory`, which stays as it lies."""
         constant = as_constant(values)
         name = self._name_for(name, "constant")
         self._types[name], self._constants[name] = constant.type, constant

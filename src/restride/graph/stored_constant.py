@@ -78,7 +78,9 @@ class StoredConstant(Constant):
 
 
 def as_constant(values: Any) -> Constant:
-    """An array as a constant: elements of 4 bits are packed, two to a byte."""
+    """An array as a constant: elements of 4 bits are packed, two to a byte. A `Memory` stays as it lies."""
+    if isinstance(values, Memory) and values.data is not None:
+        return StoredConstant(values.data, values.desc)
     constant = values if isinstance(values, Constant) else Constant(values)
     kind = constant.type
     if isinstance(constant, StoredConstant) or kind.data_type.bits >= 8 or not kind.dims:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from ..desc.arguments import Arg
 from ..desc.memory_desc import MemoryDesc
 from ..runtime.alloc import NOTHING, Buffer
 from ..runtime.arguments import Arguments
@@ -20,6 +21,9 @@ from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from .checks import is_same_place
 from .implementation import Implementation, skipped_bytes
+
+# Types of the keys of arguments: both are found by their number.
+_KEYS = frozenset((int, Arg))
 
 # So many calls of one primitive are remembered; then all are forgotten.
 MOST_CALLS = 16
@@ -57,7 +61,6 @@ class Call:
         "_others",
         "_params",
         "_src_engine",
-        "_types",
         "args",
         "dst",
         "engine",
@@ -78,7 +81,6 @@ class Call:
         self._src_engine, self._dst_engine = engines[src], engines[dst]
         self._in_place = may_be_in_place and is_same_place(self.src, self.dst)
         self._of_map: Callable[[Mapping[int, object]], tuple[object, ...]] = itemgetter(*self.args)
-        self._types: list[type] = [int] * len(self.args)
         # The implementation holds what `params` is the address of.
         self._keeps = impl
         self._direct, self._params = impl.direct_call()
@@ -86,7 +88,11 @@ class Call:
 
     def memories(self, arguments: object) -> tuple[object, ...] | None:
         """The memories of an argument map in the order of `args`; None for what takes a closer look."""
-        if type(arguments) is not dict or list(map(type, arguments)) != self._types:
+        if (
+            type(arguments) is not dict
+            or len(arguments) != len(self.args)
+            or not _KEYS.issuperset(map(type, arguments))
+        ):
             return None
         try:
             return self._of_map(arguments)

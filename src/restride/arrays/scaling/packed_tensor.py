@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from ...desc.memory_desc import MemoryDesc
 from ...desc.packed_blocks import PackedBlocks
 from ...dtypes import DataType
@@ -97,10 +99,22 @@ class PackedTensor(QuantizedTensor):
         """Bytes of the blocks."""
         return self._data.desc.size
 
+    def rows(self, indices: Any) -> PackedTensor:
+        """The same numbers at some indices of the first axis: their blocks are copied, nothing else is read.
+
+        Raises IndexError for one outside, as NumPy does.
+        """
+        data, (count, *others) = self._data, self._dims
+        assert data.data is not None
+        taken = data.data.reshape(count, -1)[np.asarray(indices)]
+        blocks = Memory(MemoryDesc((taken.size,), DataType.u8), data.engine, taken.reshape(-1))
+        return PackedTensor(self._blocks, (len(taken), *others), blocks)
+
     @property
     def T(self) -> QuantizedTensor:  # noqa: N802
         """The same numbers with the last two axes exchanged: in elements of 4 bits where all of them fit."""
-        q, (least, most) = self.unpack(), self._blocks.values.ends
+        # No part of what is unpacked here is kept.
+        q, (least, most) = self._unpacked or self._new_unpacked(), self._blocks.values.ends
         for kind, low, high in ((DataType.u4, 0, 15), (DataType.s4, -8, 7)):
             if low <= least and most <= high:
                 return QuantizedTensor(q.values.to(None, kind), q.scale, minimum=q.minimum).T
@@ -109,16 +123,19 @@ class PackedTensor(QuantizedTensor):
     def unpack(self) -> QuantizedTensor:
         """The same numbers as elements in bytes, with scales and minima in f32; done once."""
         if self._unpacked is None:
-            blocks, engine = self._blocks, self._data.engine
-            counts = MemoryDesc((*self._dims[:-1], self._dims[-1] // blocks.group), DataType.f32)
-            mds = (self.desc, counts, *(() if blocks.minimum_at is None else (counts,)))
-            parts = [new_memory(md, engine) for md in mds]
-            self._run(("unpack", blocks, self._dims), parts)
-            minimum = None if blocks.minimum_at is None else parts[2]
-            object.__setattr__(self, "_unpacked", QuantizedTensor(parts[0], parts[1], minimum=minimum))
+            object.__setattr__(self, "_unpacked", self._new_unpacked())
         unpacked = self._unpacked
         assert unpacked is not None
         return unpacked
+
+    def _new_unpacked(self) -> QuantizedTensor:
+        blocks, engine = self._blocks, self._data.engine
+        counts = MemoryDesc((*self._dims[:-1], self._dims[-1] // blocks.group), DataType.f32)
+        mds = (self.desc, counts, *(() if blocks.minimum_at is None else (counts,)))
+        parts = [new_memory(md, engine) for md in mds]
+        self._run(("unpack", blocks, self._dims), parts)
+        minimum = None if blocks.minimum_at is None else parts[2]
+        return QuantizedTensor(parts[0], parts[1], minimum=minimum)
 
     def dequantize(self, dtype: Any = None, dst: Any = None, out: Memory | None = None) -> Memory:
         """The real numbers that this stands for, as a `Memory`; `out` is written and returned.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from ...desc.layout import extent_range
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import to_f32
 from ...dtypes import DataType
 from ...errors import refuse
+from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
@@ -81,6 +84,21 @@ class QuantizedTensor:
         values, scale = turned_memory(self.values), turned_memory(self.scale)
         return QuantizedTensor(values, scale, zero, self.tensor_scale, minimum)
 
+    def rows(self, indices: Any) -> QuantizedTensor:
+        """The same numbers at some indices of the first axis, in their order: nothing else is read.
+
+        Raises IndexError for one outside, as NumPy does.
+
+        >>> import numpy as np, restride as rs
+        >>> q = rs.quantize(np.arange(128, dtype="f4").reshape(4, 32), "u8", group=32)
+        >>> q.rows([3, 1, 3]).dims
+        (3, 32)
+        """
+        at = np.arange(self.dims[0])[np.asarray(indices)]
+        parts = {name: part for name in _KINDS if (part := getattr(self, name)) is not None}
+        taken = {name: _rows(part, at // (self.dims[0] // part.desc.dims[0])) for name, part in parts.items()}
+        return QuantizedTensor(**taken, tensor_scale=self.tensor_scale)
+
     @property
     def nbytes(self) -> int:
         """Bytes of elements, scales and zero points."""
@@ -113,6 +131,24 @@ class QuantizedTensor:
 
 _NUMBERS = ("int", "uint", "float")
 _KINDS = {"values": _NUMBERS, "scale": ("float",), "zero_point": _NUMBERS, "minimum": ("float",)}
+
+
+def _rows(memory: Memory, indices: Array) -> Memory:
+    """Rows of a memory in a new one, with gaps and all where a row lies by itself."""
+    md, data = memory.desc, memory.data
+    layout, kind = md.layout, md.data_type
+    step = layout.strides[0] * kind.bits
+    if layout.blocks[0] > 1 or step % 8 or step <= 0:
+        wide = {"int": DataType.s8, "uint": DataType.u8, "float": DataType.f32}[kind.kind]
+        return _rows(memory.to(MemoryDesc(md.dims, wide if kind.bits < 8 else kind)), indices)
+    assert data is not None
+    one = replace(layout, dims=(1, *md.dims[1:]), padded_dims=(1, *layout.padded_dims[1:]))
+    nbytes = -(-kind.nbytes(extent_range(one)[1]) // kind.nbytes(2)) * kind.nbytes(2)
+    begins = as_strided(data.view(np.uint8), (md.dims[0], nbytes), (step // 8, 1), writeable=False)
+    own = (nbytes * 8 // kind.bits, *layout.strides[1:])
+    size = (len(indices), *one.dims[1:]), (len(indices), *one.padded_dims[1:])
+    new = replace(layout, dims=size[0], padded_dims=size[1], strides=own)
+    return Memory(MemoryDesc._make("blocked", kind, new), memory.engine, begins[indices].reshape(-1))
 
 
 def turned_memory(memory: Memory) -> Memory:

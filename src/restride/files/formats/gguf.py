@@ -212,11 +212,15 @@ class GgufValue:
     type: int
     content: bytes
 
-    def as_text(self) -> str:
-        """The value for formats whose metadata are text: itself, or as JSON."""
+    def read(self) -> Any:
+        """The value: a number, a text, or a list of such."""
         content = self.content
         reader = GgufReader("", len(content), lambda start, count: content[start : start + count])
-        value = reader.value(self.type, is_read=True)
+        return reader.value(self.type, is_read=True)
+
+    def as_text(self) -> str:
+        """The value for formats whose metadata are text: itself, or as JSON."""
+        value = self.read()
         return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -310,8 +314,19 @@ class GgufReader:
             raise self.damaged(f"an array of values of type {inner} is not known")
         if count * 8 > self._size:
             raise self.damaged(f"an array of {count} texts")
-        keys = [self.value(_TEXT, is_read=is_read) for _ in range(count)]
-        return keys if is_read else None
+        texts, held, at = [], self._held, self.at
+        for _ in range(count):  # a vocabulary has hundreds of thousands
+            begin = at + 8
+            end = begin + int.from_bytes(held[at:begin], "little")
+            if max(begin, end) > len(held):
+                self.at = at
+                self.take(self.number("Q"))
+                held, end = self._held, self.at
+            if is_read:
+                texts.append(held[begin:end].decode("utf-8", "replace"))
+            at = end
+        self.at = at
+        return texts if is_read else None
 
 
 def _text_value(text: str) -> GgufValue:

@@ -62,6 +62,7 @@ class QuantizedMatmulOperation(MatmulOperation):
     """
 
     has_zero_points: bool = False
+    fpmath_mode: str = "strict"
 
     kind: ClassVar[str] = "quantized_matmul"
     inputs: ClassVar[tuple[int, int]] = (3, 5)
@@ -73,7 +74,9 @@ class QuantizedMatmulOperation(MatmulOperation):
         return every[: 1 + self.has_zero_points]
 
     def set_factors(self, attr: PrimitiveAttr, weights: MemoryDesc, factors: Sequence[MemoryDesc]) -> None:
-        """Set the scales and zero points of these descriptors in an attribute."""
+        """Set the mode, and the scales and zero points of these descriptors, in an attribute."""
+        if self.fpmath_mode != "strict":
+            attr.set_fpmath_mode(self.fpmath_mode, apply_to_int=True)
         for own, setter in zip(factors, (attr.set_scales, attr.set_zero_points), strict=False):
             masked = [axis for axis, n in enumerate(own.dims) if n > 1]
             groups = tuple(n // m for n, m in zip(weights.dims, own.dims, strict=True))
