@@ -152,3 +152,18 @@ def test_products_of_nothing_are_zeros():
             *(rs.Memory(rs.MemoryDesc(dims, kind), rs.Engine("cpu")) for kind in ("s8", "f32"))
         )
         np.testing.assert_array_equal(rs.matmul(np.ones((2, dims[0]), np.float32), q), np.zeros((2, dims[1])))
+
+
+@pytest.mark.parametrize("dtype", ["s4", "s8", "f4_e2m1"])
+def test_the_name_of_a_product_says_whether_rows_are_quantized(dtype):
+    src, dst = rs.MemoryDesc((3, 64), "f32"), rs.MemoryDesc((3, 32), "f32")
+    names = []
+    for mode in ("strict", "any"):
+        attr = rs.PrimitiveAttr()
+        attr.set_fpmath_mode(mode, apply_to_int=True)
+        attr.set_scales(rs.ARG_WEIGHTS, 3, None, [32, 1], "f32")
+        pd = rs.Matmul.PrimitiveDesc(
+            rs.Engine("cpu"), src, rs.MemoryDesc((64, 32), dtype, "any"), dst=dst, attr=attr
+        )
+        names.append(pd.impl_info_str.rsplit(":", 1)[1].split("+")[-1])
+    assert names == ["contraction", "integer_contraction"]
