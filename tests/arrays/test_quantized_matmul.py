@@ -145,6 +145,18 @@ def test_what_is_not_finite_stays_so_in_integers():
         assert np.isfinite(found[1]).all()
 
 
+@pytest.mark.parametrize("dtype", ["s4", "s8"])
+def test_rows_near_the_smallest_floats_stay_finite_in_integers(dtype):
+    q = rs.quantize(numbers(64, 16), dtype, 0, group=32)
+    wanted = q.dequantize().to_numpy()
+    for magnitude in (1e-30, 1e-36, 1e-37, 1e-39, 1e-44):
+        for rows in (1, 5):
+            x = np.float32(magnitude) * numbers(rows, 64).clip(-1, 1)
+            found = rs.matmul(x, q, fpmath_mode="any")
+            largest = np.abs(x).max(1, keepdims=True) + 2.0**-119
+            assert (np.abs(found - x @ wanted) <= 1e-2 * largest * np.abs(wanted).sum(0)).all()
+
+
 def test_rows_that_are_zero_give_zeros_in_integers():
     q = rs.quantize(numbers(64, 16), "u4", 0, group=32, symmetric=False)
     assert not rs.matmul(np.zeros((3, 64), np.float32), q, fpmath_mode="any").any()
@@ -181,3 +193,18 @@ def test_packed_tensors_keep_no_part_of_their_transpose():
     q = rs.quantize(numbers(4, 256), "q4_k")
     assert q.T.values is not q.T.values
     assert q.values is q.values
+
+
+@pytest.mark.parametrize("dtype", ["s4", "s8", "f4_e2m1"])
+def test_the_name_of_a_product_says_whether_rows_are_quantized(dtype):
+    src, dst = rs.MemoryDesc((3, 64), "f32"), rs.MemoryDesc((3, 32), "f32")
+    names = []
+    for mode in ("strict", "any"):
+        attr = rs.PrimitiveAttr()
+        attr.set_fpmath_mode(mode, apply_to_int=True)
+        attr.set_scales(rs.ARG_WEIGHTS, 3, None, [32, 1], "f32")
+        pd = rs.Matmul.PrimitiveDesc(
+            rs.Engine("cpu"), src, rs.MemoryDesc((64, 32), dtype, "any"), dst=dst, attr=attr
+        )
+        names.append(pd.impl_info_str.rsplit(":", 1)[1].split("+")[-1])
+    assert names == ["contraction", "integer_contraction"]

@@ -245,8 +245,10 @@ def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered |
 def lower_plan(plan: ContractionPlan, machine: Machine, isa: Isa) -> Lowered:
     """A contraction as it is scheduled for a machine; its reason: the values that are held in registers."""
     code, numbers = kernel_of_plan(plan)
+    sums = plan.contraction
+    kind = "integer_contraction" if sums.groups is not None and sums.sums_integers else "contraction"
     return Lowered(
-        *(plan, _write_contraction, isa, "contraction", str(plan), plan.steps, code, numbers),
+        *(plan, _write_contraction, isa, kind, str(plan), plan.steps, code, numbers),
         choice=partial(_contraction_choice, plan, machine, isa),
     )
 

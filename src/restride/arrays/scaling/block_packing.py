@@ -28,8 +28,7 @@ def quantize_in_blocks(x: Memory, blocks: PackedBlocks) -> PackedTensor:
     """Quantize floats to blocks. Raises InvalidArguments for rows that are no whole blocks."""
     dims = x.desc.dims
     if dims[-1] % blocks.elements:
-        name = f"gguf.{blocks.name}"
-        raise refuse("RS-A15:last-dim", name=name, dims=dims[-1], dims2=dims, group=blocks.elements)
+        raise refuse("RS-A15:last-dim", name=blocks.name, dims=dims[-1], dims2=dims, group=blocks.elements)
     count = prod(dims) // blocks.elements
     packed = np.zeros((count, blocks.nbytes), np.uint8)
     if count:

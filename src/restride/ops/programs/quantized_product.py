@@ -39,6 +39,8 @@ _ACTIVATIONS, _AT_ONCE = 32, 32
 # Rows of groups of integers: floats hold the sums of so many products.
 _LARGEST_GROUP = 512
 _LARGEST = 127.0
+# Elements of smaller magnitude alone are quantized as if one had this: its inverse is no infinity.
+_LEAST = 2.0**-119
 _LEAST_PART = 16
 _FEW_ROWS = 2
 # Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
@@ -167,11 +169,10 @@ class QuantizedWork(ContractionWork):
         items: list[Item] = []
         if self.in_integers:
             items.append(Each((j,), (fold_over("max", "largest", apply("abs", value)),)))
-            inverse = apply(
-                "select", apply("gt", Ref("largest"), 0.0), apply("div", _LARGEST, Ref("largest")), 0.0
-            )
-            items.append(Let("inverse", inverse))
-            items.append(made["scales"].store((*outer, g), Ref("largest") * (1.0 / _LARGEST)))
+            is_small = apply("lt", Ref("largest"), _LEAST)
+            items.append(Let("end", apply("select", is_small, _LEAST, Ref("largest"))))
+            items.append(Let("inverse", apply("div", _LARGEST, Ref("end"))))
+            items.append(made["scales"].store((*outer, g), Ref("end") * (1.0 / _LARGEST)))
             code = Each(
                 (j,),
                 (
