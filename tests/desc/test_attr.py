@@ -183,7 +183,7 @@ WRONG: dict[str, Any] = {
     "scales dict": lambda attr: attr.set_scales(1, 0, {"a": 1}),
     "fraction": lambda attr: attr.set_zero_points(1, 0, [1.5]),
     "negative arg": lambda attr: attr.set_zero_points(-1, 0, [1]),
-    "zero point type": lambda attr: attr.set_zero_points(1, 0, [1], (), "f32"),
+    "zero point type": lambda attr: attr.set_zero_points(1, 0, [1], (), "f64"),
     "zero point range": lambda attr: attr.set_zero_points(1, 0, [300], (), "u8"),
     "get scales": lambda attr: attr.get_scales(0),
     "get zero points": lambda attr: attr.get_zero_points(None),

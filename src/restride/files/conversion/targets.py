@@ -14,6 +14,7 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import Error, InvalidArguments, refuse
+from ...foreign import plain_text
 from ...formats.gguf import whole_blocks
 from ...formats.tensor_format import TensorFormat
 from ..stored_tensors import GGML_KINDS_BY_WORD, ElementKind, StoredTensor
@@ -121,8 +122,9 @@ def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarge
 
 def check_fallback(fallback: object) -> str | None:
     """The fallback of a call. Raises InvalidArguments for another word."""
-    if fallback is None or fallback in FALLBACKS:
-        return fallback
+    word = plain_text(fallback)
+    if word is None or (type(word) is str and word in FALLBACKS):
+        return word
     raise refuse("RS-V08:fallback", fallback=short_repr(fallback), fallbacks=" or ".join(FALLBACKS))
 
 
