@@ -9,12 +9,12 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import refuse
+from ...ir.nest_rewrites import wide_type
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
 from .grouped import groups_of
 from .quantized_tensor import QuantizedTensor
 
-_WIDER = {DataType.u4: DataType.u8, DataType.s4: DataType.s8}
 # A scale that is so much smaller than a minimum does not count.
 _FAR = np.float32(2.0**40)
 
@@ -24,7 +24,7 @@ def as_factor(q: QuantizedTensor) -> QuantizedTensor:
     scale, zero = q.scale, q.zero_point
     if q.minimum is not None:
         scale, zero = _without_minimum(q)
-    scale, zero = _row_major(scale), None if zero is None else _row_major(zero)
+    scale, zero = row_major(scale), None if zero is None else row_major(zero)
     if q.minimum is None and scale is q.scale and zero is q.zero_point:
         return q
     return QuantizedTensor(q.values, scale, zero, q.tensor_scale)
@@ -34,8 +34,8 @@ def by_columns(q: QuantizedTensor) -> QuantizedTensor:
     """The same numbers with scales and zero points for each column, as blocks of columns need them."""
 
     def spread(part: Memory) -> Memory:
-        n, kind = q.dims[-1] // max(part.desc.dims[-1], 1), _WIDER.get(part.desc.data_type)
-        part = part if kind is None else part.to(None, kind)
+        n, kind = q.dims[-1] // max(part.desc.dims[-1], 1), wide_type(part.desc.data_type)
+        part = part if kind is part.desc.data_type else part.to(None, kind)
         return (
             part if n < 2 else Memory.from_numpy(np.repeat(part.to_numpy(), n, axis=-1), engine=part.engine)
         )
@@ -69,7 +69,8 @@ def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:
     return first, second
 
 
-def _row_major(memory: Memory) -> Memory:
+def row_major(memory: Memory) -> Memory:
+    """The memory, or a copy of it whose elements follow each other row by row."""
     plain = _plain(memory.desc)
     return memory if plain is None else memory.to(plain)
 

@@ -21,6 +21,7 @@ from ...runtime.memory import Memory
 from ...runtime.transfer import from_host, to_engine
 from ..calls.carriers import is_nibbles
 from ..calls.tensors import as_numpy, is_foreign
+from .factors import row_major
 
 _SUBJECT = Subject("reorder: the values of groups cannot be read", "reorder: the values of groups do not fit")
 
@@ -56,12 +57,13 @@ def group_sizes(name: str, counts: tuple[int, ...], dims: tuple[int, ...]) -> tu
 
 def scale_memory(value: Any, engine: Engine) -> Memory:
     """Scales of groups, row-major, of a type that scales have."""
-    return _row_major(_memory_of(value, np.dtype(np.float32), SCALE_TYPES, "scale", engine), engine)
+    return to_engine(row_major(_memory_of(value, np.dtype(np.float32), SCALE_TYPES, "scale", engine)), engine)
 
 
 def zero_point_memory(value: Any, engine: Engine) -> Memory:
     """Zero points of groups, row-major, of a type that zero points have."""
-    return _row_major(_memory_of(value, np.dtype(np.int32), ZERO_POINT_TYPES, "zero_point", engine), engine)
+    found = _memory_of(value, np.dtype(np.int32), ZERO_POINT_TYPES, "zero_point", engine)
+    return to_engine(row_major(found), engine)
 
 
 def _memory_of(
@@ -90,8 +92,3 @@ def _memory_of(
         array = exact
     described = describe(array, None, _SUBJECT)
     return from_host(described.desc, engine, described.buffer_of(array))
-
-
-def _row_major(memory: Memory, engine: Engine) -> Memory:
-    plain = MemoryDesc(memory.desc.dims, memory.desc.data_type)
-    return to_engine(memory if memory.desc == plain else memory.to(plain), engine)

@@ -89,11 +89,7 @@ class ContractionWork:
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
         steps = (*self._before(moved, places, held, chosen), self._loops(tree or self._tree(chosen), held))
-        after = [
-            move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
-            for role in moved
-            if role is self.written
-        ]
+        after = self._after(moved, places, held, chosen)
         temporaries = tuple(chosen[role.name].size for role in moved)
         scalars = len(self.chain.computed.scalars)
         return Program(self.all_slots(), (*steps, *after), temporaries, scalars=scalars).verify()
@@ -120,6 +116,19 @@ class ContractionWork:
                 yield self._growth(role, chosen[role.name], held[role.name])
             elif role is not self.written or self.chain.computed.compute.reads_destination:
                 yield move_step(role.desc, chosen[role.name], places[role.name], held[role.name])
+
+    def _after(
+        self,
+        moved: Sequence[TensorRole],
+        places: Mapping[str, Place],
+        held: Mapping[str, Place],
+        chosen: Mapping[str, MemoryDesc],
+    ) -> list[NestStep]:
+        return [
+            move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
+            for role in moved
+            if role is self.written
+        ]
 
     def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
         """A factor as it is multiplied, with its own scales and zero points."""

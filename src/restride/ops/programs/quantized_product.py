@@ -22,17 +22,19 @@ from ...dtypes import DataType
 from ...ir.attribute_chain import move_step, old_tensors
 from ...ir.digits import IndexDigit
 from ...ir.expression import Affine, Const, Expr, Ref, Scalar, TreeAxis, apply, index_of
+from ...ir.nest_rewrites import wide_type
 from ...ir.program import DST, SRC, Place, Program, Step, TreeStep
 from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
+from ...schedule.contraction.strides import has_integers
 from .contraction_program import ContractionWork
 from .product_chain import FactorPlace
 
 NIBBLES = 8
 """Elements of 4 bits in a word of 32."""
 QUANTIZED_BLOCK = 16
-_SPREAD = "spread_"
 """Columns of a block of quantized weights: the same on all machines, so that files can hold them."""
 
+_SPREAD = "spread_"
 # Rows that are quantized together where a column has one scale, and those of 4 bits whose products are added
 # in 16 bits.
 _ACTIVATIONS, _AT_ONCE = 32, 32
@@ -62,10 +64,15 @@ def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -
 
 def are_quantized(weights: DataType, rows: int, group: int) -> bool:
     """True where the source is quantized for groups of so many rows of the weights."""
-    if not weights.is_integral and weights is not DataType.f4_e2m1:
+    if not has_integers(weights):
         return False
-    part = group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
+    part = _rows_at_once(group)
     return part % 4 == 0 and (part == group or (group == rows and part >= _LEAST_PART))
+
+
+def _rows_at_once(group: int) -> int:
+    """The rows of weights for which a source is quantized, of so many that share a scale."""
+    return group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +112,7 @@ class QuantizedWork(ContractionWork):
                 steps.append(self._loops(self._product(tensors, made, start), held))
         else:
             steps.append(self._loops(self._product(tensors, made), held))
-        steps += [
-            move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
-            for role in moved
-            if role is self.written
-        ]
+        steps += self._after(moved, places, held, chosen)
         scalars = len(self.chain.computed.scalars)
         return Program(self.all_slots(), tuple(steps), tuple(sizes.values()), scalars=scalars).verify()
 
@@ -125,11 +128,10 @@ class QuantizedWork(ContractionWork):
 
     # --- what is made of a row before
 
-    def _sizes(self) -> tuple[int, int]:
-        """The rows of a group that are multiplied, and those that have a scale."""
-        if not self.in_integers or self.group <= _LARGEST_GROUP:
-            return self.group, self.group
-        return gcd(self.group, _ACTIVATIONS), self.group
+    @property
+    def _part(self) -> int:
+        """The rows of weights whose products are summed before they have a scale."""
+        return _rows_at_once(self.group) if self.in_integers else self.group
 
     @property
     def _is_moved(self) -> bool:
@@ -146,8 +148,7 @@ class QuantizedWork(ContractionWork):
 
     def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
         *rows, k = src.sizes
-        part, _ = self._sizes()
-        counts = (*rows, k // part if part else 0)
+        counts = (*rows, k // self._part)
         sums = TreeTensor.row_major("sums", counts)
         if not self.in_integers:
             return (sums,) if self._is_moved or self.chain.of_groups[1] is not None else ()
@@ -161,8 +162,7 @@ class QuantizedWork(ContractionWork):
         self, src: TreeTensor, made: Mapping[str, TreeTensor], held: Mapping[str, Place]
     ) -> TreeStep:
         """The step that finds sums of groups, and the bytes that stand for rows."""
-        *rows, k = src.sizes
-        part, _ = self._sizes()
+        (*rows, k), part = src.sizes, self._part
         outer = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(rows))
         g, j = TreeAxis("g", k // part), TreeAxis("j", part)
         value: Expr = src.load(*outer, g * part + j)
@@ -200,10 +200,9 @@ class QuantizedWork(ContractionWork):
         src = made.get("codes", src)
         *batch, m, _ = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
         n = TreeAxis(f"d{len(batch) + 1}", weights.sizes[-1])
-        column = n + start
-        part, size = self._sizes()
+        column, part = n + start, self._part
         g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
-        of_group = g if part == size else 0
+        of_group = g if part == self.group else 0
         scale, zero = (self._factor(p, made, of_group, (batch, column)) for p in self.chain.of_groups)
         if self._is_moved:
             moved = _MOVED[self._kind]
@@ -275,7 +274,7 @@ class QuantizedWork(ContractionWork):
             *_, of_rows, of_columns = own.digits
             if own.data_type.bits < 8 or len(of_columns) > 1 or of_rows[-1].step not in (1, self.group):
                 counts = (*own.sizes[:-2], weights.sizes[-2] // self.group, weights.sizes[-1])
-                kind = {DataType.u4: DataType.u8, DataType.s4: DataType.s8}.get(own.data_type, DataType.f32)
+                kind = wide_type(own.data_type) if own.data_type.bits < 8 else DataType.f32
                 made = TreeTensor.row_major(_SPREAD + own.name, counts, kind)
                 found[made.name] = own, made
         return found

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from ...dtypes import DataType
 from ...ir.expression import Expr, Load, Ref, parts_of
-from .strides import ContractionResult
+from .strides import ContractionResult, has_integers
 from .tiles import RowTile
 
 
@@ -216,10 +216,9 @@ class ContractionKernel:
     @property
     def sums_integers(self) -> bool:
         """True where products are of integers."""
-        of_groups = self.groups_of_sums is not None and all(
-            kind.is_integral or kind is DataType.f4_e2m1 for kind in self.types[:2]
+        return self.is_integral or (
+            self.groups_of_sums is not None and all(map(has_integers, self.types[:2]))
         )
-        return self.is_integral or of_groups
 
     def has_sums_of(self, name: str) -> bool:
         """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""

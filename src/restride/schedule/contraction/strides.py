@@ -88,6 +88,11 @@ class ContractionResult:
     value: Expr
 
 
+def has_integers(kind: DataType) -> bool:
+    """True for elements that are integers, or halves of small ones: sums of groups of them are exact."""
+    return kind.is_integral or kind is DataType.f4_e2m1
+
+
 @dataclass(frozen=True, slots=True)
 class ContractionGroups:
     """Sums of groups: the `loop` over them, and the `value` of the sum of one that is added to the others.
@@ -132,9 +137,7 @@ class Contraction:
     def sums_integers(self) -> bool:
         """True where products are of integers."""
         types = (access.tensor.data_type for access in self.accesses[:2])
-        return self.is_integral or (
-            self.groups is not None and all(kind.is_integral or kind is DataType.f4_e2m1 for kind in types)
-        )
+        return self.is_integral or (self.groups is not None and all(map(has_integers, types)))
 
     def has_sums_of(self, name: str) -> bool:
         """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
