@@ -2,7 +2,7 @@
 
     python examples/language_model.py FOLDER --tokens 1 2 3 --count 32
     python examples/language_model.py FOLDER --text "Once upon a time"
-    python examples/language_model.py MODEL.gguf --tokens 1 2 3 --fpmath any
+    python examples/language_model.py MODEL.gguf --tokens 1 2 3 --fpmath any --keep FOLDER
 
 FOLDER has config.json and model.safetensors, or shards with their index, of llama, mistral or qwen2; a GGUF
 file has all of llama, qwen2 or gemma3. Ids of tokens go in and out; text where a tokenizer.json lies there,
@@ -13,7 +13,8 @@ constants, packed once for all numbers of positions. It writes keys and values i
 behind those that are there, and attention reads them where they lie.
 
 Weights of a GGUF file stay quantized, in the order of bytes that products read fastest. Of the embedding only
-the rows of tokens become floats.
+the rows of tokens become floats. With --keep the networks are saved there, weights and all: the next time they
+are mapped from there, planned and packed.
 """
 
 import argparse
@@ -187,10 +188,17 @@ class LanguageModel:
 
     `weights`: the type in which weights are multiplied that are floats, None for that of the checkpoint.
     `cache`: the type of keys and values. `mode`: "any" multiplies weights that are quantized by bytes.
+    `folder`: where the networks are, or will be when `keep` is called.
     """
 
     def __init__(
-        self, path: Path, capacity: int, weights: str | None = None, cache: str = "f32", mode: str = "strict"
+        self,
+        path: Path,
+        capacity: int,
+        weights: str | None = None,
+        cache: str = "f32",
+        mode: str = "strict",
+        folder: Path | None = None,
     ) -> None:
         self._tensor = Checkpoint(path, weights, mode)
         self.config = config = config_of(path, words_of(path, self._tensor.tensors))
@@ -208,7 +216,14 @@ class LanguageModel:
             self._turns.append([table.astype(np.float32) for table in tables])
         dims = room, config.key_heads, config.width
         self._caches = [[rs.empty(dims, cache) for _ in "kv"] for _ in range(config.hidden_layers)]
-        self._networks = [self._network(number) for number in range(config.hidden_layers + 1)]
+        # What the networks of a folder were made of.
+        files = [path] if path.is_file() else sorted(path.iterdir())
+        stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+        self._made_of = json.dumps([rs.__version__, stats, weights, cache, mode])
+        self._folder, made_of = folder, folder and folder / "made-of.json"
+        self._is_kept = bool(made_of and made_of.exists() and made_of.read_text() == self._made_of)
+        make = self._kept if self._is_kept else self._network
+        self._networks = [make(number) for number in range(config.hidden_layers + 1)]
         self._steps: dict[int, AttentionStep] = {}
 
     def _network(self, number: int) -> rs.Network:
@@ -219,7 +234,23 @@ class LanguageModel:
         dims |= {} if is_last else dict.fromkeys(("cos", "sin"), (1, config.width))
         inputs = [rs.graph.NetworkInput(name, (None, *own), rs.f32) for name, own in dims.items()]
         outputs = ["logits"] if is_last else [*["y"] * (number > 0), "q", "k", "v"]
-        return rs.Network.of_source(inputs, outputs, partial(self._graph, number))
+        # Graphs of all numbers of positions differ in extents alone, so that a file serves them all.
+        return rs.Network.of_source(
+            inputs, outputs, partial(self._graph, number), is_linear=lambda batches: True
+        )
+
+    def _kept(self, number: int) -> rs.Network:
+        return rs.Network.load(self._folder / f"{number}.network")
+
+    def keep(self) -> None:
+        """Save the networks into the folder, if they are not from there."""
+        if self._folder is None or self._is_kept:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / "made-of.json").unlink(missing_ok=True)
+        for number, network in enumerate(self._networks):
+            network.save(self._folder / f"{number}.network")
+        (self._folder / "made-of.json").write_text(self._made_of)
 
     def _graph(self, number: int, dims: dict[str, tuple[int, ...]]) -> rs.graph.Graph:
         """The same as a graph, for inputs of these dims."""
@@ -400,6 +431,9 @@ def main() -> None:
     parser.add_argument("--weights", choices=("f32", "bf16", "f16"), help="their type, if not as stored")
     parser.add_argument("--cache", choices=("f32", "bf16", "f16"), default="f32", help="its type")
     parser.add_argument("--fpmath", choices=("strict", "any"), default="strict", help="of quantized weights")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="where networks are kept for the next time"
+    )
     words = parser.parse_args()
     ids, tokenizer = words.tokens, None
     if words.text is not None:
@@ -410,7 +444,7 @@ def main() -> None:
         folder = words.path if words.path.is_dir() else words.path.parent
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         ids = tokenizer.encode(words.text).ids
-    model = LanguageModel(words.path, words.capacity, words.weights, words.cache, words.fpmath)
+    model = LanguageModel(words.path, words.capacity, words.weights, words.cache, words.fpmath, words.keep)
     made, text, times = [], "", [time.perf_counter()]
     for token in model.generate(ids, words.count):
         times.append(time.perf_counter())
@@ -419,6 +453,7 @@ def main() -> None:
         print(whole[len(text) :], end="", flush=True)
         text = whole
     print(f"\n{len(made[:2])} tokens behind {len(ids)}, plans and all: {times[:3][-1] - times[0]:.2f} s")
+    model.keep()
     if made[2:]:
         print(f"tokens a second: {len(made[2:]) / (times[-1] - times[2]):.1f}")
 

@@ -300,6 +300,24 @@ def test_a_gguf_file_is_run_as_it_lies(words: dict[str, Any], example: ModuleTyp
     assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
 
 
+def test_networks_that_were_kept_are_those_of_the_same_model_alone(
+    example: ModuleType, tmp_path: Path
+) -> None:
+    config, tensors = _write(tmp_path, **_WIDE)
+    path, folder = tmp_path / "model.gguf", tmp_path / "kept"
+    _write_gguf(path, config, tensors)
+    ids = [3, 1, 4, 1, 5]
+    model = example.LanguageModel(path, 32, mode="any", folder=folder)
+    expected = model(ids)
+    model.keep()
+    again = example.LanguageModel(path, 32, mode="any", folder=folder)
+    again._graph = None  # it is not asked for
+    assert (again(ids) == expected).all()
+    again(ids * 3)  # a number of positions that was not seen
+    strict = example.LanguageModel(path, 32, folder=folder)
+    assert 0 < np.abs(strict(ids) - expected).max() < 0.05 * np.abs(expected).max()
+
+
 def test_of_a_gguf_file_it_is_said_what_it_cannot_read(example: ModuleType, tmp_path: Path) -> None:
     config, tensors = _write(tmp_path, **_WIDE)
     path = tmp_path / "model.gguf"

@@ -445,3 +445,23 @@ def test_equal_constants_of_several_plans_are_stored_once(tmp_path: Path) -> Non
     net.save(tmp_path / "one.net")
     header_bytes = 8192
     assert (tmp_path / "one.net").stat().st_size < 2 * weights.values.nbytes + header_bytes
+
+
+def test_a_constant_in_blocks_is_stored_once_as_it_lies(tmp_path: Path) -> None:
+    """Packed weights of 4 bits: the file has these bytes, and none in another order."""
+    builder, path = rs.graph.GraphBuilder(), tmp_path / "packed.net"
+    q = rs.pack_weights(rs.quantize(values(512, 256), "q4_0").T, fpmath_mode="any")
+    operation = rs.graph.QuantizedMatmulOperation(False, "any")
+    x = builder.input("x", (4, 256))
+    product = builder.add(operation, x, builder.constant(q.values), builder.constant(q.scale))
+    network, x = rs.Network(builder.graph(product)), values(4, 256, seed=1)
+    expected = network(x)
+    network.save(path)
+    assert (rs.Network.load(path)(x) == expected).all()
+    assert path.stat().st_size < q.values.size + q.scale.size + 8192
+
+    def changed(header: dict[str, Any]) -> None:
+        header["constants"][0]["md"]["dims"] = [512, 256]
+
+    rewrite(path, changed)
+    assert refused(path) == "RS-F10"

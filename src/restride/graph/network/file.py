@@ -46,7 +46,7 @@ __all__ = [
     "read_network_file",
 ]
 
-MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 2, 64
+MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 3, 64
 HEAD = Struct("<16sIIQ32s")
 """Magic, version, zero, bytes of the header, and its SHA-256."""
 

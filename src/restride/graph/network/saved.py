@@ -28,7 +28,6 @@ from ...files.writing.replacement import Replacement, shown
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
-from ...runtime.views import packed_nibbles
 from ..batch_form import BatchForm
 from ..dims import Dims, by
 from ..formats.problem import Alternative
@@ -105,7 +104,7 @@ class SavedNetwork:
         number = self._numbers.get(id(constant))
         if number is None:
             return None
-        if md == row_major(constant.type):
+        if md == _stored_md(constant):
             return int(self._header["constants"][number]["tensor"])
         return self._formats.get((number, md))
 
@@ -150,16 +149,23 @@ class SavedNetwork:
 
     def _constant(self, values: Mapping[str, Any]) -> Constant:
         kind, content = type_of_values(values), self._file.tensor(values["tensor"])
-        twin = kind.data_type.numpy
-        if twin is None or content.nbytes != kind.nbytes:
+        twin, nbytes = kind.data_type.numpy, kind.nbytes
+        is_stored = "md" in values or (kind.data_type.bits < _BYTE and bool(kind.dims))
+        md = MemoryDesc.from_dict(values["md"]) if "md" in values else row_major(kind)
+        if is_stored:
+            nbytes = md.size if (md.dims, md.data_type) == (kind.dims, kind.data_type) else -1
+        if twin is None or content.nbytes != nbytes:
             raise refuse("RS-F10:tensor-not-bytes", path=shown(self._path), tensor=values["tensor"], md=kind)
         content = content.view(np.ndarray)
-        if kind.data_type.bits < _BYTE and kind.dims:
-            return StoredConstant(content, row_major(kind))
-        return Constant(content.view(twin).reshape(kind.dims))
+        return StoredConstant(content, md) if is_stored else Constant(content.view(twin).reshape(kind.dims))
 
 
 _CPU, _BYTE = Engine("cpu"), 8
+
+
+def _stored_md(constant: Constant) -> MemoryDesc:
+    """The order of bytes that a file has a constant in itself."""
+    return constant.md if isinstance(constant, StoredConstant) else row_major(constant.type)
 
 
 def _ways(values: Mapping[str, Any]) -> tuple[Alternative, ...]:
@@ -213,7 +219,7 @@ class _NumberedTensors:
         self.contents: list[Array] = []
         self.constants: list[Constant] = []
         self.prepacked: list[Values] = []
-        self.plain_tensors: list[int] = []
+        self.own_tensors: list[int] = []
         self._numbers: dict[Constant, int] = {}
         self._formats: dict[tuple[int, MemoryDesc], int] = {}
 
@@ -225,7 +231,7 @@ class _NumberedTensors:
 
     def add_format(self, constant: Constant, md: MemoryDesc, memory: Memory) -> None:
         key = self.number(constant), md
-        if md == row_major(constant.type) or key in self._formats:
+        if md == _stored_md(constant) or key in self._formats:
             return
         assert memory._buffer is not None
         tensor = self._formats[key] = self._add(memory._buffer.bytes()[: md.size])
@@ -235,21 +241,20 @@ class _NumberedTensors:
         """All constants, whose bytes stand behind those that runs read."""
         entries = []
         for constant in self.constants:
-            values = constant.values
-            is_packed = constant.type.data_type.bits < _BYTE
-            content = (
-                packed_nibbles(values)
-                if is_packed
-                else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-            )
-            self.plain_tensors.append(self._add(content))
-            entries.append({**type_values(constant.type), "tensor": self.plain_tensors[-1]})
+            entry = type_values(constant.type)
+            if isinstance(constant, StoredConstant):
+                content = constant.content[: constant.md.size]
+                entry |= {"md": constant.md.to_dict()} if constant.md != row_major(constant.type) else {}
+            else:
+                content = np.ascontiguousarray(constant.values).reshape(-1).view(np.uint8)
+            self.own_tensors.append(self._add(content))
+            entries.append({**entry, "tensor": self.own_tensors[-1]})
         return entries
 
     def tensor(self, constant: Constant, md: MemoryDesc) -> int:
         """The tensor that has a constant in a format, when all are finished."""
         number = self.number(constant)
-        return self.plain_tensors[number] if md == row_major(constant.type) else self._formats[number, md]
+        return self.own_tensors[number] if md == _stored_md(constant) else self._formats[number, md]
 
     def _add(self, content: Array) -> int:
         self.contents.append(content)
