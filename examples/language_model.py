@@ -13,7 +13,7 @@ constants, packed once for all numbers of positions. It writes keys and values i
 behind those that are there, and attention reads them where they lie.
 
 Weights of a GGUF file stay quantized, in the order of bytes that products read fastest. Of the embedding only
-the rows of tokens become floats. With --keep the networks are saved there, weights and all: the next time they
+the rows of tokens become floats. With --keep the networks are saved there, weights and all: next time they
 are mapped from there, planned and packed.
 """
 
@@ -432,7 +432,7 @@ def main() -> None:
     parser.add_argument("--cache", choices=("f32", "bf16", "f16"), default="f32", help="its type")
     parser.add_argument("--fpmath", choices=("strict", "any"), default="strict", help="of quantized weights")
     parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="where networks are kept for the next time"
+        "--keep", type=Path, metavar="FOLDER", help="where networks are kept for next time"
     )
     words = parser.parse_args()
     ids, tokenizer = words.tokens, None
