@@ -169,6 +169,7 @@ u64: DataType
 u32: DataType
 s16: DataType
 u16: DataType
+nf4: DataType
 
 # Names of earlier versions, as are those from `onednn` but for itself.
 trim = empty_cache

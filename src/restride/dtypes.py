@@ -52,6 +52,8 @@ _TABLE = {
     "u32": _Row(18, 32, "uint", _twin(np.uint32)),
     "s16": _Row(19, 16, "int", _twin(np.int16)),
     "u16": _Row(20, 16, "uint", _twin(np.uint16)),
+    # Codes for 16 numbers of a table: weights of QLoRA and bitsandbytes.
+    "nf4": _Row(21, 4, "float", None),
 }
 
 _WORDS = {
@@ -86,7 +88,7 @@ _WORDS = {
 _SHORT = {
     "float": ("f32", "f64"),
     "f8": ("f64", "f8_e4m3", "f8_e5m2"),
-    "f4": ("f32", "f4_e2m1", "f4_e3m0"),
+    "f4": ("f32", "f4_e2m1", "f4_e3m0", "nf4"),
     **dict.fromkeys(("fp8", "float8"), ("f8_e4m3", "f8_e5m2")),
     **dict.fromkeys(("e4m3", "e4m3fn", "fp8_e4m3", "fp8_e4m3fn", "float8_e4m3"), ("f8_e4m3",)),
     **dict.fromkeys(("e5m2", "fp8_e5m2"), ("f8_e5m2",)),
@@ -125,6 +127,7 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
     u32 = 18
     s16 = 19
     u16 = 20
+    nf4 = 21
 
     bits: int
     kind: str

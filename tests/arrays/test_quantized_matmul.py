@@ -81,6 +81,7 @@ BY_ROWS = [
     {"dtype": "f8_e4m3", "axis": 0, "group": 32},
     {"dtype": "f4_e2m1", "axis": 0, "group": 32, "scale_type": "e8m0"},
     {"dtype": "f4_e3m0", "axis": 0, "group": 16, "scale_type": "f8_e4m3"},
+    {"dtype": "nf4", "axis": 0, "group": 64},
 ]
 BLOCKS = [
     "q4_0",

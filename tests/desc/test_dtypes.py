@@ -36,6 +36,7 @@ TABLE = {
     "e8m0": (13, 8, ml_dtypes.float8_e8m0fnu),
     "f4_e2m1": (14, 4, ml_dtypes.float4_e2m1fn),
     "f4_e3m0": (15, 4, None),
+    "nf4": (21, 4, None),
     "s64": (16, 64, np.int64),
     "u64": (17, 64, np.uint64),
     "u32": (18, 32, np.uint32),
@@ -125,7 +126,7 @@ def test_what_is_no_type_is_refused_with_the_list_of_types(stranger):
     [
         ("float33", "no element type of that name", "f32"),
         ("BF16", "no element type of that name", "bf16"),
-        ("f4", "no element type of that name", "f32' or 'f4_e2m1' or 'f4_e3m0"),
+        ("f4", "no element type of that name", "f32' or 'f4_e2m1' or 'f4_e3m0' or 'nf4"),
         ("f8", "no element type of that name", "f64' or 'f8_e4m3' or 'f8_e5m2"),
         ("fp8", "no element type of that name", "f8_e4m3' or 'f8_e5m2"),
         ("FP8", "no element type of that name", "f8_e4m3' or 'f8_e5m2"),

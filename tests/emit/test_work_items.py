@@ -118,7 +118,7 @@ def test_many_partial_blocks_are_guarded():
 
 
 @pytest.mark.parametrize("device", [GPU, CPU], ids=["GPU", "CPU"])
-@pytest.mark.parametrize("data_type", ["s4", "u4", "f4_e2m1", "f4_e3m0"])
+@pytest.mark.parametrize("data_type", ["s4", "u4", "f4_e2m1", "f4_e3m0", "nf4"])
 @pytest.mark.parametrize("change", [unpacking, packing])
 def test_an_item_has_both_elements_of_a_byte(change, data_type, device):
     for count in (1, 2, 465):

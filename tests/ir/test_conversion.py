@@ -23,6 +23,7 @@ from restride.ir.conversion import (
 )
 from restride.ir.nest import Compute, linear
 from support.effort import examples
+from support.packed import NF4
 from support.values import Bits, patterns
 
 _F32, _BF16, _F16 = DataType.f32, DataType.bf16, DataType.f16
@@ -30,6 +31,8 @@ _F64, _E5M2, _E4M3 = DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3
 _S32, _S8, _U8, _BOOL = DataType.s32, DataType.s8, DataType.u8, DataType.boolean
 _S4, _U4 = DataType.s4, DataType.u4
 _E8M0, _E2M1, _E3M0 = DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0
+# The numbers that bitsandbytes has for the codes, as decimal fractions of its source.
+_NF4 = tuple(map(Fraction, NF4.tolist()))
 _FLOATS, _INTS = (_F64, _F32, _BF16, _F16, _E5M2, _E4M3), tuple(kind for kind in PROVIDED if kind.is_integral)
 # The magnitudes of the floats of 4 bits, by code.
 _F4 = {
@@ -67,6 +70,8 @@ def _values(bits: Bits, data_type: DataType) -> np.ndarray:
         return np.where(bits > 7, bits.astype(np.int64) - 16, bits)
     if data_type in (_BOOL, _U4):
         return bits != 0 if data_type is _BOOL else bits
+    if data_type is DataType.nf4:
+        return np.array(_NF4, float)[bits]
     if data_type in _F4:
         return np.array([*map(float, _F4[data_type]), *(-float(v) for v in _F4[data_type])])[bits]
     return bits.view(data_type.numpy)
@@ -94,6 +99,8 @@ def _exact(bits: int, data_type: DataType) -> Fraction | float:
         return Fraction(bits - (bits >> (data_type.bits - 1) << data_type.bits) * (data_type.kind == "int"))
     if data_type is _E8M0:
         return math.nan if bits == 255 else Fraction(2) ** (bits - 127)
+    if data_type is DataType.nf4:
+        return _NF4[bits]
     if data_type in _F4:
         return (-1 if bits >> 3 else 1) * _F4[data_type][bits & 7]
     precision, least, _ = _FORMATS[data_type]
@@ -113,6 +120,10 @@ def _rounded(value: Fraction | float, data_type: DataType) -> Fraction | float:
     """The nearest number of a float format, ties to even; overflow to infinity, NaN where there is none."""
     if data_type is _E8M0:
         return _power(value)
+    if data_type is DataType.nf4 and isinstance(value, float):
+        return Fraction(0) if math.isnan(value) else Fraction(math.copysign(1, value))
+    if data_type is DataType.nf4:
+        return min(_NF4, key=lambda number: (abs(number - value), number))
     if data_type in _F4:
         return _nearest_of_few(value, _F4[data_type])
     if isinstance(value, float):

@@ -10,7 +10,7 @@ import pytest
 import restride as rs
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
-NIBBLES = ("s4", "u4", "f4_e2m1", "f4_e3m0")
+NIBBLES = ("s4", "u4", "f4_e2m1", "f4_e3m0", "nf4")
 TAGS = ("abcd", "acdb", "aBcd8b")
 
 
@@ -74,7 +74,7 @@ def test_trees_of_four_bits_are_those_of_the_interpreter(
 @pytest.mark.parametrize("first", [1, 2])
 def test_neighbors_of_a_part_stay_as_they_are(data_type: str, first: int) -> None:
     """Of a submemory whose rows begin in the low or the high half of a byte."""
-    x = np.float32([0, 1, 2, 4])[np.arange(24).reshape(4, 3, 2) % 4]
+    x = np.float32([0, 1, 2, 4] if data_type != "nf4" else [0, 1, -1, 1])[np.arange(24).reshape(4, 3, 2) % 4]
     whole = rs.MemoryDesc((4, 9, 1), data_type, "abc")
     part = whole.submemory_desc((4, 3, 1), (0, first, 0))
     pd = rs.Reduction.PrimitiveDesc(CPU, "reduction_max", rs.MemoryDesc(x.shape, "f32"), part)

@@ -143,7 +143,7 @@ def test_quantize_does_so_in_one_pass(case: Case) -> None:
     results.check()
 
 
-_KINDS = ("s8", "u8", "s4", "u4", "f4_e2m1", "f4_e3m0", "f8_e4m3", "f8_e5m2")
+_KINDS = ("s8", "u8", "s4", "u4", "f4_e2m1", "f4_e3m0", "nf4", "f8_e4m3", "f8_e5m2")
 _ODD = (0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, -1e-39, 2.0**-126, 3e38, 1.0, -2.5, 5.0)
 
 

@@ -19,7 +19,7 @@ import restride as rs
 import restride_bench
 
 ROOT = Path(__file__).parents[2]
-TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 f4_e2m1 f4_e3m0 s32 s8 u8 s4 u4 e8m0 boolean undef"
+TYPES = "f64 f32 bf16 f16 f8_e5m2 f8_e4m3 f4_e2m1 f4_e3m0 nf4 s32 s8 u8 s4 u4 e8m0 boolean undef"
 ARRAYS = "reorder plan Plan set_num_threads get_num_threads set_verbose"
 MODEL = """
     MemoryDesc FormatTag DataType Memory NO_DATA Engine Stream Event PrimitiveAttr PostOps Reorder Error

@@ -43,11 +43,11 @@ class _Edit(NamedTuple):
 _F8_E3M4 = (
     _Edit(
         "src/restride/dtypes.py",
-        '    "u16": _Row(20, 16, "uint", _twin(np.uint16)),\n',
-        '    "f8_e3m4": _Row(21, 8, "float", _twin(ml_dtypes.float8_e3m4)),\n',
+        '    "nf4": _Row(21, 4, "float", None),\n',
+        '    "f8_e3m4": _Row(22, 8, "float", _twin(ml_dtypes.float8_e3m4)),\n',
     ),
     _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "float8_e3m4": "f8_e3m4",\n'),
-    _Edit("src/restride/dtypes.py", "    u16 = 20\n", "    f8_e3m4 = 21\n"),
+    _Edit("src/restride/dtypes.py", "    nf4 = 21\n", "    f8_e3m4 = 22\n"),
     _Edit("src/restride/desc/literals.py", "TypeName = Literal[\n", '    "f8_e3m4", "float8_e3m4",\n'),
     _Edit(
         "src/restride/ir/conversion.py",
@@ -63,7 +63,7 @@ _F8_E3M4 = (
     _Edit(
         "tests/desc/test_dtypes.py",
         '    "u16": (20, 16, np.uint16),\n',
-        '    "f8_e3m4": (21, 8, ml_dtypes.float8_e3m4),\n',
+        '    "f8_e3m4": (22, 8, ml_dtypes.float8_e3m4),\n',
     ),
     _Edit("tests/ir/test_conversion.py", "    _E4M3: (4, -6, 480),\n", "    _E3M4: (5, -2, 16),\n"),
     _Edit(
@@ -79,8 +79,8 @@ _F8_E3M4 = (
     _Edit("docs/reference/descriptors.md", "[64, 16, 64, 32, 16]\n", ">>> rs.f8_e3m4.bits\n8\n"),
     _Edit(
         "docs/names.md",
-        "| – | `rs.u16` | 20 | `uint16` |\n",
-        "| – | `rs.f8_e3m4` | 21 | `ml_dtypes.float8_e3m4` |\n",
+        "| – | `rs.nf4` | 21 | none: `mem.data` holds its bytes |\n",
+        "| – | `rs.f8_e3m4` | 22 | `ml_dtypes.float8_e3m4` |\n",
     ),
 )
 _FLIP = (

@@ -58,7 +58,9 @@ def test_every_layout_has_the_reference_bits(engine, data_type, src_format, dst_
 
 
 @pytest.mark.parametrize("fmt", ["abc", "cba", "aBc16b"])
-@pytest.mark.parametrize("types", [("f4_e2m1", "f64"), ("f4_e3m0", "f32"), ("bf16", "f4_e2m1")])
+@pytest.mark.parametrize(
+    "types", [("f4_e2m1", "f64"), ("f4_e3m0", "f32"), ("bf16", "f4_e2m1"), ("f32", "nf4"), ("nf4", "f16")]
+)
 def test_rows_of_half_bytes_begin_in_either_half(engine, types, fmt):
     attr = rs.PrimitiveAttr()
     attr.set_output_scales(1, [0.5, -0.25, 4.0])

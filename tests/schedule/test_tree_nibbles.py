@@ -21,7 +21,7 @@ from restride.schedule.trees.transforms import apply as applied
 from restride.targets.isa import CacheSizes, Isa
 from support.kernels import isa_id, runnable
 
-_KINDS = ("s4", "u4", "f4_e2m1", "f4_e3m0")
+_KINDS = ("s4", "u4", "f4_e2m1", "f4_e3m0", "nf4")
 _PAIRS = (*(("f32", kind) for kind in _KINDS), *((kind, "f32") for kind in _KINDS), ("s4", "u4"))
 _each_isa = pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from restride.dtypes import DataType
-from support.packed import F4_MAGNITUDES, values_of
+from support.packed import F4_MAGNITUDES, NF4, values_of
 
 Bits = npt.NDArray[np.unsignedinteger[Any]]
 Reals = npt.NDArray[np.floating[Any]]
@@ -28,6 +28,7 @@ QUIET = {
     DataType.e8m0: 0xFF,
     DataType.f4_e2m1: 8,
     DataType.f4_e3m0: 8,
+    DataType.nf4: 7,
 }
 """The one NaN that arithmetic gives, in each type (N1)."""
 
@@ -81,6 +82,9 @@ def _floats(values: Reals, data_type: DataType) -> Bits:
             return values.astype(np.float32).view(np.uint32)
         if data_type is DataType.e8m0:
             return _powers(values.astype(np.float64))
+        if data_type is DataType.nf4:
+            away = np.abs(np.clip(np.nan_to_num(values.astype(np.float64)), -1, 1)[..., None] - NF4)
+            return away.argmin(-1)
         return _nearest(values.astype(np.float64), data_type)
 
 

@@ -28,7 +28,7 @@ BlockedTag = Literal[
 """The names of blocked formats that people use; every other tag of the grammar is a `str`."""
 
 NibbleName = Literal[
-    "s4", "u4", "int4", "uint4", "f4_e2m1", "f4_e3m0", "float4_e2m1fn",
+    "s4", "u4", "int4", "uint4", "f4_e2m1", "f4_e3m0", "nf4", "float4_e2m1fn",
 ]  # fmt: skip
 """The words of types of 4 bits."""
 

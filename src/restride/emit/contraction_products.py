@@ -16,11 +16,12 @@ A pack is 32 bits; of one that is not full only the leading places count.
 from __future__ import annotations
 
 from ..dtypes import DataType
+from ..ir.conversion import CODE_VALUES
 from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.strides import FIRST, SECOND
 from .builder import Builder, Value, lanes_of, vector
 from .contraction_vectors import load_vector, load_words
-from .convert import look_up_codes, signed_floats, to_real
+from .convert import look_up_codes, look_up_floats, to_real
 from .kernel import Style
 
 Factor = tuple[Value, ...]
@@ -238,6 +239,9 @@ class NibbleWords(Products):
             above = b.op("shl", words, b.splat("i32", lanes, str(_TOP - 4 * turn))) if turn < 7 else words
             return (b.cast("sitofp", b.op("ashr", above, b.splat("i32", lanes, str(_TOP))), _REAL),)
         place = self._place(turn)
+        if kind is DataType.nf4:
+            codes = b.op("lshr", words, b.splat("i32", lanes, str(4 * turn))) if turn else words
+            return (look_up_floats(b, codes, kind, self.style.can),)
         if kind in _FRACTION:
             codes = four_bit_numbers(b, words, turn % 2, kind, 0, self.style)
             above = b.op("shl", codes, b.splat("i32", lanes, str(24 - turn // 2 * 8))) if turn < 6 else codes
@@ -374,7 +378,7 @@ def four_bit_numbers(b: Builder, words: Value, place: int, kind: DataType, moved
     """
     codes = _four_bits(b, words, place)
     kind_of_bytes = vector("i8", 4 * lanes_of(words))
-    magnitudes = [int((number + moved) * (1 << _FRACTION[kind])) for number in signed_floats(kind)]
+    magnitudes = [int((number + moved) * (1 << _FRACTION[kind])) for number in CODE_VALUES[kind]]
     found = look_up_codes(
         b, b.value(kind_of_bytes, f"bitcast {codes} to {kind_of_bytes}"), tuple(magnitudes), style.can
     )

@@ -11,16 +11,19 @@ Vectors carry bits: the element type of every value here is an integer as wide a
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..dtypes import DataType
 from ..ir.conversion import (
+    CODE_VALUES,
     DOUBLE_LIMITS,
-    F4_MAGNITUDES,
     FLOAT_LIMITS,
     INTEGER_LIMITS,
+    NF4_ENDS,
+    NF4_NAN,
     Inputs,
     is_integer_move,
     is_wide,
@@ -51,7 +54,7 @@ from .small_float import (
 
 _MOVE = Compute()
 _SHUFFLE = {16: "llvm.x86.ssse3.pshuf.b.128", 32: "llvm.x86.avx2.pshuf.b", 64: "llvm.x86.avx512.pshuf.b.512"}
-_PERMUTE_WORDS = "llvm.x86.avx512.permvar.si.512"
+_PERMUTE_WORDS = {8: "llvm.x86.avx2.permd", 16: "llvm.x86.avx512.permvar.si.512"}
 _PERMUTE, _PERMUTED = "llvm.x86.avx512.vpermi2var.qi.512", 64
 
 
@@ -71,11 +74,6 @@ def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], can: Abiliti
     lanes = lanes_of(v)
     pieces = [b.lanes(v, first, size) for first in range(0, lanes, size)]
     return b.lanes(b.join([_look_up_register(b, piece, codes, can) for piece in pieces]), 0, lanes)
-
-
-def signed_floats(kind: DataType) -> tuple[float, ...]:
-    """What the codes of floats of 4 bits stand for."""
-    return (*F4_MAGNITUDES[kind], *(-magnitude for magnitude in F4_MAGNITUDES[kind]))
 
 
 def look_up_codes(b: Builder, v: Value, codes: tuple[int, ...], can: Abilities) -> Value:
@@ -224,8 +222,10 @@ def zeros(data_type: DataType, lanes: int) -> Value:
 
 
 def keeps_zeros(src: DataType, dst: DataType) -> bool:
-    """True where zero bits become zero bits: not in e8m0, where they are the least power of two."""
-    return src is dst or DataType.e8m0 not in (src, dst)
+    """True where zero bits become zero bits: not in e8m0, where they are the least power of two,
+    and nf4, where they are -1.
+    """
+    return src is dst or not {DataType.e8m0, DataType.nf4} & {src, dst}
 
 
 def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) -> Value:
@@ -304,18 +304,39 @@ def to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> V
     return value if real == "float" else b.cast("fpext", value, "double")
 
 
-def _look_up_floats(b: Builder, v: Value, src: DataType) -> Value:
-    """Floats of 4 bits by a table of one register."""
-    magnitudes = np.array(F4_MAGNITUDES[src], np.float32)
-    codes = np.concatenate([magnitudes, -magnitudes]).view(np.uint32)
-    kind = vector("i32", 16)
-    table = Value(kind, "<" + ", ".join(f"i32 {code}" for code in codes) + ">")
-    wide = b.cast("zext", v, "i32")
-    pieces = [b.shuffle(wide, wide, range(i, i + 16)) for i in range(0, lanes_of(v), 16)]
-    pieces_of_table = [
-        b.call(kind, _PERMUTE_WORDS, f"{table}, {piece}", f"{kind}, {kind}") for piece in pieces
+def look_up_floats(b: Builder, codes: Value, src: DataType, can: Abilities) -> Value:
+    """Floats of 4 bits by tables: their codes are the lowest bits of words, of which others do not matter."""
+    numbers = [int(number) for number in np.array(CODE_VALUES[src], np.float32).view(np.uint32)]
+    lanes = lanes_of(codes)
+    size = 16 if can.masks else 8 if can.shuffled_bytes == 32 else 0
+    if not size or lanes % size:
+        return _join_bytes(b, b.op("and", codes, splat(b, codes, "i32", 15)), numbers, can)
+    kind, found = vector("i32", size), []
+    tables = [
+        Value(kind, "<" + ", ".join(f"i32 {number}" for number in numbers[first : first + size]) + ">")
+        for first in range(0, 16, size)
     ]
-    return b.bitcast(b.join(pieces_of_table), "float")
+    for first in range(0, lanes, size):
+        piece = b.shuffle(codes, codes, range(first, first + size))
+        halves = [
+            b.call(kind, _PERMUTE_WORDS[size], f"{table}, {piece}", f"{kind}, {kind}") for table in tables
+        ]
+        if size == 8:
+            sign = b.op("shl", piece, splat(b, piece, "i32", 28))
+            is_upper = b.compare("icmp slt", sign, Value(kind, "zeroinitializer"))
+            halves = [b.select(is_upper, halves[1], halves[0])]
+        found += halves
+    return b.bitcast(b.join(found), "float")
+
+
+def _join_bytes(b: Builder, codes: Value, numbers: Sequence[int], can: Abilities) -> Value:
+    """The same, each byte of a float by a table of its own."""
+    place_of_table, found = b.cast("trunc", codes, "i8"), Value(codes.type, "zeroinitializer")
+    for bits in range(0, 32, 8):
+        table = tuple(number >> bits & 255 for number in numbers)
+        word = b.cast("zext", look_up_codes(b, place_of_table, table, can), "i32")
+        found = b.op("or", found, b.op("shl", word, splat(b, word, "i32", bits)) if bits else word)
+    return b.bitcast(found, "float")
 
 
 def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
@@ -328,8 +349,8 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
         return b.cast("fpext", b.bitcast(v, "half"), "float")
     if src is DataType.e8m0:
         return exponent_to_float(b, v)
-    if src.bits == 4 and can.masks and lanes_of(v) % 16 == 0:
-        return _look_up_floats(b, v, src)
+    if src is DataType.nf4 or (src.bits == 4 and can.masks and lanes_of(v) % 16 == 0):
+        return look_up_floats(b, b.cast("zext", v, "i32"), src, can)
     if src.bits == 4:
         # Half of the work in lanes of 16 bits.
         wide = b.cast("zext", widen_small(b, v, src, DataType.bf16), "i32")
@@ -381,7 +402,20 @@ def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities, is_resu
         return quiet_float_to_bfloat(b, bits, can.masks) if is_result else float_to_bfloat(b, bits)
     if dst is DataType.f16 and can.half:
         return b.bitcast(b.cast("fptrunc", value, "half"), "i16")
+    if dst is DataType.nf4:
+        return _nearest_code(b, value)
     return float_to_small(b, b.bitcast(value, "i32"), dst)
+
+
+def _nearest_code(b: Builder, value: Value) -> Value:
+    """How many ends of codes are below a number."""
+    lanes = lanes_of(value)
+    code = b.splat("i32", lanes, "0")
+    for end in NF4_ENDS:
+        is_above = b.compare("fcmp ogt", value, b.splat("float", lanes, f"{end:.20e}"))
+        code = b.op("sub", code, b.cast("sext", is_above, "i32"))
+    is_nan = b.compare("fcmp uno", value, value)
+    return b.cast("trunc", b.select(is_nan, splat(b, value, "i32", NF4_NAN), code), "i8")
 
 
 def splat_limits(b: Builder, value: Value, dst: DataType) -> tuple[Value, Value]:

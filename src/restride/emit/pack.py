@@ -46,7 +46,7 @@ def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
 
 def is_small_float(dst: DataType) -> bool:
     """True for floats of a byte or less: their codes pass through packs as numbers without a sign."""
-    return dst.kind == "float" and dst.bits <= 8
+    return dst.kind == "float" and dst.bits <= 8 and dst is not DataType.nf4
 
 
 def parts_of(lanes: Lanes) -> list[Lanes]:

@@ -1,7 +1,7 @@
 """Blocks of ggml unpacked into elements, scales and minima, and packed with ggml's own rounding; NF4.
 
-NF4 of bitsandbytes has codes that stand for the numbers of a table. `unpack_nf4` reads them with NumPy; what
-comes out is dequantized by a kernel, like any other tensor.
+NF4 of bitsandbytes has codes that stand for the numbers of a table: `unpack_nf4` puts them into the order of
+other types of 4 bits.
 
 `quantize_blocks` gives what llama.cpp would have written, to the bit. `rs.quantize` rounds to nearest even,
 and takes the largest magnitude for a scale. ggml has its own ways: the element of largest magnitude takes the
@@ -29,7 +29,9 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims, parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.conversion import CODE_VALUES
 from ..runtime.alloc import Array
+from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..verbose import Line, flags, write
 from . import gguf
@@ -43,15 +45,7 @@ Shape = Sequence[int]
 _BLOCKS = 4096
 _GROUP = 32
 
-NF4 = np.array(
-    [
-        *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
-        *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
-        *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
-        *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
-    ],
-    np.float32,
-)
+NF4 = np.array(CODE_VALUES[DataType.nf4], np.float32)
 """The values of the 16 codes of NF4: QLoRA's quantiles of the normal distribution."""
 
 
@@ -99,7 +93,7 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     """A tensor of bitsandbytes' NF4: two codes to a byte, the first in the high half, an f32 for `block` of
     them.
 
-    Elements are the numbers of `NF4`, in f32. `absmax` is that of each block, dequantized where it was
+    Elements are of the data type nf4. `absmax` is that of each block, dequantized where it was
     quantized itself. Raises InvalidArguments where rows are no whole blocks, and for other lengths.
     """
     dims, group = parse_dims(shape), parse_int(block, "formats.unpack_nf4: block")
@@ -107,10 +101,8 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
         raise refuse("RS-A15:rows-no-whole-blocks", dims=dims, group=group)
     count = prod(dims)
     packed = _bytes_of("nf4", buffer, count // 2)
-    values = np.empty((count // 2, 2), np.float32)
     with _reported("unpack", "nf4", dims):
-        np.take(NF4, packed >> 4, out=values[:, 0])
-        np.take(NF4, packed & 15, out=values[:, 1])
+        codes = packed >> 4 | packed << 4
     try:
         scale = np.ascontiguousarray(absmax, np.float32).reshape(-1)
     except Exception:  # NumPy makes no array of it
@@ -118,7 +110,8 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     if scale.size != count // group:
         raise refuse("RS-A15:scales-blocks", size=scale.size, count=count // group)
     counts = (*dims[:-1], dims[-1] // group)
-    return QuantizedTensor(Memory.from_numpy(values.reshape(dims)), Memory.from_numpy(scale.reshape(counts)))
+    values = Memory(MemoryDesc(dims, DataType.nf4), Engine("cpu"), codes)
+    return QuantizedTensor(values, Memory.from_numpy(scale.reshape(counts)))
 
 
 def _bytes_of(name: str, buffer: object, nbytes: int) -> Array:

@@ -26,7 +26,10 @@ _MOVE = Compute()
 _INT_TYPES = tuple(
     data_type for data_type in DataType if data_type.is_integral or data_type is DataType.boolean
 )
-_TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3, DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
+_TINY_FLOATS = (
+    *(DataType.f8_e5m2, DataType.f8_e4m3, DataType.e8m0),
+    *(DataType.f4_e2m1, DataType.f4_e3m0, DataType.nf4),
+)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
 
@@ -54,6 +57,25 @@ F4_MAGNITUDES = {
     DataType.f4_e2m1: (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
     DataType.f4_e3m0: (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
 }
+# Quantiles of the normal distribution; two halves, of which the upper one has a value more.
+_NF4 = (
+    *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+    *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+    *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+    *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+)
+CODE_VALUES = {
+    **{kind: (*sizes, *(-size for size in sizes)) for kind, sizes in F4_MAGNITUDES.items()},
+    DataType.nf4: _NF4,
+}
+"""What the codes of floats of 4 bits stand for."""
+NF4_NAN = _NF4.index(0.0)
+# The largest floats that are nearer to a code than to the next one; there is no tie.
+NF4_ENDS = tuple(
+    float(end if float(end) <= (low + high) / 2 else np.nextafter(end, np.float32(-1)))
+    for low, high in pairwise(_NF4)
+    for end in (np.float32((low + high) / 2),)
+)
 
 
 def storage_dtype(data_type: DataType) -> np.dtype[Any]:
@@ -224,9 +246,8 @@ def _to_float(bits: Array, src: DataType) -> Array:
         return _half_to_float(bits)
     if src is DataType.e8m0:
         return _exponent_to_float(bits)
-    if src in F4_MAGNITUDES:
-        magnitudes = np.array(F4_MAGNITUDES[src], np.float32)
-        return np.asarray(np.concatenate([magnitudes, -magnitudes])[bits & 15])
+    if src in CODE_VALUES:
+        return np.asarray(np.array(CODE_VALUES[src], np.float32)[bits & 15])
     return bits.view(_twin(src)).astype(np.float32)
 
 
@@ -290,6 +311,9 @@ def _from_float(value: Array, dst: DataType) -> Array:
         return _float_to_exponent(value.view(np.uint32))
     if dst in F4_MAGNITUDES:
         return _float_to_nibble(value, F4_MAGNITUDES[dst])
+    if dst is DataType.nf4:
+        code = np.searchsorted(np.array(NF4_ENDS, np.float32), value).astype(np.uint8)
+        return np.where(np.isnan(value), np.uint8(NF4_NAN), code)
     with np.errstate(all="ignore"):
         return value.astype(_twin(dst)).view(np.uint8)
 

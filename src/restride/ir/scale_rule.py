@@ -11,6 +11,7 @@ from .expression import Expr, Scalar, apply
 LARGEST = {
     DataType.f4_e2m1: 6.0,
     DataType.f4_e3m0: 16.0,
+    DataType.nf4: 1.0,
     DataType.f8_e4m3: 448.0,
     DataType.f8_e5m2: 57344.0,
     DataType.s8: 127.0,

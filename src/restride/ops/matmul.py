@@ -49,7 +49,10 @@ from .programs.product_chain import FACTORS, ProductChain, product_chain
 from .programs.quantized_product import NIBBLES, QUANTIZED_BLOCK, QuantizedWork, are_quantized, group_size
 
 _INTEGRAL_PACK, _BYTE = 4, 8
-_COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
+_COMPRESSED = (
+    *(DataType.s8, DataType.u8, DataType.s4, DataType.u4),
+    *(DataType.f4_e2m1, DataType.f4_e3m0, DataType.nf4),
+)
 
 
 @dataclass(frozen=True, slots=True)

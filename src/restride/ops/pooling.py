@@ -26,7 +26,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.attribute_chain import AttributeChain, operand_tensors
 from ..ir.computation import Computation, ComputationWriter, OperandSource
-from ..ir.conversion import F4_MAGNITUDES, INTEGER_LIMITS
+from ..ir.conversion import CODE_VALUES, INTEGER_LIMITS
 from ..ir.digits import TensorOperand
 from ..ir.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from ..ir.nest import Compute
@@ -505,8 +505,8 @@ def least_of(data_type: DataType) -> float:
     """The least finite value of a type."""
     if data_type in INTEGER_LIMITS:
         return float(INTEGER_LIMITS[data_type][0])
-    if data_type in F4_MAGNITUDES:
-        return -F4_MAGNITUDES[data_type][-1]
+    if data_type in CODE_VALUES:
+        return min(CODE_VALUES[data_type])
     return 0.0 if data_type is DataType.boolean else float(ml_dtypes.finfo(data_type.numpy).min)
 
 

@@ -23,6 +23,7 @@ from ..ir.nest import Step as ComputeStep
 from ..ir.nest_rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
 from ..ir.program import GridStep, NestStep, Place, Program, Step, TreeStep
 from ..ir.tree import LoopTree
+from .trees.padding import padding_nests
 from .trees.split_folds import split_folds
 
 _T = TypeVar("_T")
@@ -190,6 +191,11 @@ def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
             writer.steps.append(_line_step(_line(tensor.data_type, kind, count), start, wide))
         if is_written:
             packed.append(_line_step(_line(kind, tensor.data_type, count), wide, start))
+            if tensor.data_type is DataType.nf4:  # of which the bits of 0 are no zeros
+                packed += [
+                    NestStep(nest, place, place, count, (0, 0), tensor.span, is_named=False)
+                    for nest in padding_nests(tensor)
+                ]
         tensors[i], places[i] = replace(tensor, data_type=kind, base=tensor.base - first), wide
     note = "; ".join(filter(None, (step.note, "through floats, as 4-bit elements have no addresses")))
     result = replace(tree, tensors=tuple(tensors)).verify()

@@ -11,7 +11,7 @@ import numpy as np
 from ...arrays.reorders import reorder
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...ir.conversion import INTEGER_LIMITS
+from ...ir.conversion import CODE_VALUES, INTEGER_LIMITS
 from ...ir.scale_rule import ENDS, LARGEST
 from ...runtime.alloc import Array
 from ...runtime.memory import Memory
@@ -33,7 +33,11 @@ _FLOATS = {
     DataType.f4_e2m1: (1, -1, 6.0),
     DataType.f4_e3m0: (0, -2, 16.0),
     DataType.e8m0: (0, -127, 2.0**127),
+    DataType.nf4: (1, -1, 1.0),
 }
+_NF4 = np.array(CODE_VALUES[DataType.nf4], np.float32).astype(np.float64)
+# Of each code half of the longer way to the next ones.
+_NF4_HALVES = np.maximum(np.diff(_NF4, prepend=-1.0), np.diff(_NF4, append=1.0)) / 2
 _INTEGERS = {**INTEGER_LIMITS, DataType.boolean: (0, 1)}
 
 
@@ -216,6 +220,9 @@ def _compared(exact: Array, result: Array, how: Quantization) -> tuple[Array, bo
     if how.data_type in _FLOATS:
         point, least, most = _FLOATS[how.data_type]
         low, high = -most, most
+    if how.data_type is DataType.nf4:
+        most_off = _NF4_HALVES[np.searchsorted(_NF4, shifted)] + _SLACK
+    elif how.data_type in _FLOATS:
         # The exponent alone: the power of two at or below a value.
         most_off = (shifted.view(np.int64) & _EXPONENT).view(np.float64)
         most_off *= 2.0**-point

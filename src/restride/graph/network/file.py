@@ -49,6 +49,8 @@ __all__ = [
 MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 3, 64
 HEAD = Struct("<16sIIQ32s")
 """Magic, version, zero, bytes of the header, and its SHA-256."""
+# An earlier version, of which all constants were row-major.
+_WITHOUT_ORDERS = 2
 
 _MOST_HEADER = 1 << 28
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
@@ -71,7 +73,7 @@ def read_network_file(path: str) -> NetworkFile:
         magic, version, zero, nbytes, digest = HEAD.unpack(read_at(file, path, 0, HEAD.size))
         if magic != MAGIC:
             raise refuse("RS-F10:not-begin-network", path=shown(path))
-        if version != FILE_VERSION or zero:
+        if version not in (FILE_VERSION, _WITHOUT_ORDERS) or zero:
             raise refuse(
                 "RS-F10:version-restride-reads", path=shown(path), version=version, file_version=FILE_VERSION
             )

@@ -58,7 +58,7 @@ def key_of(value: Expr, data_type: DataType) -> Expr:
     """
     if data_type is DataType.e8m0:
         return apply("and", value, 255)
-    if data_type.kind != "float":
+    if data_type is DataType.nf4 or data_type.kind != "float":
         return value + -(2.0**63) if data_type is DataType.u64 else value
     if data_type.bits == 4:
         value = apply("select", apply("lt", value, 8), value, value - 16)
