@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import restride as rs
+from restride.ops import matmul
+from restride.targets.cpu_kernels import lower_contraction
+from restride.targets.isa import CacheSizes, Isa
+from restride.targets.jit import assembly
 from support.errors import refused
 
 RNG = np.random.default_rng(5)
@@ -70,7 +76,7 @@ def test_weights_that_do_not_fit_are_refused():
     with refused("dequantize()", kind=rs.Unimplemented):
         rs.pack_weights(q, "convolution")
     with refused("fpmath_mode"):
-        rs.matmul(x, q, fpmath_mode="bf16")
+        rs.matmul(x, q, fpmath_mode="f16")
 
 
 BY_ROWS = [
@@ -215,3 +221,31 @@ def test_the_name_of_a_product_says_whether_rows_are_quantized(dtype):
         )
         names.append(pd.impl_info_str.rsplit(":", 1)[1].split("+")[-1])
     assert names == ["contraction", "integer_contraction"]
+
+
+_OF_BF16 = replace(Isa.for_name("avx512"), features=f"{Isa.for_name('avx512').features},+avx512bf16")
+
+
+@pytest.mark.parametrize("dtype", ["s4", "u4", "f4_e2m1", "f4_e3m0", "nf4"])
+def test_weights_of_four_bits_are_multiplied_as_bf16(dtype, monkeypatch):
+    """Rounded on any processor; by the instruction for pairs where there is one."""
+    monkeypatch.setattr(matmul, "has_dots_of_bf16", lambda: True)
+    q, x = rs.quantize(numbers(64, 96), dtype, 0, group=32), numbers(5, 64)
+    exact = x.astype(np.float64) @ np.asarray(rs.dequantize(q), np.float64)
+    found = rs.matmul(x, rs.pack_weights(q, fpmath_mode="bf16"), fpmath_mode="bf16")
+    assert 1e-5 < np.abs(found - exact).max() / np.abs(exact).max() < 4e-3
+    # Numbers of few bits are exact, if the source is.
+    whole = np.rint(x * 8)
+    found = rs.matmul(whole, q, fpmath_mode="bf16")
+    np.testing.assert_allclose(found, rs.matmul(whole, q), rtol=0, atol=1e-2 if dtype == "nf4" else 1e-5)
+
+    attr = rs.PrimitiveAttr()
+    attr.set_fpmath_mode("bf16", apply_to_int=True)
+    attr.set_scales(rs.ARG_WEIGHTS, 3, None, [32, 1], "f32")
+    mds = rs.MemoryDesc((5, 64), "f32"), rs.MemoryDesc((64, 96), dtype, "any"), rs.MemoryDesc((5, 96), "f32")
+    pd = rs.Matmul.PrimitiveDesc(rs.Engine("cpu"), mds[0], mds[1], dst=mds[2], attr=attr)
+    assert "bf16_contraction" in pd.impl_info_str
+    *_, step = pd._impl.problem.program().steps
+    text = assembly(lower_contraction(step.tree, _OF_BF16, CacheSizes()).ir(), _OF_BF16)
+    assert "vdpbf16ps" in text
+    assert "vfmadd231ps\t(" not in text

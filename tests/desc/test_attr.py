@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -340,11 +341,15 @@ def test_repr_is_the_verbose_text() -> None:
 # Modes of arithmetic: what allows less than the contract changes nothing, the rest is refused.
 
 
-def test_modes_are_held_and_change_nothing():
+def test_modes_are_held_and_change_nothing_but_products_by_few_bits():
     attr = rs.PrimitiveAttr()
     assert attr.get_fpmath_mode() == ("strict", False)
     assert (attr.get_accumulation_mode(), attr.get_deterministic()) == ("strict", False)
     plain = attr.freeze()
+    attr.set_fpmath_mode("tf32", True)
+    assert attr.freeze() == plain
+    attr.set_fpmath_mode("bf16")
+    assert attr.freeze() == plain
     attr.set_fpmath_mode("bf16", True)
     attr.set_accumulation_mode("relaxed")
     attr.set_deterministic(np.True_)
@@ -352,7 +357,7 @@ def test_modes_are_held_and_change_nothing():
     assert attr.get_fpmath_mode() == ("bf16", True)
     assert (attr.get_accumulation_mode(), attr.get_deterministic()) == ("relaxed", True)
     assert attr.get_rounding_mode(rs.ARG_DST) == "environment"
-    assert attr.freeze() == plain
+    assert attr.freeze() == replace(plain, fpmath="bf16")
 
 
 @pytest.mark.parametrize("name", ["set_fpmath_mode", "set_accumulation_mode"])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["convolution", "matmul", "pack_weights"]
 
 _PRIMITIVES = "matmul", "convolution"
-_MODES = "strict", "any"
+_MODES = "strict", "bf16", "any"
 _MATRIX = 2
 _MATMUL, _CONVOLUTION = (
     ArrayFunction(name, narrows_lists=False, others=("weights", "bias", "scale", "zero_point"))
@@ -63,8 +63,9 @@ def matmul(
     bias     (N)
     dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
     out      where to write: an array or `Memory` of (..., M, N), which is returned
-    fpmath_mode  "strict", or "any": rows of `x` are quantized to 8 bits too where weights are quantized to
-             integers, so that bytes are multiplied
+    fpmath_mode  "strict"; "any": rows of `x` are quantized to 8 bits too where weights are quantized to
+             integers, so that bytes are multiplied; "bf16": beside weights of 4 bits rows are rounded to bf16
+             where the processor multiplies pairs of these
 
     Floats are summed as f32, or f64 where one is f64, integers exactly. NumPy in, NumPy out; a tensor in, a
     tensor out; a `Memory` in, a `Memory` out.
@@ -240,7 +241,7 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
 def _scaling_of(q: QuantizedTensor, mode: str) -> tuple[PrimitiveAttr, dict[int, Memory]]:
     """The attributes of a product by quantized weights, and the memories that they are given in."""
     attr, memories = PrimitiveAttr(), {ARG_ATTR_SCALES | ARG_WEIGHTS: q.scale}
-    attr.set_fpmath_mode(mode, apply_to_int=mode == "any")
+    attr.set_fpmath_mode(mode, apply_to_int=mode != "strict")
     every = (1 << q.values.desc.ndims) - 1
     attr.set_scales(ARG_WEIGHTS, every, None, [max(n, 1) for n in q.groups], q.scale.desc.data_type)
     if q.tensor_scale != 1.0:

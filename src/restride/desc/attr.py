@@ -61,7 +61,8 @@ _TOO_SMALL = 2.0**-128
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
 ROUNDING_MODES = ("environment", "stochastic")
-_ANY_INTEGERS = "any", True
+# Those that change something, where they are for integers too.
+_LOWER_MODES = "bf16", "any"
 
 
 class ModeAttr:
@@ -83,8 +84,9 @@ class ModeAttr:
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
         """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any".
 
-        "any", with `apply_to_int`: a source of floats that is multiplied with weights of integers is
-        quantized to 8 bits, a scale for each row and group. Nothing else changes anything (N1).
+        With `apply_to_int`, of a source of floats that is multiplied with weights of few bits: "bf16" rounds
+        it and weights of 4 bits to bf16 where the processor multiplies pairs of these; "any" quantizes it to
+        8 bits, a scale for each row and group, beside weights of integers. Nothing else changes a bit (N1).
         """
         precision = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
         self._fpmath = precision, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
@@ -189,7 +191,7 @@ class PrimitiveAttr(ModeAttr):
             self._scratchpad,
             self._compensation,
             None if self._rnn is None or self._rnn == RnnQparams() else self._rnn,
-            self._fpmath == _ANY_INTEGERS,
+            self._fpmath[0] if self._fpmath[1] and self._fpmath[0] in _LOWER_MODES else "strict",
         )
 
     @classmethod
@@ -200,7 +202,7 @@ class PrimitiveAttr(ModeAttr):
         attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
         attr._post_ops, attr._scratchpad = frozen.post_ops, frozen.scratchpad
         attr._compensation, attr._rnn = frozen.compensation, frozen.rnn
-        attr._fpmath = _ANY_INTEGERS if frozen.any_integers else attr._fpmath
+        attr._fpmath = frozen.fpmath, frozen.fpmath in _LOWER_MODES
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:

@@ -146,8 +146,8 @@ class RnnQparams:
 class Attr:
     """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
-    `output_scales` are the scales of the source by their older name; there are never both. `any_integers`:
-    floats that are multiplied with integers may become integers.
+    `output_scales` are the scales of the source by their older name; there are never both. `fpmath`: what
+    floats that are multiplied with weights of few bits may become, "bf16" or, with "any", integers.
     """
 
     output_scales: Factor | None = None
@@ -157,7 +157,7 @@ class Attr:
     scratchpad: str = "library"
     compensation: Compensation | None = None
     rnn: RnnQparams | None = None
-    any_integers: bool = False
+    fpmath: str = "strict"
 
     @classmethod
     def common(
@@ -237,7 +237,7 @@ class Attr:
         parts += [f"attr-post-ops:{chain_str(self.post_ops)}"] if self.post_ops else []
         parts += [_compensation_text(self.compensation)] if self.compensation else []
         parts += ["attr-rnn-qparams"] if self.rnn else []
-        parts += ["attr-fpmath:any:true"] if self.any_integers else []
+        parts += [f"attr-fpmath:{self.fpmath}:true"] if self.fpmath != "strict" else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
 
@@ -297,7 +297,7 @@ def structure_of(attr: Attr) -> Attr:
         attr.scratchpad,
         attr.compensation,
         None if attr.rnn is None else RnnQparams(weights_mask=attr.rnn.weights_mask),
-        attr.any_integers,
+        attr.fpmath,
     )
 
 

@@ -7,7 +7,8 @@
 | a pack, and an instruction for it | `vpdpbusd`: 4 products of u8 and s8; `vdpbf16ps`: 2 products of bf16 |
 | lane by lane, and an instruction | `vpdpwssd` of bytes as 16 bits, `vdpbf16ps`: zeros stand for the second |
 | a pack of bytes | even and odd elements as 16 bits, `pmaddwd` of each |
-| words of 4 bits | decoded to f32 one by one; by bytes `pmaddubsw`, or `vpdpbusd`, of even and odd elements |
+| words of 4 bits | decoded to f32 one by one, or to pairs of bf16 |
+| words of 4 bits by bytes | even and odd elements: `pmaddubsw`, or `vpdpbusd` |
 | a pack of bf16 | even and odd elements as f32, a multiply-add of each |
 
 A pack is 32 bits; of one that is not full only the leading places count.
@@ -53,7 +54,8 @@ def products_of(b: Builder, kernel: ContractionKernel, style: Style, *, fused: b
     if kernel.packs is None:
         return Products(b, kernel, style, fused=fused)
     if kernel.types[SECOND].bits < 8:
-        return (NibbleDots if kernel.sums_integers else NibbleWords)(b, kernel, style, fused=fused)
+        of_reals = NibblePairs if kernel.is_dot else NibbleWords
+        return (NibbleDots if kernel.sums_integers else of_reals)(b, kernel, style, fused=fused)
     if kernel.sums_integers:
         return (ByteDots if kernel.is_dot else BytePairs)(b, kernel, style, fused=fused)
     return (BfloatDots if kernel.is_dot else BfloatHalves)(b, kernel, style, fused=fused)
@@ -251,6 +253,39 @@ class NibbleWords(Products):
         codes = b.op("lshr", words, b.splat("i32", lanes, str(shift))) if shift else words
         codes = b.op("and", codes, b.splat("i32", lanes, str(15 << place)))
         return (b.cast("sitofp", codes, _REAL),)
+
+
+class NibblePairs(NibbleWords):
+    """`vpdpbf16ps` of elements of 4 bits as bf16, two at a time."""
+
+    def turns(self, count: int) -> int:
+        """Two elements of each column at a time."""
+        return count // 2
+
+    def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
+        """The two elements of a turn in every lane."""
+        b = self.b
+        word = b.value("i32", f"load i32, {b.advance(pointer, 4 * turn)}, align 2")
+        return (b.broadcast(word, self.kernel.lanes),)
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
+        """Both elements of a turn, the first in the lower half."""
+        b, lanes = self.b, self.kernel.lanes
+        reals = [super(NibblePairs, self).column(pointer, valid, 1, access, 2 * turn + i)[0] for i in (0, 1)]
+        even, odd = (b.bitcast(real, "i32") for real in reals)
+        if self.types[SECOND] is DataType.nf4:  # to the nearest
+            half = b.splat("i32", lanes, str(0x8000))
+            even, odd = b.op("add", even, half), b.op("add", odd, half)
+        low = b.op("lshr", even, b.splat("i32", lanes, "16"))
+        return (b.op("or", low, b.op("and", odd, b.splat("i32", lanes, str(-0x10000)))),)
+
+    def _place(self, turn: int) -> int:
+        return 0
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with two products each."""
+        first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
+        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
 
 
 class NibbleDots(Products):

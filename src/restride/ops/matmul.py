@@ -41,6 +41,7 @@ from .product import (
     check_narrow_sum,
     check_scale_masks,
     check_zero_points,
+    has_dots_of_bf16,
     kernel_block,
     kernel_pack,
 )
@@ -219,7 +220,13 @@ class MatmulProblem(ProductProblem):
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
         # Bytes by bytes need an instruction for pairs.
         has_kernel = kind.bits < _BYTE or kernel_pack(DataType.s8, DataType.s8) > 1
-        return size is not None and self.attr.any_integers and has_kernel and are_quantized(kind, k, size)
+        return size is not None and self.attr.fpmath == "any" and has_kernel and are_quantized(kind, k, size)
+
+    @property
+    def _rounds_rows(self) -> bool:
+        """True where products are of bf16, though the source is of wider floats."""
+        is_lower = self.attr.fpmath != "strict" and self.tensors[1].data_type.bits < _BYTE
+        return self.group is not None and is_lower and not self._quantizes_rows and has_dots_of_bf16()
 
     @property
     def _sums_groups(self) -> bool:
@@ -249,6 +256,7 @@ class MatmulProblem(ProductProblem):
             *(work.work_bytes, work.is_wide, work.pack),
             group=self.group,
             in_integers=self._quantizes_rows,
+            in_bf16=self._rounds_rows,
         )
 
     def _has_groups(self, arg: int) -> bool:

@@ -416,6 +416,11 @@ def kernel_pack(first: DataType, second: DataType) -> int:
     return count if count < 4 or host_isa().triple.startswith("x86_64") else 1
 
 
+def has_dots_of_bf16() -> bool:
+    """True where an instruction of this machine multiplies pairs of bf16 and adds them in f32."""
+    return host_isa().has("avx512bf16")
+
+
 def kernel_block() -> int:
     """The channels of a block that kernels of this machine want: 16 where vectors have 64 bytes, else 8."""
     return 16 if host_isa().vector_bytes >= _WIDE_VECTOR else 8

@@ -9,6 +9,7 @@ from itertools import takewhile
 from math import prod
 from typing import NamedTuple, TypeVar
 
+from ..dtypes import DataType
 from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.contraction import emit_contraction
 from ..emit.grid import grid_ir
@@ -246,9 +247,11 @@ def lower_plan(plan: ContractionPlan, machine: Machine, isa: Isa) -> Lowered:
     """A contraction as it is scheduled for a machine; its reason: the values that are held in registers."""
     code, numbers = kernel_of_plan(plan)
     sums = plan.contraction
-    kind = "integer_contraction" if sums.groups is not None and sums.sums_integers else "contraction"
+    first, second, *_ = (access.tensor.data_type for access in sums.accesses)
+    kind = "integer_" if sums.groups is not None and sums.sums_integers else ""
+    kind = "bf16_" if first is DataType.bf16 and second.bits < 8 else kind
     return Lowered(
-        *(plan, _write_contraction, isa, kind, str(plan), plan.steps, code, numbers),
+        *(plan, _write_contraction, isa, f"{kind}contraction", str(plan), plan.steps, code, numbers),
         choice=partial(_contraction_choice, plan, machine, isa),
     )
 

@@ -7,7 +7,8 @@
         total = sum((part - zero[g, n] * sums[m, g]) * scale[g, n])
 
 `sums`, of the elements of a row in each group, are found before, where there are zero points. **In integers**
-rows are quantized there too, to s8 with a scale for each row and group; sums of groups are exact then.
+rows are quantized there too, to s8 with a scale for each row and group; sums of groups are exact then. **In
+bf16** they are rounded, and so are the numbers of nf4; those of other types are exact.
 """
 
 from __future__ import annotations
@@ -79,11 +80,12 @@ def _rows_at_once(group: int) -> int:
 class QuantizedWork(ContractionWork):
     """A product whose weights are read where they lie, in the preferred format, or moved there as they are.
 
-    `group`: the rows of weights that share a scale; `in_integers`: rows are quantized.
+    `group`: the rows of weights that share a scale; `in_integers`: rows are quantized; `in_bf16`: rounded.
     """
 
     group: int = 0
     in_integers: bool = False
+    in_bf16: bool = False
 
     def program(self) -> Program:
         chosen, (src, _, weights) = self._formats(), self.roles
@@ -120,8 +122,9 @@ class QuantizedWork(ContractionWork):
         """The descriptors that are computed in."""
         src, dst, _ = self.roles
         chosen = {role.name: self._wanted(role) for role in self.roles}
-        is_ready = _has_rows(src.desc) and src.desc.data_type is DataType.f32
-        chosen[src.name] = src.desc if self.in_integers or is_ready else MemoryDesc(src.desc.dims, "f32")
+        kind = DataType.bf16 if self.in_bf16 else DataType.f32
+        is_ready = _has_rows(src.desc) and src.desc.data_type is kind
+        chosen[src.name] = src.desc if self.in_integers or is_ready else MemoryDesc(src.desc.dims, kind)
         if dst.desc.data_type.bits < 8:
             chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
         return chosen

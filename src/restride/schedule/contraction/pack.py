@@ -99,7 +99,7 @@ def packed_count(first: DataType, second: DataType) -> int:
     """The number of products of these types that are added at once at most."""
     if all(each.is_integral and each.bits == 8 for each in (first, second)):
         return 4
-    if second.bits == 4 and first in (DataType.f32, DataType.s8):
+    if second.bits == 4 and first in (DataType.f32, DataType.s8, DataType.bf16):
         return _NIBBLES
     return 2 if first is second is DataType.bf16 else 1
 
@@ -116,7 +116,8 @@ def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -
     """True where an instruction multiplies packs and adds them to sums; see `is_moved`."""
     first, second = _types(contraction)
     if second.bits == 4:
-        return first is DataType.s8 and (DataType.u8, DataType.s8) in machine.dots
+        pair = {DataType.s8: (DataType.u8, DataType.s8), DataType.bf16: (DataType.bf16, DataType.bf16)}
+        return pair.get(first) in machine.dots
     if is_moved(contraction):
         # Sums of columns are not known for groups.
         return (
