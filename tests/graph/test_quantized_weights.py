@@ -89,6 +89,7 @@ def bits_model(
     zeros: str = "",
     bias: bool = False,
     kind: Any = np.float32,
+    **more: int,
 ) -> tuple[Any, Array]:
     random = np.random.default_rng((m, n, k, block, bits))
     blocks = -(-k // block)
@@ -105,7 +106,7 @@ def bits_model(
     if bias:
         constants["b"] = random.standard_normal(n).astype(kind)
     names += ["z" if zeros else "", "", "b"] if bias else ["z"] if zeros else []
-    attributes = {"K": k, "N": n, "bits": bits, "block_size": block}
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block, **more}
     return model([node("MatMulNBits", *names, domain=MICROSOFT, **attributes)], x, constants), x
 
 
@@ -150,6 +151,28 @@ def test_zero_points_that_are_no_integers_are_multiplied_too() -> None:
 def test_halves_are_multiplied_too() -> None:
     made, x = bits_model(5, 24, 128, 32, zeros="packed", kind=np.float16)
     assert products(check(made, x, 4e-3), x) == ["quantized_matmul"]
+
+
+@pytest.mark.parametrize("level", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("m", "k", "words"),
+    [(1, 256, {}), (7, 400, {"zeros": "packed"}), (3, 256, {"bits": 8}), (3, 256, {"bias": True})],
+)
+def test_rows_are_bytes_where_the_accuracy_level_allows_it(
+    m: int, k: int, words: dict[str, Any], level: int, tmp_path: Path
+) -> None:
+    made, x = bits_model(m, 64, k, 32, **words, accuracy_level=level)
+    net = check(made, x, 1e-2 if level == 4 else 1e-4)
+    (step,) = [step for step in net.plan(x.shape).steps if step.operation == "quantized_matmul"]
+    name = step.lowered.pd.impl_info_str.rsplit(":", 1)[1].split("+")[-1]
+    assert name == ("integer_contraction" if level == 4 else "contraction")
+    net.save(tmp_path / "net")
+    assert np.array_equal(rs.Network.load(tmp_path / "net")(x), net(x))
+    # Without the fusion the weights are floats, and rows too.
+    plain = rs.onnx.load(made, without="integers")
+    assert "quantized_matmul" not in products(plain, x)
+    exact = by_runtime(bits_model(m, 64, k, 32, **words)[0], x)
+    assert np.abs(plain(x) - exact).max() <= 1e-4 * np.abs(exact).max()
 
 
 def test_an_order_of_groups_of_its_own_is_named() -> None:
@@ -403,7 +426,7 @@ def test_packed_weights_are_constants_as_they_lie(kind: str, mode: str) -> None:
     parts = [part for part in (packed.values, packed.scale, packed.zero_point) if part is not None]
     builder = rs.graph.GraphBuilder()
     x = builder.input("x", (3, 512))
-    operation = rs.graph.QuantizedMatmulOperation(packed.zero_point is not None, mode)
+    operation = rs.graph.QuantizedMatmulOperation(packed.zero_point is not None, fpmath_mode=mode)
     net = rs.Network(builder.graph(builder.add(operation, x, *map(builder.constant, parts))))
     source = rng.standard_normal((3, 512), np.float32)
     np.testing.assert_array_equal(net(source), rs.matmul(source, packed, fpmath_mode=mode))

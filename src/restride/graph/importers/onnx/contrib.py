@@ -22,6 +22,7 @@ from ...nodes.moves import PadOperation
 from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
 from .known import axis_of
+from .layers import matrix_product
 from .quantised import check_blocks, dequantized, whole_groups
 from .windows import OnnxWindow
 
@@ -158,7 +159,7 @@ def _matmul_of_bits(
     accuracy_level: int = 0,
 ) -> Value:
     """Weights (N, blocks, bytes) of integers without sign, the lowest bits first: a scale and a zero point
-    for each block of a row.
+    for each block of a row. At `accuracy_level` 4 the source may be rounded to bytes.
     """
     if groups is not None and np.any(groups.reshape(-1) != np.arange(groups.size) // block_size):
         raise call.unimplemented("its weights are in an order of their own: it has g_idx")
@@ -170,8 +171,8 @@ def _matmul_of_bits(
         # The last block is whole in memory: zeros are multiplied by what is behind its end.
         rest = (0,) * (len(call.dims(x)) - 1)
         x = call.builder.add(PadOperation((*rest, 0), (*rest, -K % block_size)), x)
-    product = apart if bias is not None else call
-    result = product.onnx("MatMul", x, apart.transposed(matrix, (1, 0)))
+    mode = "any" if accuracy_level == 4 else "strict"
+    result = matrix_product(call, x, apart.transposed(matrix, (1, 0)), fpmath_mode=mode)
     return result if bias is None else call.onnx("Add", result, bias)
 
 
