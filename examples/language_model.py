@@ -269,7 +269,8 @@ class LanguageModel:
             if isinstance(weights, rs.QuantizedTensor):
                 factors = [weights.scale, *[weights.zero_point] * (weights.zero_point is not None)]
                 parts = [weights.values, *(bias[None] for bias in biases), *factors]
-                operation = rs.graph.QuantizedMatmulOperation(len(factors) > 1, self._tensor.mode)
+                mode = self._tensor.mode
+                operation = rs.graph.QuantizedMatmulOperation(len(factors) > 1, fpmath_mode=mode)
             return builder.add(operation, x, *map(builder.constant, parts), *operands, **words)
 
         def linear(x: str, place: str, rows: dict[str, int], *operands: str, **words: Any) -> str:

@@ -12,6 +12,8 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
+from restride.files import convert
+from restride.files.conversion import tiles
 from restride.files.formats.gguf import gguf_image
 from restride.files.stored_tensors import GGML_KINDS_BY_WORD, plain_array
 from restride.formats.gguf import BLOCK_FORMATS
@@ -177,8 +179,11 @@ def test_a_checkpoint_of_awq_becomes_blocks_of_gguf() -> None:
     np.testing.assert_array_equal(found["l.weight"].data, quants.quantize(np.ascontiguousarray(weight), kind))
 
 
-def gptq(rows: int = 256, columns: int = 64, group: int = 64) -> tuple[dict[str, Any], Any]:
+def gptq(
+    rows: int = 256, columns: int = 64, group: int = 64, order: Any = None
+) -> tuple[dict[str, Any], Any]:
     """The tensors of a linear layer of GPTQ, and its weight by each version, unpacked by hand."""
+    order = np.arange(rows) // group if order is None else order
     rng = np.random.default_rng(4)
     words = rng.integers(0, 2**32, (rows // 8, columns), np.uint32)
     zeros = rng.integers(0, 2**32, (rows // group, columns // 8), np.uint32)
@@ -188,10 +193,10 @@ def gptq(rows: int = 256, columns: int = 64, group: int = 64) -> tuple[dict[str,
     )
     codes = (words[:, None] >> places[:, None] & 15).reshape(rows, columns).astype(np.float32)
     points = (zeros[:, :, None] >> places & 15).reshape(-1, columns).astype(np.float32)
-    exact = scales.astype(np.float32).repeat(group, 0)
+    exact = scales.astype(np.float32)[order]
     tensors = {"l.qweight": words.view(np.int32), "l.qzeros": zeros.view(np.int32), "l.scales": scales}
-    tensors["l.g_idx"] = (np.arange(rows) // group).astype(np.int32)
-    return tensors, [((codes - points.repeat(group, 0) - shift) * exact).T for shift in (0, 1)]
+    tensors["l.g_idx"] = order.astype(np.int32)
+    return tensors, [((codes - points[order] - shift) * exact).T for shift in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -223,11 +228,44 @@ def test_a_layer_of_gptq_is_a_weight_where_its_version_is_known(
         np.testing.assert_array_equal(found["l.weight"].to_numpy(), weights_by_shift[shift])
 
 
-@pytest.mark.parametrize("order", [np.arange(256)[::-1] // 64, np.arange(128) // 64])
-def test_rows_of_gptq_in_another_order_are_refused(order: Any) -> None:
+ORDERS = {
+    "backwards": np.arange(256)[::-1] // 64,
+    "any": np.random.default_rng(5).permutation(np.arange(256) // 64),
+    "of other sizes": np.random.default_rng(6).integers(1, 3, 256),
+}
+
+
+@pytest.mark.parametrize(("order", "shift"), [("backwards", 1), ("any", 0), ("of other sizes", 1)])
+@pytest.mark.parametrize(
+    "rule", ["f32", "ba,f16", "q4_0", "u4,group=64,scale=minmax,scale_type=f16", "gptq", "awq", "marlin"]
+)
+def test_rows_of_gptq_may_be_of_groups_in_any_order(
+    rule: str, order: str, shift: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What becomes of the layer is what becomes of its numbers, in few boxes and in many."""
+    config = {"checkpoint_format": "gptq" if shift else "gptq_v2"}
+    Path("quantize_config.json").write_text(json.dumps(config))
+    tensors, weights_by_shift = gptq(columns=128, order=ORDERS[order])
+    rs.save(tensors, "a.safetensors")
+    rs.save({"l.weight": np.ascontiguousarray(weights_by_shift[shift])}, "x.safetensors")
+    end = "gguf" if rule == "q4_0" else "safetensors"
+    rs.convert("x.safetensors", f"c.{end}", [f"*.weight={rule}"])
+    for _ in range(2):
+        rs.convert("a.safetensors", f"b.{end}", [f"*.weight={rule}"], verify=True)
+        assert Path(f"b.{end}").read_bytes() == Path(f"c.{end}").read_bytes()
+        monkeypatch.setattr(convert, "_tile_memory", lambda memory, jobs: 40_000)
+        monkeypatch.setattr(tiles, "_LEAST_BYTES", 600)
+        monkeypatch.setattr(tiles, "_LONG_RUN", 1)
+
+
+@pytest.mark.parametrize(
+    "order", [np.arange(128) // 64, np.arange(256) // 32, np.arange(256) // 64 - 1, np.arange(256.0) // 64]
+)
+def test_groups_that_are_not_there_are_refused(order: Any) -> None:
     Path("quantize_config.json").write_text("{}")
-    rs.save({**gptq()[0], "l.g_idx": order.astype(np.int32)}, "a.safetensors")
-    with refused("groups that do not follow"):
+    kind = np.float32 if order.dtype.kind == "f" else np.int32
+    rs.save({**gptq()[0], "l.g_idx": order.astype(kind)}, "a.safetensors")
+    with refused("the group of each row"):
         rs.convert("a.safetensors", "b.gguf", ["*.weight=q4_0"])
     assert rs.convert("a.safetensors", "b.safetensors", verify=True).verified
 

@@ -451,7 +451,7 @@ def test_a_constant_in_blocks_is_stored_once_as_it_lies(tmp_path: Path) -> None:
     """Packed weights of 4 bits: the file has these bytes, and none in another order."""
     builder, path = rs.graph.GraphBuilder(), tmp_path / "packed.net"
     q = rs.pack_weights(rs.quantize(values(512, 256), "q4_0").T, fpmath_mode="any")
-    operation = rs.graph.QuantizedMatmulOperation(False, "any")
+    operation = rs.graph.QuantizedMatmulOperation(fpmath_mode="any")
     x = builder.input("x", (4, 256))
     product = builder.add(operation, x, builder.constant(q.values), builder.constant(q.scale))
     network, x = rs.Network(builder.graph(product)), values(4, 256, seed=1)
@@ -465,3 +465,19 @@ def test_a_constant_in_blocks_is_stored_once_as_it_lies(tmp_path: Path) -> None:
 
     rewrite(path, changed)
     assert refused(path) == "RS-F10"
+
+
+def test_a_file_from_before_an_attribute_has_its_default(tmp_path: Path) -> None:
+    builder, path = rs.graph.GraphBuilder(), tmp_path / "old.net"
+    product = builder.add(
+        rs.graph.MatmulOperation(), builder.input("x", (4, 32)), builder.constant(values(32, 8))
+    )
+    network, x = rs.Network(builder.graph(product)), values(4, 32, seed=1)
+    network.save(path)
+
+    def changed(header: dict[str, Any]) -> None:
+        (node,) = header["plans"][0]["graph"]["nodes"]
+        assert node["attributes"].pop("fpmath_mode") == "strict"
+
+    rewrite(path, changed)
+    assert (rs.Network.load(path)(x) == network(x)).all()

@@ -251,6 +251,7 @@ def _moved(step: ConversionStep, most_bytes: int, in_boxes: bool) -> list[Conver
         return [step]
     results = {"values": step.results[0]} | {step.part_of(result): result for result in step.results[1:]}
     note, own = step.results[0].scaling, parts["values"].array.scaling if "values" in parts else None
+    # Rows of groups in another order have one part more, and are never the same.
     is_same = parts.keys() == results.keys() and (own is None or (note is not None and own.axis == note.axis))
     if "zero_point" in results:
         # Those of a symmetric range are what its type, or its format, has for all.

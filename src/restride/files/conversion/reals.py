@@ -34,10 +34,12 @@ from .tiles import Ints, compact, least_box
 from .value_errors import as_f64
 
 ORDER = ".g_idx"
-"""The end of the name of a tensor that says which group each row of a layer is of: it makes no numbers."""
+"""The end of the name of a tensor that says which group each row of a layer is of: it makes no numbers where
+groups follow each other, and is the part `_ROW_GROUPS` where they do not.
+"""
 
 _CPU = Engine("cpu")
-_BLOCKS = "blocks"
+_BLOCKS, _ROW_GROUPS = "blocks", "row_groups"
 # The parts of a linear layer of AWQ or GPTQ, by the ends of their names; the layer's weight is (out, in).
 _LAYER = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
 _AWQ_TAG = "bA2@1a4@2a"
@@ -183,8 +185,8 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
 def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> StoredTensor:
     """The layer with what is added to its zero points, which only the configuration beside the file says.
 
-    Of AWQ nothing is added. Raises InvalidArguments where the version is not known, or where rows are in
-    groups that do not follow each other.
+    Of AWQ nothing is added. Raises InvalidArguments where the version is not known, or where rows are of
+    groups that are not there.
     """
     rows, groups = tensor.array.shape[1], tensor.parts["scale"].array.shape[0]
     if tensor.parts["values"].array.shape[0] == rows:
@@ -193,15 +195,18 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
     version = _gptq_version(os.path.dirname(file.path))
     if version not in _ZERO_SHIFTS:
         raise refuse("RS-F07:gptq-version", name=name, path=path)
-    order = tensor.parts.get(ORDER)
-    if order is not None:
-        wanted = np.arange(rows) // (rows // groups)
-        found = np.empty(order.array.nbytes, np.uint8)
-        desc = MemoryDesc((found.size,), DataType.u8)
-        file.place(order).read(desc, (0,), desc.dims, found)
-        if order.array.kind.word != "I32" or not np.array_equal(found.view(np.int32), wanted):
-            raise refuse("RS-F07:gptq-order", name=name, path=path)
-    return replace(tensor, zero_shift=_ZERO_SHIFTS[version])
+    parts = {**tensor.parts}
+    if (order := parts.get(ORDER)) is not None:
+        found, array = np.zeros(rows, np.int32), order.array
+        is_whole = (array.kind.word, array.shape) == ("I32", (rows,))
+        if is_whole:
+            desc = MemoryDesc((rows,), DataType.s32)
+            file.place(order).read(desc, (0,), desc.dims, found.view(np.uint8))
+        if not is_whole or np.any((found < 0) | (found >= groups)):
+            raise refuse("RS-F07:gptq-groups", name=name, path=path, rows=rows, groups=groups)
+        if np.any(found != np.arange(rows) // (rows // groups)):
+            parts[_ROW_GROUPS] = parts.pop(ORDER)
+    return replace(tensor, zero_shift=_ZERO_SHIFTS[version], parts=parts)
 
 
 def _gptq_version(folder: str) -> str:
@@ -269,25 +274,41 @@ class RealPlace:
 
     def _of_parts(self, start: Ints, size: Ints) -> QuantizedTensor:
         read: dict[str, Any] = {}
+        order = self._row_groups(start, size)
         for name, part in self.tensor.parts.items():
             desc = part.array.desc
-            if name == ORDER:
+            if name in (ORDER, _ROW_GROUPS):
                 continue
             assert desc is not None
             if name == "values":
                 read[name] = self._read(name, desc, start, size)
                 continue
-            memory = read[name] = self._read(name, desc, *self._box_beside(desc, start, size))
+            first, extents = self._box_beside(desc, start, size)
+            if order is not None:
+                # Those of all groups that the rows are of, which may be anywhere.
+                low, high = int(order.min()), int(order.max()) + 1
+                first, extents = (first[0], low), (extents[0], high - low)
+            memory = read[name] = self._read(name, desc, first, extents)
             if desc.data_type.kind == "float" and not np.isfinite(as_f64(memory)).all():
                 raise _not_finite(self.tensor)
             if desc.ndims != len(size):
                 read[name] = self._shaped(memory, len(size))
-        if self.tensor.zero_shift:
+        if self.tensor.zero_shift or order is not None:
             zeros = read["zero_point"].to(None, DataType.s8).to_numpy() + np.int8(self.tensor.zero_shift)
             read["zero_point"] = Memory.from_numpy(zeros)
+        if order is not None:
+            for name in ("scale", "zero_point"):
+                read[name] = Memory.from_numpy(read[name].to_numpy()[:, order - order.min()])
         whole = read.pop("tensor_scale", None)
         factor = 1.0 if whole is None else float(as_f64(whole).reshape(-1)[0])
         return QuantizedTensor(**read, tensor_scale=factor)
+
+    def _row_groups(self, start: Ints, size: Ints) -> Array | None:
+        """Of each row of a layer's box its group; None where groups follow each other."""
+        if _ROW_GROUPS not in self.places:
+            return None
+        desc = MemoryDesc(self.tensor.array.shape[1:], DataType.s32)
+        return self._read(_ROW_GROUPS, desc, start[1:], size[1:]).to_numpy()
 
     def _shaped(self, memory: Memory, ndims: int) -> Memory:
         """Scales of all, or of each index of an axis, with the axes of the tensor."""

@@ -31,7 +31,7 @@ from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, Workspace, bytes_of
 from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
-from .reals import are_finite, check_scales, in_bytes
+from .reals import are_finite, check_scales, in_bytes, units_of
 from .rules import ConversionRule
 from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
 from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
@@ -465,7 +465,8 @@ class QuantizeStep(ConversionStep):
         In pieces, of whole groups where there are some: as floats a tile takes many times its bytes.
         """
         start, size = self.grid[tile]
-        units = () if self.scaling is None else self._groups
+        beside = {result.name: result.desc for result in self.results[1:]}
+        units = () if self.scaling is None else units_of(self.src.dims, self._groups, beside)
         errors, groups, tolerance = ValueErrors(), GroupErrors(self._groups_of(size)), self.tolerance
         for first, extents in pieces_of((self.src, self.dst), size, units):
             at = tuple(a + b for a, b in zip(start, first, strict=True))

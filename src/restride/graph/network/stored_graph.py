@@ -118,7 +118,8 @@ def _operation(values: Mapping[str, Any]) -> Operation:
     cls, attributes = _KINDS.get(values["kind"]), values["attributes"]
     if cls is None:
         raise refuse("RS-F10:no-operation-word", values=short_repr(values["kind"]))
-    if set(attributes) != {field.name for field in fields(cls)}:
+    # A field of keywords alone came later: older files have none.
+    if set(attributes) | {f.name for f in fields(cls) if f.kw_only} != {f.name for f in fields(cls)}:
         raise refuse("RS-F10:other-attributes", attributes=short_repr(sorted(attributes)), kind=cls.kind)
     return cls(**{name: _attribute(value) for name, value in attributes.items()})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ...desc.arguments import ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_WEIGHTS
@@ -48,7 +48,12 @@ class InnerProductOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class MatmulOperation(Operation):
-    """(..., M, K) times (..., K, N), and a bias that is repeated along its dims of 1; batch dims are too."""
+    """(..., M, K) times (..., K, N), and a bias that is repeated along its dims of 1; batch dims are too.
+
+    `fpmath_mode` is for weights that are quantized: floats by floats are multiplied as these in any mode.
+    """
+
+    fpmath_mode: str = field(default="strict", kw_only=True)
 
     _spec = MatmulProblem
 
@@ -62,7 +67,6 @@ class QuantizedMatmulOperation(MatmulOperation):
     """
 
     has_zero_points: bool = False
-    fpmath_mode: str = "strict"
 
     kind: ClassVar[str] = "quantized_matmul"
     inputs: ClassVar[tuple[int, int]] = (3, 5)

@@ -316,7 +316,8 @@ class _IntegerPass:
         names = (self._constant(each, second) for each in (weights.stored, *factors))
         integers, *numbers = names
         inputs = (self._float(source), integers, *biases, *numbers)
-        product = QuantizedMatmulOperation(len(factors) > 1)
+        mode = operation.fpmath_mode if isinstance(operation, MatmulOperation) else "strict"
+        product = QuantizedMatmulOperation(len(factors) > 1, fpmath_mode=mode)
         self._nodes[node.output] = replace(node, operation=product, inputs=inputs)
         self._applied.append(AppliedFusion(NAME, weights.nodes, node.name))
         return True

@@ -22,6 +22,7 @@ from ...nodes.moves import PadOperation
 from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
 from .known import axis_of
+from .layers import matrix_product
 from .quantised import check_blocks, dequantized, whole_groups
 from .windows import OnnxWindow
 
@@ -158,20 +159,23 @@ def _matmul_of_bits(
     accuracy_level: int = 0,
 ) -> Value:
     """Weights (N, blocks, bytes) of integers without sign, the lowest bits first: a scale and a zero point
-    for each block of a row.
+    for each block of a row. At `accuracy_level` 4 the source may be rounded to bytes.
+
+    Where groups are those of elements anywhere in a row, these are brought together, those of the source too.
     """
-    if groups is not None and np.any(groups.reshape(-1) != np.arange(groups.size) // block_size):
-        raise call.unimplemented("its weights are in an order of their own: it has g_idx")
     blocks, apart = -(-K // block_size), call.with_outputs(0)
-    stored = _stored(call, weights, bits, (N, blocks * block_size))
+    order = None if groups is None else _order(call, groups.reshape(-1), K, block_size)
+    stored = _stored(call, weights, bits, (N, blocks * block_size), order)
     factors = scales.reshape(N, blocks), _zero_points(zeros, bits, (N, blocks))
     matrix = dequantized(apart, stored, *factors, call.type_of(x))
     if K % block_size:
         # The last block is whole in memory: zeros are multiplied by what is behind its end.
         rest = (0,) * (len(call.dims(x)) - 1)
         x = call.builder.add(PadOperation((*rest, 0), (*rest, -K % block_size)), x)
-    product = apart if bias is not None else call
-    result = product.onnx("MatMul", x, apart.transposed(matrix, (1, 0)))
+    if order is not None:
+        x = call.placed(apart.onnx("Gather", x, order, axis=-1))
+    mode = "any" if accuracy_level == 4 else "strict"
+    result = matrix_product(call, x, apart.transposed(matrix, (1, 0)), fpmath_mode=mode)
     return result if bias is None else call.onnx("Add", result, bias)
 
 
@@ -215,14 +219,32 @@ def _rows_of_bits(
     return call.onnx("Gather", reals, indices, axis=gather_axis)
 
 
-def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims) -> str:
-    """Integers of 4 or 8 bits as a tensor, where they lie; of 2 as those of 4."""
+def _order(call: OperatorCall, groups: Array, count: int, size: int) -> Array | None:
+    """The order in which elements of the same group follow each other; None where they do.
+
+    What is behind the end of the elements fills the groups that lack some.
+    """
+    blocks = -(-count // size)
+    if groups.size < count or np.any((groups < 0) | (groups >= blocks)):
+        raise Misfit(f"g_idx has {groups.size} groups for {count} elements in {blocks} blocks")
+    missing = size - np.bincount(groups[:count], minlength=blocks)
+    if np.any(missing < 0):
+        raise call.unimplemented(f"its g_idx has a group of more than {size} elements")
+    order = np.argsort(np.append(groups[:count], np.arange(blocks).repeat(missing)), kind="stable")
+    return None if np.array_equal(order, np.arange(order.size)) else order
+
+
+def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims, order: Array | None = None) -> str:
+    """Integers of 4 or 8 bits as a tensor, where they lie; of 2 as those of 4. `order`: of the last axis."""
     if bits not in _OF_BITS:
         raise call.unimplemented(f"its weights have {bits} bits", "2, 4 and 8 are there")
     kind = _OF_BITS[bits]
     if content.size * 8 != prod(dims) * bits:
         raise Misfit(f"{content.size} bytes for {prod(dims)} integers of {bits} bits")
-    content = packed_nibbles(_digits(content, bits)) if bits < kind.bits else content
+    if bits < kind.bits or order is not None:
+        digits = _digits(content, bits).reshape(dims)
+        digits = digits if order is None else digits[..., order]
+        content = packed_nibbles(digits) if kind is DataType.u4 else digits
     return call.builder.constant(StoredConstant(np.ascontiguousarray(content), MemoryDesc(dims, kind)))
 
 

@@ -124,10 +124,17 @@ def _matmul(call: OperatorCall, left: Tensor, right: Tensor) -> Value:
     return matrix_product(call, left, right)
 
 
-def matrix_product(call: OperatorCall, left: str, right: str, data_type: DataType | None = None) -> str:
+def matrix_product(
+    call: OperatorCall,
+    left: str,
+    right: str,
+    data_type: DataType | None = None,
+    fpmath_mode: str = "strict",
+) -> str:
     """A product as NumPy has it: vectors are rows on the left, columns on the right. `data_type`: that of
     the result, where it is not the one of the left.
     """
+    operation = MatmulOperation(fpmath_mode=fpmath_mode)
     ranks = len(call.dims(left)), len(call.dims(right))
     if ranks[0] == 1:
         left = call.reshaped(left, (1, *call.dims(left)))
@@ -137,12 +144,12 @@ def matrix_product(call: OperatorCall, left: str, right: str, data_type: DataTyp
     if len(dims[1]) == 2 < len(dims[0]):
         # Rows of all matrices times one matrix: a single product.
         flat = call.reshaped(left, (prod(dims[0][:-1]), dims[0][-1]))
-        product = call.builder.add(MatmulOperation(), flat, right, data_type=data_type)
+        product = call.builder.add(operation, flat, right, data_type=data_type)
         full: tuple[int, ...] = (*dims[0][:-1], dims[1][-1])
     else:
         rank = max(map(len, dims))
         both = (call.of_rank(x, rank) for x in (left, right))
-        product = call.builder.add(MatmulOperation(), *both, data_type=data_type)
+        product = call.builder.add(operation, *both, data_type=data_type)
         full = call.dims(product)
     if ranks[0] == 1:
         full = (*full[:-2], full[-1])
