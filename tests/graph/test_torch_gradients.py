@@ -77,7 +77,6 @@ def convolution(case: tuple[Any, ...], dtype: Any) -> tuple[Callable[..., Any], 
     x, w = drawn(*source, dtype=dtype), drawn(*weights, dtype=dtype, seed=2)
     y = aten.convolution(x, w, None, *numbers)
 
-
     def step(g: Any, x: Any, w: Any) -> Any:
         results = aten.convolution_backward(g, x, w, [y.shape[1]], *numbers, is_read)
         return tuple(x for x, read in zip(results, is_read, strict=True) if read)
@@ -147,8 +146,11 @@ def test_layer_normalization_and_its_gradients(dims: tuple[int, ...], count: int
 
     def step(g: Any, x: Any, scale: Any, shift: Any) -> Any:
         y, mean, inverse = aten.native_layer_norm(x, shape, scale, shift, 1e-5)
-        return y, mean, inverse, *aten.native_layer_norm_backward(
-            g, x, shape, mean, inverse, scale, shift, ALL
+        return (
+            y,
+            mean,
+            inverse,
+            *aten.native_layer_norm_backward(g, x, shape, mean, inverse, scale, shift, ALL),
         )
 
     check(step, g, x, scale, shift, bound=2e-5 if dtype is torch.float32 else 2e-2)
@@ -268,7 +270,12 @@ def test_gradients_of_elements(name: str) -> None:
 def test_gradients_of_elements_of_bf16(name: str) -> None:
     kind = torch.bfloat16
     if name == "softmax":
-        check(lambda g, x: aten._softmax_backward_data(g, x.softmax(-1), -1, kind), G.to(kind), X.to(kind), bound=2e-2)
+        check(
+            lambda g, x: aten._softmax_backward_data(g, x.softmax(-1), -1, kind),
+            G.to(kind),
+            X.to(kind),
+            bound=2e-2,
+        )
     else:
         check(FUNCTIONS[name], G.to(kind), X.to(kind), bound=2e-2)
 
@@ -320,8 +327,12 @@ def test_attention_and_its_gradients(is_causal: bool, has_mask: bool) -> None:
 
     def step(g: Any, q: Any, k: Any, v: Any) -> Any:
         y, sums = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, is_causal, attn_mask=mask)
-        return y, sums, *aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            g, q, k, v, y, sums, 0.0, is_causal, attn_mask=mask
+        return (
+            y,
+            sums,
+            *aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                g, q, k, v, y, sums, 0.0, is_causal, attn_mask=mask
+            ),
         )
 
     check(step, g, q, k, v)

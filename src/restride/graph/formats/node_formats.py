@@ -357,12 +357,16 @@ class _AlternativesWriter:
         sources = _families(self._types[source]) if is_data else self._formats(source)
         results = self._formats(result) if is_data else _families(self._types[result])
         for src, dst in dict.fromkeys([(first, third), *product(sources, results)]):
-            read, written = (dst, src) if is_data else (src, dst)
             is_transposed = problem.is_transposed != is_data
-            seconds = self._costs.convolution(problem.terms, groups, read, second, written, is_transposed)
+            seconds = (
+                self._costs.convolution(problem.terms, groups, dst, second, src, is_transposed)
+                if is_data
+                else self._costs.weights_gradient(problem.terms, groups, src, second, dst)
+            )
             mds = {source: src, weights: second, result: dst}
             inputs, outputs = (
-                tuple(mds.get(name) or self._plain(name) for name in own) for own in (node.sources, node.outputs)
+                tuple(mds.get(name) or self._plain(name) for name in own)
+                for own in (node.sources, node.outputs)
             )
             yield Alternative(inputs, outputs, seconds)
 

@@ -56,9 +56,7 @@ def attended(
     if lengths is None and sinks is not None:
         batch, keys = call.dims(parts[1])[0], call.dims(parts[1])[2]
         operands[1] = np.full(batch, keys, np.int64)
-    made = call.primitive(
-        "ScaledDotProductAttention", *parts, *operands, **attention_parameters(form)
-    )
+    made = call.primitive("ScaledDotProductAttention", *parts, *operands, **attention_parameters(form))
     assert not isinstance(made, tuple)
     return made
 

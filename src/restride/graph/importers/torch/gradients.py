@@ -219,9 +219,7 @@ def _of_windows(call: OperatorCall, g: Any, x: Any, algorithm: str, places: Any,
     """The gradient of a pooling of images, of which one alone is a batch."""
     dims, rank = call.dims(x), len(places.kernel)
     batched = (*(1,) * (rank + 2 - len(dims)), *dims)
-    read = [
-        call.reshaped(each, (*batched[:2], *call.dims(each)[-rank:])) for each in (g, *workspace)
-    ]
+    read = [call.reshaped(each, (*batched[:2], *call.dims(each)[-rank:])) for each in (g, *workspace)]
     names = "kernel", "strides", "dilates", "padding_l", "padding_r"
     numbers = dict(zip(names, places, strict=True))
     (made,) = _made(call, "PoolingBackward", *read, algorithm=algorithm, dims=batched, **numbers)
@@ -288,7 +286,13 @@ def _of_adaptive_averages(call: OperatorCall, g: Any, x: Any) -> Made:
     return of_axes(call, g, [adaptive_shares(*pair).T for pair in pairs])
 
 
-@ATEN(*(f"{word}{rank}d_backward" for word in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3)))
+@ATEN(
+    *(
+        f"{word}{rank}d_backward"
+        for word in ("upsample_nearest", "_upsample_nearest_exact")
+        for rank in (1, 2, 3)
+    )
+)
 def _of_nearest(call: OperatorCall, g: Any, sizes: Any, dims: Any, *factors: Any) -> Made:
     """Whole factors are a resampling; others a product with a matrix for each axis."""
     if all(m % n == 0 for n, m in zip(dims[2:], sizes, strict=True)):
@@ -332,43 +336,36 @@ def _weights(n: int, size: int, factor: float | None, corners: bool) -> Array:
 @ATEN("nll_loss_forward", "nll_loss2d_forward")
 def _likelihoods(call: OperatorCall, x: Any, target: Any, weight: Any, reduction: int, ignored: int) -> Made:
     """The loss, and by how much a mean of it is divided."""
-    is_own, share = _targets(call, x, target, weight, ignored)
-    apart, rank, zero = call.with_outputs(0), len(call.dims(x)), np.zeros((), call.numpy_type(x))
-    axis = int(rank > 1)
-    terms = apart.onnx("Where", is_own, apart.onnx("Mul", apart.onnx("Neg", x), share), zero)
-    shares = apart.onnx("Where", is_own, share, zero)
+    apart, dims, kind = call.with_outputs(0), call.dims(x), call.numpy_type(x)
+    axis, zero = int(len(dims) > 1), np.zeros((), kind)
+    is_there = apart.elements("ne", *promoted(apart, target, ignored))
+    at = apart.onnx("Where", is_there, target, np.zeros((), np.int64))
+    places = apart.reshaped(at, (*dims[:axis], 1, *dims[axis + 1 :]))
+    own = apart.reshaped(apart.onnx("GatherElements", x, places, axis=axis), call.dims(target))
+    share = np.ones((), kind) if weight is None else apart.onnx("Gather", weight, at, axis=0)
+    share = apart.onnx("Where", is_there, share, zero)
+    terms = apart.onnx("Where", is_there, apart.onnx("Neg", apart.onnx("Mul", own, share)), zero)
     if reduction == 0:
-        return _fitted(call, apart.onnx("ReduceSum", terms, (axis,), keepdims=False), zero)
-    every = tuple(range(rank))
-    loss, total = (apart.onnx("ReduceSum", each, every, keepdims=False) for each in (terms, shares))
-    loss = apart.onnx("Div", loss, total) if reduction == _MEAN else loss
-    return _fitted(call, loss, total)
-
-
-def _targets(call: OperatorCall, x: Any, target: Any, weight: Any, ignored: int) -> tuple[Value, Value]:
-    """Which elements are those of a target that is not ignored, and the weights of the classes."""
-    dims, apart = call.dims(x), call.with_outputs(0)
-    axis = int(len(dims) > 1)
-    own = apart.reshaped(target, (*dims[:axis], 1, *dims[axis + 1 :]))
-    classes, ones = np.arange(dims[axis]), (1,) * (len(dims) - axis - 1)
-    # No target is below 0 but one that is ignored.
-    classes = np.where(classes == ignored, min(ignored, 0) - 1, classes)
-    shape = (*(1,) * axis, dims[axis], *ones)
-    is_own = apart.elements("eq", *promoted(apart, own, classes.reshape(shape)))
-    share = np.ones(dims[axis], call.numpy_type(x)) if weight is None else weight
-    return is_own, apart.reshaped(share, shape)
+        return _fitted(call, terms, zero)
+    every = tuple(range(len(call.dims(target))))
+    loss, total = (apart.onnx("ReduceSum", each, every, keepdims=False) for each in (terms, share))
+    return _fitted(call, apart.onnx("Div", loss, total) if reduction == _MEAN else loss, total)
 
 
 @ATEN("nll_loss_backward", "nll_loss2d_backward")
 def _of_likelihoods(call: OperatorCall, g: Any, x: Any, target: Any, *arguments: Any) -> Made:
+    """Elements of a target that is not ignored: no other is below 0."""
     weight, reduction, ignored, total = arguments
-    is_own, share = _targets(call, x, target, weight, ignored)
     dims, apart = call.dims(x), call.with_outputs(0)
-    axis = int(len(dims) > 1)
-    shape = (*dims[:axis], 1, *dims[axis + 1 :]) if reduction == 0 else (1,) * len(dims)
-    g = apart.onnx("Neg", apart.reshaped(g, shape))
-    g = apart.onnx("Div", g, apart.reshaped(total, (1,) * len(dims))) if reduction == _MEAN else g
-    change = g if weight is None else apart.onnx("Mul", g, share)
+    axis, points = int(len(dims) > 1), (1,) * len(dims)
+    of_classes = tuple(n if i == axis else 1 for i, n in enumerate(dims))
+    one_class = (*dims[:axis], 1, *dims[axis + 1 :])
+    classes = np.arange(dims[axis])
+    classes = np.where(classes == ignored, min(ignored, 0) - 1, classes).reshape(of_classes)
+    is_own = apart.elements("eq", *promoted(apart, apart.reshaped(target, one_class), classes))
+    g = apart.onnx("Neg", apart.reshaped(g, points if reduction else one_class))
+    g = apart.onnx("Div", g, apart.reshaped(total, points)) if reduction == _MEAN else g
+    change = g if weight is None else apart.onnx("Mul", g, apart.reshaped(weight, of_classes))
     return _fitted(call, apart.onnx("Where", is_own, change, np.zeros((), call.numpy_type(x))))
 
 
@@ -534,16 +531,16 @@ def _attention(
     if dropout:
         raise call.unimplemented("it leaves out elements at random")
     if not reads_more(call):
-        return flash_attention(
-            call, query, key, value, is_causal=is_causal, attn_mask=attn_mask, scale=scale
-        )
+        return flash_attention(call, query, key, value, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
     parameters = attention_parameters(AttentionForm(scale, "top_left" if is_causal else "none"))
     tensors = query, key, value, _mask(call, attn_mask)
     return _fitted(call, *_made(call, "ScaledDotProductAttention", *tensors, has_stats=1, **parameters))
 
 
 def _mask(call: OperatorCall, mask: Any) -> Any:
-    return mask if mask is None else call.reshaped(mask, (*(1,) * (4 - len(call.dims(mask))), *call.dims(mask)))
+    return (
+        mask if mask is None else call.reshaped(mask, (*(1,) * (4 - len(call.dims(mask))), *call.dims(mask)))
+    )
 
 
 @ATEN("_scaled_dot_product_flash_attention_for_cpu_backward")
