@@ -2,8 +2,8 @@
 
 | nodes | alternatives |
 | --- | --- |
-| convolution, deconvolution, | the formats that "any" gives; every pair of row-major, channels last, blocked |
-| and gradients of them | |
+| convolution, deconvolution | the formats that "any" gives; every pair of row-major, channels last, blocked |
+| gradients of these | the same |
 | inner product, matmul | row-major, with weights as "any" gives them; and what comes |
 | recurrent layers | row-major, and any strides of the source; weights as "any" gives them |
 | what is strided, as attention | any strides of each tensor by itself |

@@ -6,7 +6,7 @@ nodes of elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from ....model.result_dims import from_end
 from ....runtime.alloc import Array
 from ...nodes.operations import SumOperation
+from ...nodes.products import ConvolutionOperation
 from ..onnx.attention import AttentionForm, attention_parameters
 from ..onnx.rows import enter_rows
 from ..onnx.windows import OnnxWindow, average_shares, ceiled_places
@@ -34,6 +35,8 @@ from .layers import (
 
 _MEAN = 1
 _MOST_IN_BYTES = 256
+_FEW_CHANNELS = 8
+"""Fewer do not fill a vector, in which gradients of weights have them."""
 
 
 def _made(call: OperatorCall, primitive: str, *inputs: Any, **parameters: Any) -> tuple[Value, ...]:
@@ -78,13 +81,41 @@ def _of_convolution(call: OperatorCall, g: Any, x: Any, weights: Any, bias_sizes
     if is_read[0]:
         own = apart.transposed(apart.reshaped(weights, grouped), order)
         results[:1] = _made(call, f"{word}BackwardData", g, own, dims=call.dims(x), **window)
-    if is_read[1]:
+    has_few = groups == 1 and dims[1] < _FEW_CHANNELS and not is_transposed
+    if is_read[1] and has_few and max(window["strides"]) < min(dims[2:]):
+        results[1] = _by_windows(apart, g, x, dims, window)
+    elif is_read[1]:
         shape = tuple(grouped[axis] for axis in order)
         found = _made(call, f"{word}BackwardWeights", x, g, dims=shape, has_bias=int(is_read[2]), **window)
         results[1:] = apart.transposed(found[0], order), *found[1:]
-    elif is_read[2]:
+    if is_read[2] and results[2] is None:
         results[2] = apart.onnx("ReduceSum", g, (0, *range(2, rank + 2)), keepdims=False)
     return _fitted(call, *results)
+
+
+def _by_windows(
+    call: OperatorCall, g: Value, x: Value, dims: Sequence[int], window: Mapping[str, Sequence[int]]
+) -> Value:
+    """The gradient of weights of few channels: they are the batch of a convolution whose weights `g` are.
+
+    A step of the one is the dilation of the other. There may be windows behind those of the weights.
+    """
+    behind = []
+    numbers = zip(*window.values(), dims[2:], call.dims(x)[2:], call.dims(g)[2:], strict=True)
+    for step, dilate, low, _, kernel, size, count in numbers:
+        reach = (kernel - 1) * (dilate + 1) + (count - 1) * step + 1
+        behind.append(max(reach - size - low, 0))
+    operation = ConvolutionOperation(
+        tuple(n + 1 for n in window["dilates"]),
+        tuple(n - 1 for n in window["strides"]),
+        tuple(window["padding_l"]),
+        tuple(behind),
+    )
+    order = [1, 0, *range(2, len(dims))]
+    made = call.add(operation, *(call.placed(call.transposed(each, order)) for each in (x, g)))
+    axes = tuple(range(2, len(dims)))
+    part = call.onnx("Slice", made, (0,) * len(axes), dims[2:], axes, (1,) * len(axes))
+    return call.transposed(part, order)
 
 
 # --- normalizations -----------------------------------------------------------------------------------------

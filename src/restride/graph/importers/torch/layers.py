@@ -78,6 +78,7 @@ def _normalized_rows(
 
 @ATEN("native_group_norm")
 def group_normalization(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+    """A normalization of groups of channels."""
     *_, groups, eps = numbers  # the dims of the source before
     return _normalized_rows(call, x, (weight, bias), eps, groups, range(len(call.dims(x))))
 
@@ -169,6 +170,7 @@ def flash_attention(
     attn_mask: Any = None,
     scale: float | None = None,
 ) -> Made:
+    """The same under another name."""
     return _attention(call, query, key, value, attn_mask, is_causal=is_causal, scale=scale)
 
 
