@@ -270,8 +270,8 @@ class GradientProblem(OperationProblem):
 
     writes = ARG_DIFF_SRC
     prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.backward_data,)
-    node_reads = ("diff_dst",)
-    node_writes = ("diff_src",)
+    node_reads: ClassVar[tuple[str, ...]] = ("diff_dst",)
+    node_writes: ClassVar[tuple[str, ...]] = ("diff_src",)
 
     __slots__ = ()
 

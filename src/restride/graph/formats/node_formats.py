@@ -349,9 +349,10 @@ class _AlternativesWriter:
         assert spec is not None
         assert issubclass(spec, ConvolutionProblem)
         named = dict(zip((*spec.node_reads, *spec.node_writes), (*node.sources, *node.outputs), strict=False))
-        source, weights, result = names = [named[name] for name in spec.direction.names]
+        source, weights, result = (named[name] for name in spec.direction.names)
         window = {name: getattr(operation, name) for name in ("strides", "dilates", "padding_l")}
-        problem = spec(tensors=tuple(map(self._any, names)), bias=_NO_DESC, block=kernel_block(), **window)
+        descs = self._any(source), self._any(weights), self._any(result)
+        problem = spec(tensors=descs, bias=_NO_DESC, block=kernel_block(), **window)
         first, second, third = (problem.preferred()[name] for name in problem.names)
         is_data, groups = spec.direction is BACKWARD_DATA, problem.relation.groups
         sources = _families(self._types[source]) if is_data else self._formats(source)

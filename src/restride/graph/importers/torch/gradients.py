@@ -183,15 +183,15 @@ def _of_batch_normalization(call: OperatorCall, g: Any, x: Any, weight: Any, *ar
 
 
 @ATEN("native_batch_norm", "_native_batch_norm_legit")
-def _of_batch(call: OperatorCall, x: Any, weight: Any, bias: Any, *arguments: Any, eps: float) -> Made:
+def _of_batch(call: OperatorCall, x: Any, weight: Any, bias: Any, *arguments: Any) -> Made:
     """The same without new running statistics, where torch has it write none."""
-    *running, training, momentum, _ = arguments
+    *running, training, momentum, eps = arguments
     if not training:
         return _batch_normalization(call, x, weight, bias, *running, training, momentum, eps)
     if any(tensor is not None for tensor in running):
         raise call.unimplemented("it changes its running statistics")
     if not reads_more(call):
-        return batch_statistics(call, x, weight, bias, *running, training, momentum, eps=eps)
+        return batch_statistics(call, x, weight, bias, training, momentum, eps)
     return _batch_normalization(call, x, weight, bias, None, None, training, momentum, eps)
 
 

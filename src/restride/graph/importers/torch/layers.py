@@ -272,11 +272,12 @@ def adaptive_shares(n: int, size: int) -> Array:
 def of_axes(call: OperatorCall, x: Any, matrices: Sequence[Array]) -> Value:
     """A product with a matrix for each of the last axes, whose rows it sums up."""
     dims, kind = call.dims(x), call.numpy_type(x)
+    result: Value = x
     for axis, matrix in enumerate(matrices, len(dims) - len(matrices)):
         order = [*(i for i in range(len(dims)) if i != axis), axis]
-        product = call.onnx("MatMul", call.onnx("Transpose", x, perm=order), matrix.T.astype(kind))
-        x = call.onnx("Transpose", product, perm=[order.index(i) for i in range(len(dims))])
-    return x
+        product = call.onnx("MatMul", call.onnx("Transpose", result, perm=order), matrix.T.astype(kind))
+        result = call.onnx("Transpose", product, perm=[order.index(i) for i in range(len(dims))])
+    return result
 
 
 @ATEN("adaptive_max_pool2d", "adaptive_max_pool3d")
