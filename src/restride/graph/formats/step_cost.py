@@ -30,7 +30,7 @@ _POINTWISE = {"plain": 0.91, "last": 0.87, "blocked": 0.97}
 # Of few channels, which blocks would fill with zeros.
 _FEW = {"plain": 0.86, "last": 0.66, "blocked": 0.56}
 # Of gradients of weights, by the worse order of both; where channels are few, of source and of result.
-_WEIGHTS = {"plain": 0.76, "last": 0.25, "blocked": 0.7}
+_WEIGHTS = {"plain": 0.74, "last": 0.25, "blocked": 0.74}
 _FEW_WEIGHTS = (
     {"plain": 0.2, "last": 0.7, "blocked": 0.5},
     {"plain": 0.2, "last": 0.06, "blocked": 0.7},

@@ -32,6 +32,7 @@ from .layers import (
     nearest_places,
     of_axes,
 )
+from .moves import slice_scatter
 
 _MEAN = 1
 _MOST_IN_BYTES = 256
@@ -521,19 +522,10 @@ def _of_select(call: OperatorCall, g: Any, dims: Any, dim: int, index: int) -> M
 def _of_slice(call: OperatorCall, g: Any, dims: Any, dim: int, *places: int) -> Made:
     axis = from_end(dim, len(dims))
     start, _, step = slice(*places).indices(dims[axis])
-    count, apart = call.dims(g)[axis], call.with_outputs(0)
+    count = call.dims(g)[axis]
     if step == 1:
         return _padded(call, g, axis, start, dims[axis] - start - count)
-    # Zeros between elements, and behind the last one.
-    rest = dims[axis] - start - count * step
-    parts = apart.reshaped(g, (*call.dims(g)[: axis + 1], 1, *call.dims(g)[axis + 1 :]))
-    wide = apart.reshaped(
-        _padded(apart, parts, axis + 1, 0, step - 1),
-        (*call.dims(g)[:axis], count * step, *call.dims(g)[axis + 1 :]),
-    )
-    if rest < 0:
-        wide = apart.onnx("Slice", wide, (0,), (count * step + rest,), (axis,), (1,))
-    return _padded(call, wide, axis, start, max(rest, 0))
+    return slice_scatter(call, np.zeros(dims, call.numpy_type(g)), g, axis, *places)
 
 
 def _padded(call: OperatorCall, x: Value, axis: int, before: int, behind: int) -> Value:
