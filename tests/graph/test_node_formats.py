@@ -147,6 +147,36 @@ def test_a_chain_of_convolutions_keeps_one_format():
     assert propagate(problem).seconds <= propagate(problem, "plain").seconds
 
 
+def _gradient(builder, primitive, *inputs, **parameters):
+    operation = rs.graph.PrimitiveOperation(primitive, tuple(parameters.items()))
+    return builder.add_all(operation, *inputs)
+
+
+def test_a_step_of_training_reorders_nothing_between_forward_and_backward():
+    b, dims, channels = rs.graph.GraphBuilder(), (4, 64, 28, 28), (64,)
+    window = dict.fromkeys(("strides", "padding_l", "padding_r"), (1, 1)) | {"dilates": (0, 0)}
+    x, change = b.input("x", dims), b.input("change", dims)
+    first, second = (b.input(name, (64, 64, 3, 3)) for name in ("first", "second"))
+    scale, shift = b.input("scale", channels), b.input("shift", channels)
+    y = b.add(_window(3), x, first)
+    training = {"epsilon": 1e-5, "prop_kind": "forward_training"}
+    normal, mean, variance = _gradient(b, "BatchNormalizationForward", y, scale, shift, **training)
+    above = b.add(RELU, normal)
+    z = b.add(_window(3), above, second)
+    (of_second,) = _gradient(b, "ConvolutionBackwardWeights", above, change, dims=(64, 64, 3, 3), **window)
+    (g,) = _gradient(b, "ConvolutionBackwardData", change, second, dims=dims, **window)
+    (g,) = _gradient(b, "EltwiseBackward", g, above, algorithm="eltwise_relu", alpha=0.0, beta=0.0)
+    read = g, y, mean, variance, scale
+    g, of_scale, of_shift = _gradient(b, "BatchNormalizationBackward", *read, epsilon=1e-5)
+    (of_first,) = _gradient(b, "ConvolutionBackwardWeights", x, g, dims=(64, 64, 3, 3), **window)
+    (of_x,) = _gradient(b, "ConvolutionBackwardData", g, first, dims=dims, **window)
+    graph = b.graph(z, of_second, of_scale, of_shift, of_first, of_x)
+    found = propagate(format_problem(graph), "optimal")
+    moved = {each.tensor for each in found.reorders if graph.tensors[each.tensor].dims == dims}
+    assert moved <= {x, change, z, of_x}
+    assert order_of_channels(found.formats[y]) == order_of_channels(found.formats[g]) != "last"
+
+
 def test_inputs_and_outputs_have_the_formats_that_are_named():
     b = rs.graph.GraphBuilder()
     y = b.add(RELU, b.input("x", (1, 32, 8, 8)))

@@ -15,6 +15,7 @@ from ..model.base import PrimitiveDescBase
 from ..model.derived import DerivedPrimitiveDesc
 from ..model.operation import OperationProblem
 from ..model.primitive import Primitive
+from ..model.prop_kind import PropKind
 from ..ops.reorder import Reorder
 from ..ops.rnn import FORWARD_OF_CELL
 from ..runtime.engine import Engine
@@ -102,7 +103,12 @@ def _lowered(
     spec = desc._operation
     reads = [name.removesuffix("?") for name in spec.node_reads]
     writes = spec.node_writes[: len(results)]
-    values: dict[str, object] = {"prop_kind": "forward_inference", **dict.fromkeys(reads)}
+    kinds = spec.prop_kinds
+    kind = PropKind.forward_inference if PropKind.forward_inference in kinds else kinds[0]
+    values: dict[str, object] = {
+        "prop_kind": getattr(operation, "prop_kind", kind),
+        **dict.fromkeys(reads),
+    }
     if reads == ["srcs"]:
         values["srcs"], args = list(sources), [ARG_MULTIPLE_SRC + i for i in range(len(sources))]
     else:
@@ -125,6 +131,7 @@ def _argument(spec: type[OperationProblem], name: str) -> int:
     one that the specification has.
     """
     own = {field: arg for arg, field in {**spec.reads, **spec.also_writes}.items()}
+    own[spec.node_writes[0]] = spec.writes
     if name in own:
         return own[name]
     word = name.removesuffix("_desc").removesuffix("_md")

@@ -270,6 +270,8 @@ class GradientProblem(OperationProblem):
 
     writes = ARG_DIFF_SRC
     prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.backward_data,)
+    node_reads: ClassVar[tuple[str, ...]] = ("diff_dst",)
+    node_writes: ClassVar[tuple[str, ...]] = ("diff_src",)
 
     __slots__ = ()
 
@@ -278,6 +280,12 @@ class GradientProblem(OperationProblem):
         @property
         def diff_src(self) -> MemoryDesc:
             """A field."""
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        """The parameter `dims` of a node, where it is not as large as the first tensor."""
+        dims: tuple[int, ...] = getattr(node, "dims", tensors[0].dims)
+        return dims
 
     @property
     def dst(self) -> MemoryDesc:

@@ -96,6 +96,7 @@ class AttentionProblem(OperationProblem):
     is_strided = True
     in_place = False
     node_reads = "query", "key", "value", *(f"{name}?" for name in (*call[4:7], *call[12:]))
+    node_writes = "dst", "stats"
     arguments = """
     `query` (batch, heads, queries, width), `key` (batch, key heads, keys, width), `value` (batch, key heads,
     keys, width of values), `dst` (batch, heads, queries, width of values): floats, in any format, so that
@@ -176,8 +177,18 @@ class AttentionProblem(OperationProblem):
         )
 
     @classmethod
-    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        return _result_dims(*tensors[:3])
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        dims = _result_dims(*tensors[:3])
+        return (dims, dims[:3])[: cls.count_of_results(node)]
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        return (tensors[0].data_type, DataType.f32)[: cls.count_of_results(node)]
+
+    @classmethod
+    def count_of_results(cls, node: Any) -> int:
+        """`node.has_stats`: the statistics are one."""
+        return 1 + bool(getattr(node, "has_stats", False))
 
     def sources(self) -> dict[int, MemoryDesc]:
         return {arg: md for arg, name in self.reads.items() if not (md := getattr(self, name)).is_zero()}
@@ -237,7 +248,10 @@ class AttentionBackwardProblem(OperationProblem):
     }
     writes = ARG_DIFF_SRC
     also_writes: ClassVar = {ARG_DIFF_SRC_1: "diff_key", ARG_DIFF_SRC_ITER_C: "diff_value"}
+    is_strided = True
     in_place = False
+    node_reads = "query", "key", "value", "dst", "stats", "diff_dst", "mask?"
+    node_writes = "diff_query", "diff_key", "diff_value"
     arguments = """
     Tensors and all else are as in the forward step, which has written `stats`. Gradients of format "any" have
     that of what they are gradients of. A mask gets no gradient. `hint_pd`: the forward descriptor, or None.
@@ -262,6 +276,14 @@ class AttentionBackwardProblem(OperationProblem):
     offsets: MemoryDesc
     key_offsets: MemoryDesc
     attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        return tuple(tensor.dims for tensor in tensors[:3])
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        return tuple(tensor.data_type for tensor in tensors[:3])
 
     @classmethod
     def read(cls, call: ArgumentReader) -> AttentionBackwardProblem:

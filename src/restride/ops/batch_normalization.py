@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..model.derived import make_primitive
-from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
+from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem, trains
 from .programs.normalization import NormKind
 
 
@@ -22,8 +22,10 @@ class BatchNormalizationProblem(NormForwardProblem):
     primitive = "BatchNormalizationForward"
     call = "prop_kind", "src", "dst", "epsilon", "flags"
     norm_kind = NormKind.batch
-    node_reads = "src", "scale", "shift", "mean", "variance"
-    node_values: ClassVar = {"flags": lambda node, dst: "use_global_stats|use_scale|use_shift"}
+    node_reads = "src", "scale", "shift", "mean?", "variance?"
+    node_values: ClassVar = {
+        "flags": lambda node, dst: "use_scale|use_shift" + "|use_global_stats" * (not trains(node))
+    }
     arguments = """
     Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`,
     or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""

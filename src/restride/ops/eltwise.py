@@ -117,6 +117,8 @@ class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
     operation = "eltwise"
     primitive = "EltwiseBackward"
     call = "algorithm", "diff_src", "diff_dst", "data", "alpha", "beta"
+    reads = {ARG_SRC: "data", ARG_DIFF_DST: "diff_dst"}
+    node_reads = "diff_dst", "data"
     defaults = EltwiseProblem.defaults
     algorithms = EltwiseProblem.algorithms
     parts = ("function",)

@@ -310,6 +310,7 @@ class GatherBackwardProblem(GradientProblem):
     defaults = GatherProblem.defaults
     algorithms = GatherProblem.algorithms
     reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC_1: "indices"}
+    node_reads = "diff_dst", "indices"
     in_place = False
     arguments = """
     All is as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""

@@ -90,6 +90,7 @@ class LayerNormalizationBackwardProblem(_LayerStatistics, NormBackwardProblem):
     call = "prop_kind", "diff_src", "diff_dst", "src", "stat", "epsilon", "flags"
     last_defaults = {"scale_shift_data_type": "f32", "diff_scale_shift_data_type": "f32"}
     norm_kind = NormKind.layer
+    node_values: ClassVar = {**NormBackwardProblem.node_values, "stat": lambda node, dst: None}
     arguments = """
     `prop_kind`: "backward", or "backward_data" without the gradients of scale and shift. Gradients of format
     "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem, or None. `stat`

@@ -201,6 +201,8 @@ class NormForwardProblem(Normalization, OperationProblem):
     attr: Attr = field(default_factory=Attr)
     bits: int = field(init=False, repr=False)
 
+    node_writes = "dst", "mean", "variance"
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "bits", f32_bits(self.epsilon))
 
@@ -225,6 +227,20 @@ class NormForwardProblem(Normalization, OperationProblem):
             where = "place of the last dim" if is_layer else "channel of the source"
             raise Misfit(f"each of the others has an f32 for each {where}")
         return dims
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        dims = cls.result_dims(node, *tensors)
+        stats = stat_dims(cls.norm_kind, dims, getattr(node, "groups", 1)) if trains(node) else ()
+        return (dims, stats, stats)[: cls.count_of_results(node)]
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        return (tensors[0].data_type, DataType.f32)[: cls.count_of_results(node)]
+
+    @classmethod
+    def count_of_results(cls, node: Any) -> int:
+        return 3 if trains(node) else 1
 
     @property
     def verbose_aux(self) -> str:
@@ -388,6 +404,9 @@ class NormForwardProblem(Normalization, OperationProblem):
 class NormBackwardProblem(Normalization, GradientProblem):
     """The gradients of a normalization. `has_weights`: those of scale and shift are written too."""
 
+    node_reads = "diff_dst", "src", "mean", "variance", "scale"
+    node_writes = "diff_src", "diff_scale", "diff_shift"
+    node_values: ClassVar = {"flags": lambda node, dst: getattr(node, "flags", "use_scale|use_shift")}
     prop_kinds = (PropKind.backward, PropKind.backward_data)
     prop_kind_error = (
         "a backward normalization is backward or backward_data",
@@ -445,6 +464,15 @@ class NormBackwardProblem(Normalization, GradientProblem):
         if hint is not None and workspace is not None:
             check_hint_workspace(call.what, hint.outputs()[ARG_WORKSPACE], workspace)
         return problem
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        source, scale = tensors[1].dims, tensors[4].dims
+        return (source, scale, scale)
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        return tensors[1].data_type, DataType.f32
 
     @property
     def verbose_aux(self) -> str:
@@ -668,6 +696,11 @@ class NormBackwardProblem(Normalization, GradientProblem):
         if "diff_added" in parts.tensors:
             stores = (parts.tensors["diff_added"].store(axes.at, Ref("dy")), *stores)
         return stores
+
+
+def trains(node: Any) -> bool:
+    """True for a node that finds mean and variance, and gives them."""
+    return getattr(node, "prop_kind", "") == PropKind.forward_training
 
 
 def workspace_desc(like: MemoryDesc) -> MemoryDesc:

@@ -269,6 +269,8 @@ class PoolingBackwardProblem(GradientProblem):
     algorithms = _ALGORITHMS
     parts = ("windows",)
     in_place = False
+    node_reads = "diff_dst", "workspace?"
+    node_values = PoolingProblem.node_values
     arguments = """
     `hint_pd`: the forward descriptor, of the same problem; gradients of format "any" have its formats,
     row-major ones without it. The workspace of a maximum lies as `diff_dst` does, and must come from a

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 from ..desc.arguments import (
     ARG_BIAS,
@@ -40,6 +40,7 @@ from ..model.operation import OperationProblem
 from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Shaped
 from ..schedule.contraction.pack import packed_count
 from ..schedule.machine import NOMINAL
 from ..targets.isa import host_isa
@@ -161,6 +162,17 @@ class ProductProblem(OperationProblem):
     def written_name(self) -> str:
         """The name of the argument that is written."""
         return self.direction.names[self.direction.written]
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        if cls.direction is FORWARD:
+            return (cls.result_dims(node, *tensors),)
+        return (node.dims, tensors[1].dims[1:2])[: cls.count_of_results(node)]
+
+    @classmethod
+    def count_of_results(cls, node: Any) -> int:
+        """`node.has_bias`: the gradient of a bias is one."""
+        return 1 + getattr(node, "has_bias", False)
 
     # --- tensors --------------------------------------------------------------------------------------------
 
@@ -351,6 +363,8 @@ def _gradient(problem: type[ProductProblem], direction: Direction) -> type[Produ
         "writes": direction.args[direction.written],
         "prop_kinds": (PropKind.backward_data if is_data else PropKind.backward_weights,),
         "attributes": (),
+        "node_reads": ("diff_dst", "weights") if is_data else ("src", "diff_dst"),
+        "node_writes": ("diff_src",) if is_data else ("diff_weights", "diff_bias"),
         "call": tuple(names.get(name, name) for name in problem.call[1:] if not (is_data and name == "bias")),
         "defaults": {names.get(n, n): v for n, v in problem.defaults.items() if n not in dropped}
         | {"hint_pd": None},

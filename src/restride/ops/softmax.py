@@ -117,6 +117,7 @@ class SoftmaxBackwardProblem(GradientProblem):
     call = "algorithm", "diff_src", "diff_dst", "dst", "axis"
     algorithms = SoftmaxProblem.algorithms
     reads = {ARG_DST: "result", ARG_DIFF_DST: "diff_dst"}
+    node_reads = "diff_dst", "dst"
     arguments = """
     `dst`: the result of the forward step. Gradients of format "any" have that of `dst`. `hint_pd`: the
     forward descriptor, of the same problem, or None; it may stand before the attributes, as C++ has it."""

@@ -3,6 +3,7 @@
 | nodes | alternatives |
 | --- | --- |
 | convolution, deconvolution | the formats that "any" gives; every pair of row-major, channels last, blocked |
+| gradients of these | the same |
 | inner product, matmul | row-major, with weights as "any" gives them; and what comes |
 | recurrent layers | row-major, and any strides of the source; weights as "any" gives them |
 | what is strided, as attention | any strides of each tensor by itself |
@@ -31,7 +32,7 @@ from ...ir.nest import Compute, LoopNest
 from ...ir.pointwise import moved_bytes
 from ...model.any_format import resolved, resolved_operand
 from ...ops.convolution import ConvolutionProblem
-from ...ops.product import ProductProblem, kernel_block, kernel_pack
+from ...ops.product import BACKWARD_DATA, FORWARD, ProductProblem, kernel_block, kernel_pack
 from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
 from ...runtime.cpu.kernel import is_small
@@ -226,6 +227,12 @@ def _is_strided(operation: Operation) -> bool:
     return operation._spec is not None and operation._spec.is_strided
 
 
+def _is_gradient(operation: Operation) -> bool:
+    """True for gradients of convolutions."""
+    spec = operation._spec
+    return spec is not None and issubclass(spec, ConvolutionProblem) and spec.direction is not FORWARD
+
+
 def _images(graph: Graph) -> set[str]:
     """The tensors whose format as an image matters: what is faster in one reads them, or a node behind them
     that gives their format on.
@@ -233,6 +240,7 @@ def _images(graph: Graph) -> set[str]:
     found = set[str]()
     for node in reversed(graph.nodes):
         has_gain = isinstance(node.operation, ConvolutionOperation) or gains_by_channels(node.kind)
+        has_gain = has_gain or _is_gradient(node.operation)
         is_end = isinstance(node.operation, (*_CHOOSERS, ReshapeOperation, TransposeOperation))
         is_end = is_end or _is_strided(node.operation)
         if has_gain or (not is_end and found.intersection(node.outputs)):
@@ -290,6 +298,7 @@ class _AlternativesWriter:
             operation, cls = node.operation, type(self)
             choose = next((rule for kind, rule in _CHOOSERS.items() if isinstance(operation, kind)), None)
             choose = cls._strided if _is_strided(operation) else choose
+            choose = cls._gradient if _is_gradient(operation) else choose
             find = choose or (cls._view if isinstance(operation, VIEWS) else cls._following)
             try:
                 alternatives = tuple(dict.fromkeys(find(self, node)))
@@ -333,6 +342,34 @@ class _AlternativesWriter:
         bias = map(self._plain, node.sources[2:])
         operands = (resolved_operand(self._any(name), dst) for name in node.operands)
         return Alternative((src, weights, *bias, *operands), (dst,))
+
+    def _gradient(self, node: Node) -> Iterator[Alternative]:
+        """A gradient of a convolution: of the three tensors the source and the result come as in that."""
+        spec, operation = node.operation._spec, node.operation
+        assert spec is not None
+        assert issubclass(spec, ConvolutionProblem)
+        named = dict(zip((*spec.node_reads, *spec.node_writes), (*node.sources, *node.outputs), strict=False))
+        source, weights, result = (named[name] for name in spec.direction.names)
+        window = {name: getattr(operation, name) for name in ("strides", "dilates", "padding_l")}
+        descs = self._any(source), self._any(weights), self._any(result)
+        problem = spec(tensors=descs, bias=_NO_DESC, block=kernel_block(), **window)
+        first, second, third = (problem.preferred()[name] for name in problem.names)
+        is_data, groups = spec.direction is BACKWARD_DATA, problem.relation.groups
+        sources = _families(self._types[source]) if is_data else self._formats(source)
+        results = self._formats(result) if is_data else _families(self._types[result])
+        for src, dst in dict.fromkeys([(first, third), *product(sources, results)]):
+            is_transposed = problem.is_transposed != is_data
+            seconds = (
+                self._costs.convolution(problem.terms, groups, dst, second, src, is_transposed)
+                if is_data
+                else self._costs.weights_gradient(problem.terms, groups, src, second, dst)
+            )
+            mds = {source: src, weights: second, result: dst}
+            inputs, outputs = (
+                tuple(mds.get(name) or self._plain(name) for name in own)
+                for own in (node.sources, node.outputs)
+            )
+            yield Alternative(inputs, outputs, seconds)
 
     def _convolution(self, node: Node) -> Iterator[Alternative]:
         operation = node.operation

@@ -29,6 +29,12 @@ _SHARES = {"plain": 0.76, "last": 0.93, "blocked": 0.92}
 _POINTWISE = {"plain": 0.91, "last": 0.87, "blocked": 0.97}
 # Of few channels, which blocks would fill with zeros.
 _FEW = {"plain": 0.86, "last": 0.66, "blocked": 0.56}
+# Of gradients of weights, by the worse order of both; where channels are few, of source and of result.
+_WEIGHTS = {"plain": 0.74, "last": 0.25, "blocked": 0.74}
+_FEW_WEIGHTS = (
+    {"plain": 0.2, "last": 0.7, "blocked": 0.5},
+    {"plain": 0.2, "last": 0.06, "blocked": 0.7},
+)
 # Of that, where windows are transposed.
 _TRANSPOSED = 0.55
 # Where groups cut blocks, by the orders of source and result.
@@ -120,6 +126,17 @@ class CostModel:
         share = shares[orders[0]] * (_TRANSPOSED if is_transposed else 1.0)
         # Kernels have the channels of a result in vectors; into rows they are brought afterwards.
         return self._products(terms, share, operands) + self._copying([result] * (orders[1] == "plain"))
+
+    def weights_gradient(
+        self, terms: int, groups: int, source: MemoryDesc, weights: MemoryDesc, result: MemoryDesc
+    ) -> float:
+        """Seconds of the gradient of a convolution's weights, which sums over all windows."""
+        orders = order_of_channels(source), order_of_channels(result)
+        share = self._grouped_share(groups, source, result, orders)
+        if not share and source.dims[1] // groups < self._lanes:
+            share = min(shares[order] for shares, order in zip(_FEW_WEIGHTS, orders, strict=True))
+        share = share or min(_WEIGHTS[order] for order in orders)
+        return self._products(terms, share, (source, weights, result))
 
     def product(
         self, terms: int, left: MemoryDesc, right: MemoryDesc, result: MemoryDesc, is_packed: bool

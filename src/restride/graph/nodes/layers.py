@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ...ops.batch_normalization import BatchNormalizationProblem
 from ...ops.layer_normalization import LayerNormalizationProblem
@@ -35,6 +36,7 @@ class BatchNormalizationOperation(Operation):
 
     epsilon: float
 
+    inputs: ClassVar[tuple[int, int]] = (5, 5)
     _spec = BatchNormalizationProblem
 
 

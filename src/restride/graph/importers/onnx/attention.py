@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ....model.result_dims import Misfit
 from ....runtime.alloc import Array
 from ..operator_call import ONNX, Ints, Made, Operand, OperatorCall, Tensor, Value
 
-__all__ = ["AttentionForm", "attended_of_any_rank"]
+__all__ = ["AttentionForm", "attended_of_any_rank", "attention_parameters"]
 
 _MICROSOFT = "com.microsoft"
 _S64 = 7
@@ -56,15 +56,15 @@ def attended(
     if lengths is None and sinks is not None:
         batch, keys = call.dims(parts[1])[0], call.dims(parts[1])[2]
         operands[1] = np.full(batch, keys, np.int64)
-    parameters = {
-        "causal": form.causal,
-        "window": form.window,
-        "soft_cap": float(form.soft_cap),
-        **({} if form.scale is None else {"scale": float(form.scale)}),
-    }
-    made = call.primitive("ScaledDotProductAttention", *parts, *operands, **parameters)
+    made = call.primitive("ScaledDotProductAttention", *parts, *operands, **attention_parameters(form))
     assert not isinstance(made, tuple)
     return made
+
+
+def attention_parameters(form: AttentionForm) -> dict[str, Any]:
+    """The parameters of the primitive."""
+    scale = {} if form.scale is None else {"scale": float(form.scale)}
+    return {"causal": form.causal, "window": form.window, "soft_cap": float(form.soft_cap), **scale}
 
 
 def attended_of_any_rank(

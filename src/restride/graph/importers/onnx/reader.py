@@ -288,7 +288,7 @@ class GraphWriter:
     def name_outputs(self, names: Sequence[str], values: Mapping[str, Value]) -> None:
         """Make tensors of the graph that are called as the outputs of the model are."""
         new_names: dict[str, str] = {}
-        for name in names:
+        for name in dict.fromkeys(names):
             value = _value_of(values, name)
             if not isinstance(value, str | np.ndarray):
                 raise refuse("RS-G02:output-no-tensor", name=name)

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from ....model.result_dims import Misfit
+from ....runtime.alloc import Array
 from ...dims import Dims
 from ...nodes.layers import PoolingOperation, ReductionOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
@@ -154,7 +155,7 @@ def _max_pooling(
 ) -> Made:
     dims = call.dims(x)
     places = window.places(dims)
-    places = _ceiled_places(places, dims) if ceil_mode else places
+    places = ceiled_places(places, dims) if ceil_mode else places
     if call.count_of_outputs < 2:
         return _pooling(call, x, "pooling_max", places)
     strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
@@ -173,7 +174,7 @@ def maxima_in_images(call: OperatorCall, x: Value, window: OnnxWindow, ceil_mode
     """The maxima of windows, and where they are in the row-major image of their channel."""
     dims, places = call.dims(x), window.places(call.dims(x))
     strides = (0, 0, *(prod(dims[dim + 1 :]) for dim in range(2, len(dims))))
-    return _with_indices(call, x, _ceiled_places(places, dims) if ceil_mode else places, strides)
+    return _with_indices(call, x, ceiled_places(places, dims) if ceil_mode else places, strides)
 
 
 @ONNX("MaxUnpool")
@@ -210,18 +211,23 @@ def _average_pooling(
 ) -> Value:
     algorithm = f"pooling_avg_{'include' if count_include_pad else 'exclude'}_padding"
     places = window.places(call.dims(x))
-    own = _ceiled_places(places, call.dims(x)) if ceil_mode else places
+    own = ceiled_places(places, call.dims(x)) if ceil_mode else places
     if not count_include_pad or own == places:
         return _pooling(call, x, algorithm, own)
     # Windows that leave the padding count only what is in it.
     averages = _pooling(call.with_outputs(0), x, algorithm, own)
+    return call.onnx("Mul", averages, average_shares(places, call.dims(x)[2:], call.dims(averages)[2:]))
+
+
+def average_shares(places: _Places, sizes: Dims, counts: Dims) -> Array:
+    """By how much more the windows count that leave the padding: `counts` are how many there are."""
     shares = np.ones((1, 1), np.float32)
-    for axis, n in enumerate(call.dims(x)[2:]):
+    for axis, (n, count) in enumerate(zip(sizes, counts, strict=True)):
         kernel, stride, dilate, low, high = (part[axis] for part in places)
-        starts = np.arange(call.dims(averages)[axis + 2]) * stride
-        counts = np.minimum((low + n + high - 1 - starts) // (dilate + 1) + 1, kernel)
-        shares = shares[..., None] * (kernel / counts).astype(np.float32)
-    return call.onnx("Mul", averages, shares)
+        starts = np.arange(count) * stride
+        within = np.minimum((low + n + high - 1 - starts) // (dilate + 1) + 1, kernel)
+        shares = shares[..., None] * (kernel / within).astype(np.float32)
+    return shares
 
 
 @ONNX("LpPool")
@@ -230,7 +236,7 @@ def _power_pooling(
 ) -> Value:
     """The root of the sum of powers: an average of them, times their number, as zeros are padded."""
     places, apart = window.places(call.dims(x)), call.with_outputs(0)
-    places = _ceiled_places(places, call.dims(x)) if ceil_mode else places
+    places = ceiled_places(places, call.dims(x)) if ceil_mode else places
     powers = apart.onnx("Abs", x) if p != 2 else apart.function(x, "square")
     powers = powers if p in (1, 2) else apart.function(powers, "pow", 1.0, p)
     averages = _pooling(apart, powers, "pooling_avg_include_padding", places)
@@ -249,7 +255,7 @@ def _checked(places: _Places) -> _Places:
     return places
 
 
-def _ceiled_places(places: _Places, dims: Dims) -> _Places:
+def ceiled_places(places: _Places, dims: Dims) -> _Places:
     """The window with so much padding behind that the last one, begun before the end, is whole."""
     return places._replace(high=tuple(map(_ceiled, dims[2:], *places)))
 

@@ -93,6 +93,8 @@ def translate_aten(call: OperatorCall) -> Made:
     if any(call.node.outputs[len(values) :]):
         raise call.unimplemented("more of its results are read than its first one")
     for value, (dims, data_type) in zip(values, aten.results, strict=False):
+        if value is None:
+            continue
         kind = call.builder.type(value) if isinstance(value, str) else None
         if call.dims(value) != dims or (kind and str(kind.data_type.numpy) != data_type):
             raise call.unimplemented(

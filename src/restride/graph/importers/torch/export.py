@@ -31,9 +31,12 @@ __all__ = ["ExportedModule", "element_of", "exported"]
 # which torch's parts give another value.
 _WHOLE = (
     "channel_shuffle", "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish",
-    "multilabel_margin_loss_forward", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu6", "rnn_relu",
+    "multilabel_margin_loss_forward", "nll_loss_forward", "nll_loss2d_forward", "pixel_shuffle",
+    "pixel_unshuffle", "prelu", "relu6", "rnn_relu", "_safe_softmax",
+    "_scaled_dot_product_flash_attention_for_cpu",
     "rnn_tanh", "roll", "scaled_dot_product_attention", "silu", "softplus",
     *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
+    *(word.removeprefix("aten.") for word in TORCH_OPERATORS if "_backward" in word),
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
 _ELEMENTS = {
@@ -213,7 +216,8 @@ class _ProgramReader:
                 self._missing.setdefault(word, []).append(name)
             self._of_values.add(node.name)
             return
-        are_tensors = all(isinstance(x, torch.Tensor) for x in results)
+        # Gradients that are not asked for are None.
+        are_tensors = all(x is None or isinstance(x, torch.Tensor) for x in results)
         is_known = (
             is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
         )
@@ -236,7 +240,10 @@ class _ProgramReader:
         attributes[CALL] = AtenCall(
             tuple(argument.name for argument in schema if not argument.kwarg_only),
             frozenset(marked),
-            tuple((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results),
+            tuple(
+                ((), "") if x is None else (tuple(x.shape), str(x.dtype).removeprefix("torch."))
+                for x in results
+            ),
             partial(_computed, node.target) if is_known else None,
             any(outputs[1:]),
         )

@@ -39,7 +39,7 @@ def _wide_type(call: OperatorCall, x: Any) -> np.dtype[Any]:
 
 
 @ATEN("native_layer_norm")
-def _layer_normalization(
+def layer_normalization(
     call: OperatorCall, x: Any, shape: Any, weight: Any, bias: Any, *, eps: float
 ) -> Made:
     """Over several dims as over one that has all their elements."""
@@ -77,13 +77,14 @@ def _normalized_rows(
 
 
 @ATEN("native_group_norm")
-def _group_normalization(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+def group_normalization(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+    """A normalization of groups of channels."""
     *_, groups, eps = numbers  # the dims of the source before
     return _normalized_rows(call, x, (weight, bias), eps, groups, range(len(call.dims(x))))
 
 
 @ATEN("_native_batch_norm_legit")
-def _batch_statistics(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+def batch_statistics(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
     """A batch normalization by the mean and the variance of what comes: instances are a batch of one."""
     *running, training, _, eps = numbers
     if running or not training:
@@ -159,7 +160,7 @@ def _attention(
 
 
 @ATEN("_scaled_dot_product_flash_attention_for_cpu")
-def _flash_attention(
+def flash_attention(
     call: OperatorCall,
     query: Any,
     key: Any,
@@ -169,6 +170,7 @@ def _flash_attention(
     attn_mask: Any = None,
     scale: float | None = None,
 ) -> Made:
+    """The same under another name."""
     return _attention(call, query, key, value, attn_mask, is_causal=is_causal, scale=scale)
 
 
@@ -190,7 +192,7 @@ def _convolution(call: OperatorCall, x: Any, weights: Any, bias: Any, *numbers: 
 
 
 @dataclass(frozen=True, slots=True)
-class _PoolArguments:
+class PoolArguments:
     """The arguments of poolings behind the kernel."""
 
     stride: Any = None
@@ -210,7 +212,7 @@ def _average_pooling(
     x: Any,
     kernel_size: Any,
     *,
-    pool: _PoolArguments,
+    pool: PoolArguments,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Made:
@@ -225,7 +227,7 @@ def _average_pooling(
 
 @ATEN("max_pool2d_with_indices", "max_pool3d_with_indices")
 def _max_pooling(
-    call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, dilation: Any = 1
+    call: OperatorCall, x: Any, kernel_size: Any, *, pool: PoolArguments, dilation: Any = 1
 ) -> Made:
     rank = int(call.node.operator[len("aten.max_pool")])
     return _maxima(call, x, dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank))
@@ -256,14 +258,24 @@ def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
     if all(size and n % size == 0 for n, size in zip(spatial, sizes, strict=True)):
         kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
         return _of_images(call, x, "AveragePool", kernel_shape=kernel, strides=kernel)
+    return of_axes(call, x, [adaptive_shares(*pair) for pair in zip(spatial, sizes, strict=True)])
+
+
+def adaptive_shares(n: int, size: int) -> Array:
+    """The share of each element of an axis in each window."""
+    places, at = np.arange(n), np.arange(size)[:, None]
+    is_inside = (places >= at * n // size) & (places < -(-(at + 1) * n // size))
+    shares: Array = is_inside / is_inside.sum(1, keepdims=True)
+    return shares
+
+
+def of_axes(call: OperatorCall, x: Any, matrices: Sequence[Array]) -> Value:
+    """A product with a matrix for each of the last axes, whose rows it sums up."""
+    dims, kind = call.dims(x), call.numpy_type(x)
     result: Value = x
-    for axis in range(len(dims) - rank, len(dims)):
-        n, size = dims[axis], sizes[axis - len(dims) + rank]
-        places, at = np.arange(n), np.arange(size)[:, None]
-        is_inside = (places >= at * n // size) & (places < -(-(at + 1) * n // size))
-        shares = (is_inside / is_inside.sum(1, keepdims=True)).astype(_F32)
+    for axis, matrix in enumerate(matrices, len(dims) - len(matrices)):
         order = [*(i for i in range(len(dims)) if i != axis), axis]
-        product = call.onnx("MatMul", call.onnx("Transpose", result, perm=order), shares.T)
+        product = call.onnx("MatMul", call.onnx("Transpose", result, perm=order), matrix.T.astype(kind))
         result = call.onnx("Transpose", product, perm=[order.index(i) for i in range(len(dims))])
     return result
 
@@ -348,7 +360,22 @@ def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...]
     """The nearest elements, by a Resize where that finds the same: torch looks in f32, and a product there
     may be a whole number where the exact one is below it.
     """
-    dims, is_same = call.dims(x)[2:], True
+    places, is_same = nearest_places(call.dims(x)[2:], sizes, factors, center)
+    if is_same:
+        mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")
+        options = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
+        return call.onnx("Resize", x, None, None, (*call.dims(x)[:2], *sizes), mode="nearest", **options)
+    apart, made = call.with_outputs(0), call.placed(x)
+    for axis, at in enumerate(places, 2):
+        made = str(apart.onnx("Gather", made, at, axis=axis))
+    return made
+
+
+def nearest_places(
+    dims: Ints, sizes: Ints, factors: Sequence[float], center: float
+) -> tuple[list[Array], bool]:
+    """The place of each result along each axis, and whether a Resize finds the same."""
+    is_same = True
     places: list[Any] = []
     for axis, (n, size) in enumerate(zip(dims, sizes, strict=True)):
         step = np.float32(1 / factors[axis]) if factors else np.float32(n) / np.float32(size)
@@ -358,14 +385,7 @@ def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...]
         is_plain = len(dims) == 2 and not center and size in (n, 2 * n)
         places.append(exact if is_plain else np.minimum(np.floor(at * step), n - 1).astype(np.int64))
         is_same = is_same and np.array_equal(places[-1], exact)
-    if is_same:
-        mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")
-        options = {"coordinate_transformation_mode": mode, "nearest_mode": rounding}
-        return call.onnx("Resize", x, None, None, (*call.dims(x)[:2], *sizes), mode="nearest", **options)
-    apart, made = call.with_outputs(0), call.placed(x)
-    for axis, at in enumerate(places, 2):
-        made = str(apart.onnx("Gather", made, at, axis=axis))
-    return made
+    return places, is_same
 
 
 @ATEN("grid_sampler_2d", "grid_sampler_3d")

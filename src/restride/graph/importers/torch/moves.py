@@ -129,7 +129,7 @@ def _slice(
 
 
 @ATEN("slice_scatter")
-def _slice_scatter(
+def slice_scatter(
     call: OperatorCall, x: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Made:
     """A tensor with another one in the place of a part."""
