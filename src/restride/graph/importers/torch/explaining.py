@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from torch._dynamo.eval_frame import _debug_get_cache_entry_list, innermost_fn
+from torch._dynamo import eval_frame
 
 from ....desc.viewer import Explanation
 from ....errors import refuse
@@ -31,9 +31,9 @@ def graphs_of(compiled: Callable[..., Any]) -> list[CompiledGraph]:
     if not hasattr(compiled, "_torchdynamo_orig_callable") and not hasattr(compiled, "_orig_mod"):
         raise refuse("RS-V08:not-compiled", type=type(compiled).__name__)
     module = getattr(compiled, "_orig_mod", None)
-    functions = [innermost_fn(compiled.forward if module is not None else compiled)]
+    functions = [eval_frame.innermost_fn(compiled.forward if module is not None else compiled)]
     if module is not None:
-        functions += [innermost_fn(type(part).forward) for part in module.modules()]
+        functions += [eval_frame.innermost_fn(type(part).forward) for part in module.modules()]
     seen: dict[Any, None] = {}
     graphs = dict.fromkeys(graph for function in functions for graph in _graphs_in(function, seen))
     if module is None:
@@ -49,13 +49,13 @@ def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[CompiledGraph]:
     if code is None or code in seen:
         return
     seen[code] = None
-    for entry in _debug_get_cache_entry_list(code):
+    for entry in eval_frame._debug_get_cache_entry_list(code):
         for name in entry.code.co_names:
             value = function.__globals__.get(name)
             if name.startswith("__compiled_fn"):
                 yield from getattr(value, GRAPHS, ())
             elif name.startswith("__resume_at"):
-                yield from _graphs_in(innermost_fn(value), seen)
+                yield from _graphs_in(eval_frame.innermost_fn(value), seen)
 
 
 def _told(at: int, graph: CompiledGraph) -> Iterator[str]:

@@ -55,7 +55,7 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
     try:
         with torch.no_grad():
             program = torch.export.export(module, tuple(example))
-            program = program.rundecompositions(decompositions(default()))
+            program = program.run_decompositions(decompositions(default()))
     except Exception as error:  # torch raises its own errors, and those of the module's code
         raise refuse(
             "RS-G05:torch-export-cannot",
