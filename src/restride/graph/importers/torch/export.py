@@ -24,7 +24,8 @@ __all__ = ["ExportedModule", "decompositions", "exported", "follows_batch"]
 # Operators that torch would take apart, and restride has whole; but for multilabel_margin_loss_forward, of
 # which torch's parts give another value.
 _WHOLE = (
-    "channel_shuffle", "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish",
+    "_prelu_kernel", "_scaled_dot_product_flash_attention_for_cpu", "channel_shuffle",
+    "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish",
     "multilabel_margin_loss_forward", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu6", "rnn_relu",
     "rnn_tanh", "roll", "scaled_dot_product_attention", "silu", "softplus",
     *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
@@ -112,7 +113,46 @@ def decompositions(table: Any) -> Any:
         packet = getattr(torch.ops.aten, word, None)
         for overload in packet.overloads() if packet is not None else ():
             table.pop(getattr(packet, overload), None)
+    table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     return table
+
+
+def _encoder_layer(
+    x: Any,
+    width: int,
+    heads: int,
+    *parameters: Any,
+    mask: Any = None,
+    mask_type: int | None = None,
+) -> Any:
+    """An `nn.TransformerEncoderLayer`, for which torch has one operator in evaluation mode."""
+    projections, (is_gelu, is_norm_first, epsilon), weights = (
+        parameters[:4],
+        parameters[4:7],
+        parameters[7:15],
+    )
+    mask, mask_type = (*parameters[15:], mask, mask_type)[:2]
+    functional = torch.nn.functional
+    mask = mask[:, None, None] if mask_type == 1 else mask
+
+    def normalized(x: Any, at: int) -> Any:
+        return functional.layer_norm(x, (width,), weights[at], weights[at + 1], epsilon)
+
+    def attended(x: Any) -> Any:
+        thrice = functional.linear(x, *projections[:2]).unflatten(-1, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+        seen = None if mask is None else mask.logical_not()
+        y = functional.scaled_dot_product_attention(*thrice.unbind(), seen)
+        return functional.linear(y.transpose(1, 2).flatten(2), *projections[2:])
+
+    def fed(x: Any) -> Any:
+        inner = functional.linear(x, *weights[4:6])
+        return functional.linear((functional.gelu if is_gelu else functional.relu)(inner), *weights[6:])
+
+    if is_norm_first:
+        x = x + attended(normalized(x, 0))
+        return x + fed(normalized(x, 2))
+    x = normalized(x + attended(x), 0)
+    return normalized(x + fed(x), 2)
 
 
 def _read(program: Any, example: Sequence[torch.Tensor]) -> ExportedModule:

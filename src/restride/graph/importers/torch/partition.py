@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,20 +77,21 @@ def partitioned(
 
 def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.Node, str]:
     """Why nodes go into no network, found by translating all others."""
+    constants = _constants(graph, known)
     calls = [node for node in graph.nodes if node.op == "call_function"]
     refused = {
         node: _NO_TENSOR if hasattr(node.target, "_schema") else "no operator of ATen"
         for node in calls
-        if node.target is not operator.getitem and not _is_plain(node)
+        if node.target is not operator.getitem and not _is_plain(node, constants)
     }
-    ends = [
-        node for node in graph.nodes if node.op != "call_function" and node not in known and _is_tensor(node)
-    ]
+    others = [node for node in graph.nodes if node.op in ("placeholder", "get_attr") and node not in known]
+    ends = [node for node in others if _is_tensor(node) and _has_elements(node)]
     rest = [node for node in calls if made_by(node) not in refused]
     # Twice: what the reader does not know is an input of what is read then.
     for _ in range(2):
         made = [node for node in calls if made_by(node) in refused and _is_tensor(node)]
-        stand_ins = [node for node in made if isinstance(node.meta["val"], torch.Tensor)]
+        tensors = [node for node in made if isinstance(node.meta["val"], torch.Tensor)]
+        stand_ins = [node for node in tensors if _has_elements(node)]
         model, reader = part_model(rest, [*ends, *stand_ins], [], known)
         refused |= {
             node: f"restride has no {reader.missing[node.name][0]}"
@@ -139,15 +140,31 @@ def _is_tensor(node: fx.Node) -> bool:
 
 def _is_plain_tensor(x: Any) -> bool:
     is_tensor = isinstance(x, torch.Tensor) and x.layout is torch.strided and x.device.type == "cpu"
-    return is_tensor and x.dtype in ELEMENTS and x.numel() > 0
+    return is_tensor and x.dtype in ELEMENTS
 
 
-def _is_plain(node: fx.Node) -> bool:
+def _has_elements(node: fx.Node) -> bool:
+    return all(x.numel() for x in _tensors_of(node))
+
+
+def _is_plain(node: fx.Node, constants: Collection[fx.Node]) -> bool:
     """True for a functional operator of ATen whose tensors a network may have."""
     schema = getattr(node.target, "_schema", None)
-    if schema is None or schema.is_mutable or not _is_tensor(node):
+    if schema is None or schema.is_mutable or not all(map(_is_tensor, (node, *node.all_input_nodes))):
         return False
-    return all(map(_is_tensor, node.all_input_nodes))
+    varying = [each for each in (node, *node.all_input_nodes) if each not in constants]
+    return all(map(_has_elements, varying))
+
+
+def _constants(graph: fx.Graph, known: Iterable[fx.Node], refused: Collection[fx.Node] = ()) -> set[fx.Node]:
+    """What follows from constants alone, and is not refused."""
+    constants = set(known)
+    for node in graph.nodes:
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        is_call = node.op == "call_function" and made_by(node) not in refused and not is_random
+        if is_call and constants.issuperset(node.all_input_nodes):
+            constants.add(node)
+    return constants
 
 
 # --- what goes together -------------------------------------------------------------------------------------
@@ -161,13 +178,9 @@ class _Split:
     ) -> None:
         self._graph, self._tensors = graph, known
         self._nodes = [node for node in graph.nodes if node.op == "call_function"]
-        # What follows from constants alone is a part of every network that reads it.
-        self._constants = set(known)
-        for node in self._nodes:
-            is_known = made_by(node) not in refused and self._constants.issuperset(node.all_input_nodes)
-            if is_known and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
-                self._constants.add(node)
         self.eager = {node: refused[made_by(node)] for node in self._nodes if made_by(node) in refused}
+        # What follows from constants alone is a part of every network that reads it.
+        self._constants = _constants(graph, known, refused)
         while True:
             self._levels = self._level_of_nodes()
             self.parts = self._by_level()
