@@ -92,13 +92,12 @@ class _Options:
 class CompiledGraph:
     """A graph of functional operators, called with a list of its inputs. Threads may share it.
 
-    `runs_networks`: False leaves it to torch.
+    `left_to_torch`: why torch runs it, "" where networks do.
     """
 
-    _boxed_call = True
-
     def __init__(self, module: fx.GraphModule, options: _Options, *, runs_networks: bool = True) -> None:
-        self._module, self._options, self.runs_networks = module, options, runs_networks
+        self._module, self._options = module, options
+        self._boxed_call = True  # torch passes a list then; it copies attributes of objects, not of classes
         self._states: dict[int, _State] = {}
         self._lock = threading.RLock()
         self._frozen: list[int] = []
@@ -108,8 +107,10 @@ class CompiledGraph:
         if runs_networks:
             others = {*self._sizes, *metadata.mutated_inp_runtime_indices}
             self._frozen = [at for at in metadata.static_input_indices if at not in others]
-        is_of_torch = not runs_networks or (self._sizes and not options.dynamic)
-        self._run = make_boxed_func(module.forward) if is_of_torch else None
+        self.left_to_torch = "" if runs_networks else "gradients are wanted"
+        if runs_networks and self._sizes and not options.dynamic:
+            self.left_to_torch = "its sizes are symbolic, which options exclude"
+        self._run = make_boxed_func(module.forward) if self.left_to_torch else None
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """The outputs of the graph."""

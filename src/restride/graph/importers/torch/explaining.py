@@ -59,8 +59,8 @@ def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[CompiledGraph]:
 
 
 def _told(at: int, graph: CompiledGraph) -> Iterator[str]:
-    if not graph.runs_networks:
-        yield f"graph {at}: of torch, as gradients are wanted"
+    if graph.left_to_torch:
+        yield f"graph {at}: left to torch, as {graph.left_to_torch}"
         return
     plans = list(graph.plans())
     if not plans:
