@@ -22,10 +22,11 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ....desc.parse import parse_bool, parse_word
+from ....foreign import text_of
 from ...network.prepacking import PrepackedConstants
 from ..onnx.reader import missing_error
 from .export import decompositions
-from .partition import CHOICES, Partitioned, partitioned
+from .partition import CHOICES, Partitioned, Run, partitioned
 from .reader import by_operator, called
 
 __all__ = ["GRAPHS", "CompiledGraph", "compile_graph"]
@@ -41,7 +42,7 @@ def compile_graph(
     *,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
-) -> Callable[..., Any]:
+) -> Any:
     """The backend that torch.compile calls with a graph of Dynamo's, and what its inputs are like.
 
     `options`: "precision", of which there is "f32"; "fallback", False refuses graphs of which torch would run
@@ -110,7 +111,7 @@ class CompiledGraph:
         self.left_to_torch = "" if runs_networks else "gradients are wanted"
         if runs_networks and self._sizes and not options.dynamic:
             self.left_to_torch = "its sizes are symbolic, which options exclude"
-        self._run = make_boxed_func(module.forward) if self.left_to_torch else None
+        self._run: Run | None = make_boxed_func(module.forward) if self.left_to_torch else None
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """The outputs of the graph."""
@@ -158,7 +159,12 @@ class CompiledGraph:
     def _plan(self, state: _State, args: Sequence[Any]) -> Partitioned:
         module = self._module
         if self._sizes:
-            module = _of_numbers(module, args)
+            try:
+                module = _of_numbers(module, args)
+            except Exception as error:  # torch says in errors of its own that values decide on sizes
+                self.left_to_torch = f"its sizes are not known before a run: {text_of(error)[:200]}"
+                self._run = make_boxed_func(module.forward)
+                return Partitioned(self._run, module.graph, (), {})
         places = [node for node in module.graph.nodes if node.op == "placeholder"]
         known = {places[at]: args[at] for at in self._frozen}
         for node in module.graph.nodes:
@@ -188,7 +194,7 @@ class _State:
 
     def is_alive(self, pointer: int) -> bool:
         """False where the first tensor is gone, or lies elsewhere now."""
-        first = self._first and self._first()
+        first = None if self._first is None else self._first()
         return self._first is None or (first is not None and first.data_ptr() == pointer)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch import nn
 from torch._dynamo import eval_frame
 
 from ....desc.viewer import Explanation
@@ -28,10 +29,12 @@ def explained(compiled: Callable[..., Any]) -> Explanation:
 
 def graphs_of(compiled: Callable[..., Any]) -> list[CompiledGraph]:
     """The graphs of a compiled function, in the order in which they were made."""
-    if not hasattr(compiled, "_torchdynamo_orig_callable") and not hasattr(compiled, "_orig_mod"):
+    # A compiled module has the module inside, unless that compiled itself.
+    module = getattr(compiled, "_orig_mod", compiled if isinstance(compiled, nn.Module) else None)
+    function = getattr(module, "_compiled_call_impl", None) or getattr(compiled, "forward", compiled)
+    if not hasattr(function, "_torchdynamo_orig_callable"):
         raise refuse("RS-V08:not-compiled", type=type(compiled).__name__)
-    module = getattr(compiled, "_orig_mod", None)
-    functions = [eval_frame.innermost_fn(compiled.forward if module is not None else compiled)]
+    functions = [eval_frame.innermost_fn(function)]
     if module is not None:
         functions += [eval_frame.innermost_fn(type(part).forward) for part in module.modules()]
     seen: dict[Any, None] = {}
@@ -81,7 +84,8 @@ def _networks(plan: Partitioned) -> Iterator[str]:
         yield f"  network {number}: {words.total()} operators: {', '.join(named)}{more}"
         yield (
             f"    {len(part.plan.steps)} steps, {part.plan.reorders} reorders, "
-            f"{_bytes(part.inputs)} bytes in, {_bytes(part.outputs)} bytes out"
+            f"{_bytes(part.inputs)} bytes in, {_bytes(part.outputs)} bytes out, "
+            f"{part.plan.arena.peak} bytes a run"
         )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -13,6 +14,8 @@ from ....arrays.calls.results import maker_of
 from ....desc.memory_desc import MemoryDesc
 from ....runtime.engine import Engine
 from ....runtime.result_pool import POOLED_BYTES
+from ....verbose import flags, write
+from ...dims import Dims
 from ...network.plan import plan_network
 from ...network.prepacking import PrepackedConstants
 from ...network.running import Runner
@@ -100,37 +103,49 @@ class NetworkPart:
         known: Mapping[fx.Node, torch.Tensor],
         prepacked: PrepackedConstants,
     ) -> None:
+        start = time.perf_counter()
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
         model, _ = part_model(nodes, inputs, outputs, known)
-        graph = translated(model, {each.name: each.dims for each in model.inputs}, translate_aten)
+        graph = translated(model, {each.name: cast(Dims, each.dims) for each in model.inputs}, translate_aten)
         engine = Engine("cpu")
         self.plan = plan_network(graph, "optimal", engine)
-        self._runner = Runner(self.plan, engine, prepacked)
-        self._runner.prepare()
+        runner = Runner(self.plan, engine, prepacked)
+        runner.prepare()
         names = [each.name for each in model.inputs]
         strides = [_dense_strides(node.meta["val"]) for node in inputs]
-        reads = [(at, strides[at]) for at in map(names.index, self._runner.inputs)]
+        reads = [(at, strides[at]) for at in map(names.index, runner.inputs)]
         makers = [_maker(node.meta["val"]) for node in outputs]
-        written = [model.outputs.index(output.name) for output in self._runner.outputs]
-        self.run = _run_function(self._runner.run, reads, makers, written)
+        written = [model.outputs.index(output.name) for output in runner.outputs]
+        self.run = _run_function(runner, reads, makers, written)
+        if flags.profile_create:
+            sizes = f"inputs:{len(inputs)} outputs:{len(outputs)} reorders:{self.plan.reorders}"
+            ms = (time.perf_counter() - start) * 1e3
+            head = "create", engine, "network", "optimal", "forward_inference"
+            write((*head, "", "", sizes, f"{len(nodes)} operators", ms))
 
 
 def _run_function(
-    run: Callable[[Sequence[int]], None],
+    runner: Runner,
     reads: Sequence[tuple[int, tuple[int, ...]]],
     makers: Sequence[Callable[[], torch.Tensor]],
     written: Sequence[int],
 ) -> Callable[..., list[torch.Tensor]]:
-    """A function of all inputs. `reads`: the places of those that `run` takes, with the strides it wants;
+    """A function of all inputs. `reads`: the places of those that `runner` takes, with the strides it wants;
     `written`: of the outputs in its order.
     """
+
+    run = runner.run
 
     def network(*xs: torch.Tensor) -> list[torch.Tensor]:
         read = [
             x if (x := xs[at]).stride() == strides else _with_strides(x, strides) for at, strides in reads
         ]
         results = [make() for make in makers]
-        run([*[x.data_ptr() for x in read], *[results[at].data_ptr() for at in written]])
+        addresses = [*[x.data_ptr() for x in read], *[results[at].data_ptr() for at in written]]
+        if flags.profile_exec:
+            runner.timed(addresses)
+        else:
+            run(addresses)
         return results
 
     return network

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -20,6 +20,7 @@ from torch.utils.flop_counter import flop_registry
 from ....errors import Error
 from ....foreign import text_of
 from ...build import GraphBuilder
+from ...dims import Dims
 from ...network.prepacking import PrepackedConstants
 from ..onnx.reader import GraphWriter, data_type_of
 from ..operator_call import Made, OperatorCall
@@ -27,7 +28,7 @@ from .call import CALL, translate_aten
 from .network_part import NetworkPart, dense_order, part_model
 from .reader import ELEMENTS
 
-__all__ = ["CHOICES", "Partitioned", "made_by", "partitioned"]
+__all__ = ["CHOICES", "Partitioned", "Run", "made_by", "partitioned"]
 
 # Seconds: a call of a network, one of an operator of torch; and bytes of memory, multiplications a second.
 _NETWORK_CALL, _TORCH_CALL, _BYTES, _PRODUCTS = 8e-6, 3e-6, 1e10, 2e11
@@ -38,11 +39,15 @@ CHOICES = frozenset((TOO_SMALL, VIEW))
 _NO_TENSOR = "a type, a device or dims that no network has"
 
 
-@dataclass
+Run = Callable[[list[Any]], Sequence[Any]]
+"""What runs a graph on a list of its inputs."""
+
+
+@dataclass(frozen=True)
 class Partitioned:
     """A graph of which networks run parts. `eager`: the nodes that torch runs, and why."""
 
-    run: Callable[[list[Any]], Sequence[Any]]
+    run: Run
     graph: fx.Graph
     parts: tuple[NetworkPart, ...]
     eager: Mapping[fx.Node, str]
@@ -116,7 +121,7 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
     writer = GraphWriter(builder, model, model.opset, translate)
     values = writer.known_tensors()
     for each in model.inputs:
-        writer.add_input(each, each.dims, values)
+        writer.add_input(each, cast(Dims, each.dims), values)
     writer.run(model.nodes, values)
     return refused
 
@@ -140,7 +145,7 @@ def _is_tensor(node: fx.Node) -> bool:
 
 def _is_plain_tensor(x: Any) -> bool:
     is_tensor = isinstance(x, torch.Tensor) and x.layout is torch.strided and x.device.type == "cpu"
-    return is_tensor and x.dtype in ELEMENTS
+    return is_tensor and x.dtype in ELEMENTS and all(isinstance(extent, int) for extent in x.shape)
 
 
 def _has_elements(node: fx.Node) -> bool:
@@ -249,10 +254,13 @@ class _Split:
         own = set(nodes)
         _, _, outputs = self.ends(nodes)
         for node in reversed(nodes):
-            is_inside = any(user in own and user not in left for user in node.users)
+            is_inside, is_shared = any(user in own and user not in left for user in node.users), False
             if is_inside or isinstance(node.meta["val"], tuple | list):
                 continue
-            is_shared = _is_view(node) and any(each in outputs for each in node.all_input_nodes)
+            base = node
+            while base in own and _is_view(base):
+                base = base.all_input_nodes[0]
+                is_shared |= base not in own or base in outputs
             if is_shared or dense_order(node.meta["val"]) is None:
                 left[made_by(node)] = VIEW
         if not left and self._seconds_saved(nodes, outputs) <= 0:
