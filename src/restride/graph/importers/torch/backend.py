@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -25,7 +26,7 @@ from ....desc.parse import parse_bool, parse_word
 from ....foreign import text_of
 from ...network.prepacking import PrepackedConstants
 from ..onnx.reader import missing_error
-from .export import decompositions
+from .export import decompositions, undivided
 from .partition import CHOICES, Partitioned, Run, partitioned
 from .reader import by_operator, called
 
@@ -64,7 +65,8 @@ def compile_graph(
         inference_compiler=compiler(True),
         decompositions={} if trains else decompositions(torch._decomp.core_aten_decompositions()),
     )
-    compiled = backend(module, example)
+    with nullcontext() if trains else undivided():
+        compiled = backend(module, example)
     setattr(innermost_fn(compiled), GRAPHS, graphs)
     return compiled
 

@@ -19,7 +19,7 @@ from .call import translate_aten
 from .layers import RESIZES
 from .reader import GraphReader, array_of, by_operator
 
-__all__ = ["ExportedModule", "decompositions", "exported", "follows_batch"]
+__all__ = ["ExportedModule", "decompositions", "exported", "follows_batch", "undivided"]
 
 # Operators that torch would take apart, and restride has whole; but for multilabel_margin_loss_forward, of
 # which torch's parts give another value.
@@ -109,12 +109,23 @@ def _is_on_line(number: Any) -> bool:
 
 def decompositions(table: Any) -> Any:
     """A table of torch without the operators that restride has whole."""
-    for word in _WHOLE:
-        packet = getattr(torch.ops.aten, word, None)
-        for overload in packet.overloads() if packet is not None else ():
-            table.pop(getattr(packet, overload), None)
+    for overload in _whole():
+        table.pop(overload, None)
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     return table
+
+
+def undivided() -> Any:
+    """A context in which torch does not take apart what no table says how to, and restride has whole."""
+    implicit = [each for each in _whole() if each._can_decompose()]
+    return torch.export.exported_program._override_composite_implicit_decomp(
+        dict.fromkeys(implicit, lambda *args, **named: NotImplemented)
+    )
+
+
+def _whole() -> list[Any]:
+    packets = [packet for word in _WHOLE if (packet := getattr(torch.ops.aten, word, None)) is not None]
+    return [getattr(packet, overload) for packet in packets for overload in packet.overloads()]
 
 
 def _encoder_layer(

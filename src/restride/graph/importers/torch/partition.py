@@ -33,6 +33,7 @@ __all__ = ["CHOICES", "Partitioned", "Run", "made_by", "partitioned"]
 # Seconds: a call of a network, one of an operator of torch; and bytes of memory, multiplications a second.
 _NETWORK_CALL, _TORCH_CALL, _BYTES, _PRODUCTS = 8e-6, 3e-6, 1e10, 2e11
 TOO_SMALL = "a network of it would save less than its call costs"
+_OF_ROWS = [getattr(torch.ops.aten, word) for word in ("gru", "linear", "lstm", "rnn_relu", "rnn_tanh")]
 VIEW = "a view of a result that others have too"
 CHOICES = frozenset((TOO_SMALL, VIEW))
 """Why a node is left to torch that a network could have."""
@@ -157,6 +158,9 @@ def _is_plain(node: fx.Node, constants: Collection[fx.Node]) -> bool:
     schema = getattr(node.target, "_schema", None)
     if schema is None or schema.is_mutable or not all(map(_is_tensor, (node, *node.all_input_nodes))):
         return False
+    base = node.args[0].meta["val"] if schema.name.startswith("aten::as_strided") else None
+    if base is not None and not (base.is_contiguous() and base.storage_offset() == 0):
+        return False  # its elements are not read in the order of their places
     varying = [each for each in (node, *node.all_input_nodes) if each not in constants]
     return all(map(_has_elements, varying))
 
@@ -319,7 +323,11 @@ def _is_view(node: fx.Node) -> bool:
 
 def _flops(node: fx.Node) -> int:
     """The products and sums of a convolution, a matrix product or an attention; 0 for others."""
-    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet in _OF_ROWS:
+        x, *weights = [each.meta["val"] for each in node.all_input_nodes]
+        return 2 * x.numel() // x.shape[-1] * sum(each.numel() for each in weights)
+    count = flop_registry.get(packet)
     if count is None:
         return 0
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
