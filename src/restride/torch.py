@@ -9,6 +9,7 @@ and under torch.compile, they are the operators.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,8 +30,10 @@ from .arrays.torch.rnn import RNNWeights, rnn_weights, set_rnn_weights
 from .desc.parse import parse_bool, parse_int, short_repr
 from .errors import Error, raises_at_the_call, refuse
 from .graph.importers.torch.module import CompiledModule, compile_module
+from .loading import load_whole
 
 if TYPE_CHECKING:
+    from .desc.viewer import Explanation
     from .typing import FormatLike, TypeLike
 
 __all__ = [
@@ -43,10 +46,12 @@ __all__ = [
     "channel_shuffle",
     "compile_module",
     "conv2d",
+    "explain",
     "layer_norm",
     "linear",
     "pool",
     "quantize_",
+    "refresh",
     "reorder",
     "rnn_weights",
     "scaled_dot_product_attention",
@@ -196,6 +201,35 @@ def quantize_(
     quantize_layers(model, dtype, filter_fn, how, fpmath_mode)
 
 
+@raises_at_the_call
+def explain(compiled: Callable[..., Any]) -> Explanation:
+    """What runs where, of a module or a function that `torch.compile(..., backend="restride")` made.
+
+    Its graphs, with the sizes that they were called with; the operators, steps and reorders of each network,
+    and the bytes that go in and out; the operators that torch runs, with the lines that call them, and why.
+
+    Raises InvalidArguments for what torch.compile did not make.
+    """
+    load_whole("restride.graph.importers.torch.explaining")
+    from .graph.importers.torch.explaining import explained
+
+    return explained(compiled)
+
+
+@raises_at_the_call
+def refresh(compiled: Callable[..., Any]) -> None:
+    """Pack the weights of a compiled module anew at its next call.
+
+    For changes that torch does not count: through `.data`, or an array of NumPy over the same bytes. Raises
+    InvalidArguments for what torch.compile did not make.
+    """
+    load_whole("restride.graph.importers.torch.explaining")
+    from .graph.importers.torch.explaining import graphs_of
+
+    for graph in graphs_of(compiled):
+        graph.refresh()
+
+
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
     """A drop-in for `torch.nn.ChannelShuffle(groups)`: the channels, axis 1, in `groups` groups.
 
@@ -223,3 +257,19 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
 def __dir__() -> list[str]:
     """The public names, and nothing else."""
     return sorted(__all__)
+
+
+def _register_backend() -> None:
+    """Tell torch of the backend where no installed package does: its entry point may be younger than that."""
+    try:
+        entries = metadata.distribution("restride").entry_points
+    except metadata.PackageNotFoundError:
+        entries = metadata.EntryPoints()
+    if not entries.select(group="torch_dynamo_backends"):
+        load_whole("restride.graph.importers.torch.backend")
+        from .graph.importers.torch.backend import compile_graph
+
+        torch._dynamo.register_backend(compile_graph, "restride")
+
+
+_register_backend()

@@ -169,6 +169,11 @@ def _prelu(call: OperatorCall, x: Any, slopes: Any) -> Made:
     )
 
 
+@ATEN("_prelu_kernel")
+def _prelu_of_slopes(call: OperatorCall, x: Any, slopes: Any) -> Made:
+    return call.onnx("PRelu", x, slopes)
+
+
 @ATEN("round")
 def _round(call: OperatorCall, x: Any, *, decimals: int = 0) -> Made:
     """Integers are whole as they are."""

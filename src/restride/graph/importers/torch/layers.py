@@ -159,7 +159,6 @@ def _attention(
     return attended_of_any_rank(call, (query, key, value), form, mask, is_grouped=enable_gqa)
 
 
-@ATEN("_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(
     call: OperatorCall,
     query: Any,

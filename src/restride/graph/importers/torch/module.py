@@ -16,7 +16,8 @@ from ...graph import Graph
 from ...network.inputs import NetworkInput
 from ...network.network import Network
 from ..onnx.reader import data_type_of
-from .export import element_of, exported, follows_batch
+from .export import exported, follows_batch
+from .reader import element_of
 
 __all__ = ["CompiledModule", "compile_module"]
 

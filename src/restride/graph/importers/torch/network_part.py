@@ -1,0 +1,171 @@
+"""A part of a graph of torch as a network: what it reads and gives are tensors of torch, as they lie."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from ....arrays.calls.results import maker_of
+from ....desc.memory_desc import MemoryDesc
+from ....runtime.engine import Engine
+from ....runtime.result_pool import POOLED_BYTES
+from ....verbose import flags, write
+from ...dims import Dims
+from ...network.plan import plan_network
+from ...network.prepacking import PrepackedConstants
+from ...network.running import Runner
+from ..onnx.model import OnnxModel
+from ..onnx.reader import translated
+from .call import translate_aten
+from .reader import GraphReader, array_of
+
+__all__ = ["NetworkPart", "dense_order", "part_model"]
+
+
+def dense_order(x: Any) -> tuple[int, ...] | None:
+    """The axes of a tensor from the outermost in memory to the innermost; None where elements do not lie one
+    behind the other. Row-major where it may be.
+    """
+    dims, strides = x.shape, x.stride()
+    axes = range(len(dims))
+    if x.is_contiguous():
+        return tuple(axes)
+    order = sorted(axes, key=lambda axis: (-strides[axis], -dims[axis], axis))
+    rest = x.numel()
+    for axis in order:
+        rest //= max(dims[axis], 1)
+        if dims[axis] != 1 and strides[axis] != rest:
+            return None
+    return tuple(order)
+
+
+def part_model(
+    nodes: Iterable[fx.Node],
+    inputs: Sequence[fx.Node],
+    outputs: Sequence[fx.Node],
+    known: Mapping[fx.Node, torch.Tensor],
+) -> tuple[OnnxModel, GraphReader]:
+    """Nodes of a graph as a model. Inputs and outputs that lie one element behind the other come and go so:
+    their axes are in the order of memory, and permuted inside.
+    """
+    graph = fx.Graph()
+    new: dict[fx.Node, fx.Node] = {}
+    tensors = {}
+    for node, tensor in known.items():
+        new[node] = graph.placeholder(node.name)
+        tensors[new[node].name] = array_of(tensor)
+    ends = []
+    for node in inputs:
+        value = node.meta["val"]
+        order = dense_order(value) or tuple(range(value.dim()))
+        new[node] = graph.placeholder(node.name)
+        ends.append((new[node].name, value.permute(order)))
+        new[node].meta["val"] = value.permute(order)
+        if order != tuple(range(len(order))):
+            new[node] = _permuted(graph, new[node], tuple(map(order.index, range(len(order)))))
+    for node in nodes:
+        new[node] = graph.node_copy(node, new.__getitem__)
+    results = []
+    for node in outputs:
+        order = dense_order(node.meta["val"]) or ()
+        is_moved = order != tuple(range(len(order)))
+        results.append(_permuted(graph, new[node], order) if is_moved else new[node])
+    graph.output(tuple(results))
+    reader = GraphReader(name for name, _ in ends)
+    for node in graph.nodes:
+        if node.op == "call_function":
+            reader.read(node)
+    return reader.model(ends, tensors, results), reader
+
+
+def _permuted(graph: fx.Graph, node: fx.Node, order: Sequence[int]) -> fx.Node:
+    result = graph.call_function(torch.ops.aten.permute.default, (node, list(order)))
+    result.meta["val"] = node.meta["val"].permute(tuple(order))
+    return result
+
+
+class NetworkPart:
+    """A network of some nodes, called with the tensors of `inputs`: the tensors of `outputs`, in new memory.
+
+    Its steps are compiled, and its constants packed, when it is made. Raises what plans and primitives raise.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[fx.Node],
+        inputs: Sequence[fx.Node],
+        outputs: Sequence[fx.Node],
+        known: Mapping[fx.Node, torch.Tensor],
+        prepacked: PrepackedConstants,
+    ) -> None:
+        start = time.perf_counter()
+        self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
+        model, _ = part_model(nodes, inputs, outputs, known)
+        graph = translated(model, {each.name: cast(Dims, each.dims) for each in model.inputs}, translate_aten)
+        engine = Engine("cpu")
+        self.plan = plan_network(graph, "optimal", engine)
+        runner = Runner(self.plan, engine, prepacked)
+        runner.prepare()
+        names = [each.name for each in model.inputs]
+        strides = [_dense_strides(node.meta["val"]) for node in inputs]
+        reads = [(at, strides[at]) for at in map(names.index, runner.inputs)]
+        makers = [_maker(node.meta["val"]) for node in outputs]
+        written = [model.outputs.index(output.name) for output in runner.outputs]
+        self.run = _run_function(runner, reads, makers, written)
+        if flags.profile_create:
+            sizes = f"inputs:{len(inputs)} outputs:{len(outputs)} reorders:{self.plan.reorders}"
+            ms = (time.perf_counter() - start) * 1e3
+            head = "create", engine, "network", "optimal", "forward_inference"
+            write((*head, "", "", sizes, f"{len(nodes)} operators", ms))
+
+
+def _run_function(
+    runner: Runner,
+    reads: Sequence[tuple[int, tuple[int, ...]]],
+    makers: Sequence[Callable[[], torch.Tensor]],
+    written: Sequence[int],
+) -> Callable[..., list[torch.Tensor]]:
+    """A function of all inputs. `reads`: the places of those that `runner` takes, with the strides it wants;
+    `written`: of the outputs in its order.
+    """
+
+    run = runner.run
+
+    def network(*xs: torch.Tensor) -> list[torch.Tensor]:
+        read = [
+            x if (x := xs[at]).stride() == strides else _with_strides(x, strides) for at, strides in reads
+        ]
+        results = [make() for make in makers]
+        addresses = [*[x.data_ptr() for x in read], *[results[at].data_ptr() for at in written]]
+        if flags.profile_exec:
+            runner.timed(addresses)
+        else:
+            run(addresses)
+        return results
+
+    return network
+
+
+def _dense_strides(value: Any) -> tuple[int, ...]:
+    """The strides that a network reads: its own where elements lie one behind the other, else row-major."""
+    is_dense = dense_order(value) is not None
+    return tuple((value if is_dense else value.contiguous()).stride())
+
+
+def _with_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    return torch.empty_strided(x.shape, strides, dtype=x.dtype).copy_(x)
+
+
+def _maker(value: Any) -> Callable[[], torch.Tensor]:
+    """What makes memory for a tensor like this: large ones are of memory that is used again."""
+    dims, strides, dtype = tuple(value.shape), tuple(value.stride()), value.dtype
+    nbytes = prod(dims) * dtype.itemsize
+    if nbytes < POOLED_BYTES:
+        return lambda: torch.empty_strided(dims, strides, dtype=dtype)
+    make = maker_of(MemoryDesc((nbytes,), "u8"))
+    return lambda: torch.from_numpy(make()[1]).view(dtype).as_strided(dims, strides)

@@ -1,0 +1,194 @@
+"""Graphs of torch.fx as models: calls of ATen's functional operators in order, as nodes that are read like
+those of ONNX files.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from ....errors import refuse
+from ....runtime.alloc import Array
+from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
+from .call import CALL, AtenCall, TensorArgument
+from .operators import TORCH_OPERATORS
+
+__all__ = ["ELEMENTS", "GraphReader", "array_of", "by_operator", "called", "element_of"]
+
+_OF_TORCH = str(PurePath(torch.__file__).parent)
+ELEMENTS = {
+    torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
+    torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
+}  # fmt: skip
+# Calls without a result: what they check was true when the module was exported.
+_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
+
+
+def element_of(x: torch.Tensor) -> int:
+    """The number that ONNX has for the type of a tensor. Raises Unimplemented for types of no network."""
+    element = ELEMENTS.get(x.dtype)
+    if element is None:
+        raise refuse("RS-G02:example-another-type", dtype=x.dtype)
+    return element
+
+
+def by_operator(missing: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Operators and their nodes in pairs as the nodes of each operator."""
+    nodes: dict[str, list[str]] = {}
+    for word, name in missing:
+        nodes.setdefault(word, []).append(name)
+    return nodes
+
+
+class GraphReader:
+    """Reads nodes of a graph one after the other. `inputs`: names of what a run brings.
+
+    `missing`: of each node that no network has its operator, and the node with the line that calls it.
+    """
+
+    def __init__(self, inputs: Iterable[str]) -> None:
+        self.missing: dict[str, tuple[str, str]] = {}
+        self._nodes: list[OnnxNode] = []
+        self._parts: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, str] = {}
+        self._of_inputs, self._of_values = set(inputs), set[str]()
+
+    def model(
+        self, inputs: Sequence[tuple[str, torch.Tensor]], tensors: Mapping[str, Array], outputs: Iterable[Any]
+    ) -> OnnxModel:
+        """What was read as a model: names and tensors of inputs, known tensors, and the nodes it gives."""
+        own = tuple(OnnxInput(name, tuple(x.shape), element_of(x)) for name, x in inputs)
+        names = tuple(self._names.get(output.name, output.name) for output in outputs)
+        return OnnxModel(tuple(self._nodes), tensors, own, names, opset=18)
+
+    def read(self, node: Any) -> None:
+        """Add the call that a node is."""
+        # What follows from an input is known only in a run.
+        if self._of_inputs & {x.name for x in node.all_input_nodes}:
+            self._of_inputs.add(node.name)
+        if node.target is operator.getitem:
+            self._names[node.name] = self._parts[node.args[0].name][node.args[1]]
+        else:
+            self._add(node)
+
+    def _add(self, node: Any) -> None:
+        value, name = node.meta.get("val"), called(node)
+        results = value if isinstance(value, tuple | list) else (value,)
+        outputs = [node.name, *(f"{node.name}.{i}" for i in range(1, len(results)))]
+        self._parts[node.name] = tuple(outputs)
+        if isinstance(value, tuple | list):
+            read = {user.args[1] for user in node.users if user.target is operator.getitem}
+            outputs = [output if at in read else "" for at, output in enumerate(outputs)]
+        is_aten = getattr(node.target, "namespace", "") == "aten"
+        word = node.target.__name__.split(".")[0] if is_aten else ""
+        if word in _CHECKS:
+            return
+        if not all(map(_has_dims, results)):
+            if not self._of_values & {each.name for each in node.all_input_nodes}:
+                word = f"aten.{word}" if is_aten else str(node.target)
+                if word in TORCH_OPERATORS:
+                    word += ", whose result has dims that depend on values"
+                self.missing[node.name] = word, name
+            self._of_values.add(node.name)
+            return
+        # Gradients that are not asked for are None.
+        are_tensors = all(x is None or isinstance(x, torch.Tensor) for x in results)
+        is_known = (
+            is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
+        )
+        word = f"aten.{word}" if is_aten else str(node.target)
+        if not (is_known or (word in TORCH_OPERATORS and are_tensors)):
+            self.missing[node.name] = word, name
+            return
+        schema = node.target._schema.arguments
+        passed = {**{argument.name: x for argument, x in zip(schema, node.args, strict=False)}, **node.kwargs}
+        inputs: list[str] = []
+        attributes = {
+            arg.name: self._argument(passed.get(arg.name, arg.default_value), inputs) for arg in schema
+        }
+        marked = {
+            argument.name
+            for argument in schema
+            if (x := passed.get(argument.name)) not in (None, False)
+            and not (argument.has_default_value() and x == argument.default_value)
+        }
+        attributes[CALL] = AtenCall(
+            tuple(argument.name for argument in schema if not argument.kwarg_only),
+            frozenset(marked),
+            tuple(
+                ((), "") if x is None else (tuple(x.shape), str(x.dtype).removeprefix("torch."))
+                for x in results
+            ),
+            partial(_computed, node.target) if is_known else None,
+            any(outputs[1:]),
+        )
+        self._nodes.append(OnnxNode(word, name, tuple(inputs), tuple(outputs), attributes))
+
+    def _argument(self, value: Any, inputs: list[str]) -> Any:
+        if isinstance(value, torch.fx.Node):
+            inputs.append(self._names.get(value.name, value.name))
+            return TensorArgument(len(inputs) - 1)
+        if isinstance(value, list | tuple):
+            return tuple(self._argument(item, inputs) for item in value)
+        return value
+
+
+def _has_dims(result: Any) -> bool:
+    """False for numbers and tensors whose extents a run decides."""
+    numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
+    return not any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in numbers)
+
+
+def _is_of_arguments(target: Any) -> bool:
+    """True for an operator whose result follows from its arguments alone."""
+    return torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _computed(target: Any, arguments: Mapping[str, Any]) -> tuple[Array, ...]:
+    """What torch makes of constants, in the memory of this machine."""
+    schema = target._schema.arguments
+    values = {name: _as_torch(value) for name, value in arguments.items()}
+    if values.get("device") is not None:
+        values["device"] = "cpu"
+    positional = [values.pop(argument.name) for argument in schema if not argument.kwarg_only]
+    with torch.no_grad():
+        results = target(*positional, **values)
+    return tuple(map(array_of, results if isinstance(results, tuple | list) else (results,)))
+
+
+def _as_torch(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_as_torch(item) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype == ml_dtypes.bfloat16:
+        return torch.from_numpy(value.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(value if value.flags.writeable else value.copy())
+
+
+def called(node: Any) -> str:
+    """The name of a node, and the line of the module's code that it comes from, or the part of the module: a
+    line of torch says nothing.
+    """
+    frames = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not frame[0].startswith(_OF_TORCH)]
+    if own:
+        return f"{node.name} at {PurePath(own[-1][0]).name}:{own[-1][1]}"
+    parts = [part for part, _ in (node.meta.get("nn_module_stack") or {}).values() if part]
+    return f"{node.name} of {parts[-1]}" if parts else str(node.name)
+
+
+def array_of(x: torch.Tensor) -> Array:
+    """A tensor as an array, over the same bytes."""
+    x = x.detach().cpu()
+    if x.dtype is torch.bfloat16:
+        return np.asarray(x.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
+    return np.asarray(x.numpy())

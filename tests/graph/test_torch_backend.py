@@ -1,0 +1,346 @@
+"""`torch.compile(model, backend="restride")`: torch's answers, by networks where that saves time."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("restride.torch")
+nn = torch.nn
+
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def _leaves(x: Any) -> list[Any]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(x) if isinstance(leaf, torch.Tensor)]
+
+
+def _check(compiled: Callable[..., Any], module: Callable[..., Any], *xs: Any, rtol: float = 1e-4) -> None:
+    with torch.no_grad():
+        expected, results = (_leaves(function(*copy.deepcopy(xs))) for function in (module, compiled))
+    for result, want in zip(results, expected, strict=True):
+        torch.testing.assert_close(result, want, rtol=rtol, atol=rtol)
+        assert result.stride() == want.stride()
+
+
+def _compiled(module: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    return (
+        torch.compile(module, backend="restride", options=options)
+        if options
+        else (torch.compile(module, backend="restride"))
+    )
+
+
+def _of_networks(compiled: Callable[..., Any]) -> bool:
+    text = str(rt.explain(compiled))
+    return ": 1 networks, 0 operators of torch" in text
+
+
+def _layers() -> Any:
+    layers = [nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 8)]
+    return nn.Sequential(*layers).eval()
+
+
+def _images() -> Any:
+    front = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.PReLU(), nn.Conv2d(8, 16, 3), nn.Hardswish()]
+    return nn.Sequential(
+        *front, nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 4)
+    ).eval()
+
+
+def _text() -> Any:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    return nn.Sequential(nn.Embedding(10, 16), layer, nn.Linear(16, 10), nn.LogSoftmax(-1)).eval()
+
+
+MODELS = {
+    "layers": (_layers, lambda: torch.rand(4, 32)),
+    "images": (_images, lambda: torch.rand(2, 3, 12, 12)),
+    "channels last": (_images, lambda: torch.rand(2, 3, 12, 12).to(memory_format=torch.channels_last)),
+    "text": (_text, lambda: torch.randint(0, 10, (2, 5))),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_one_network_with_the_results_of_torch(name: str) -> None:
+    make, example = MODELS[name]
+    module = make()
+    compiled = _compiled(module)
+    for _ in range(2):
+        _check(compiled, module, example())
+    assert _of_networks(compiled)
+
+
+def test_channels_last_is_read_and_written_without_a_reorder() -> None:
+    module = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)).eval()
+    compiled = _compiled(module.to(memory_format=torch.channels_last))
+    _check(compiled, module, torch.rand(1, 16, 8, 8).to(memory_format=torch.channels_last))
+    assert " 0 reorders" in str(rt.explain(compiled))
+
+
+class _Broken(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x).relu().exp().tanh()
+        torch._dynamo.graph_break()
+        return self.second(x).relu().exp().tanh()
+
+
+def test_graphs_break_where_dynamo_breaks_them() -> None:
+    module = _Broken().eval()
+    compiled = _compiled(module)
+    _check(compiled, module, torch.rand(4, 32))
+    assert str(rt.explain(compiled)).count("1 networks") == 2
+
+
+class _Special(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x).relu().exp().tanh()
+        x = x + torch.special.i0(x)
+        return self.second(x).relu().exp().tanh()
+
+
+def test_operators_that_restride_has_not_are_left_to_torch_and_told_with_their_lines() -> None:
+    module = _Special().eval()
+    compiled = _compiled(module)
+    _check(compiled, module, torch.rand(4, 32))
+    text = str(rt.explain(compiled))
+    assert "2 networks, 1 operators of torch" in text
+    assert "torch: aten.i0, i0 at test_torch_backend.py:" in text
+    with pytest.raises(rt.explain.__globals__["Error"], match=r"aten\.i0.*test_torch_backend\.py:"):
+        _check(_compiled(module, fallback=False), module, torch.rand(4, 32))
+
+
+def test_a_few_operators_are_no_network() -> None:
+    compiled = _compiled(lambda x: x + 1)
+    _check(compiled, lambda x: x + 1, torch.rand(3))
+    assert "a network of it would save less than its call costs" in str(rt.explain(compiled))
+
+
+def test_recurrent_layers_give_the_results_of_torch() -> None:
+    module = nn.LSTM(8, 8, batch_first=True).eval()
+    _check(_compiled(module), module, torch.rand(2, 3, 8))
+
+
+# --- weights ------------------------------------------------------------------------------------------------
+
+
+def test_changes_of_weights_are_noticed() -> None:
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    _check(compiled, module, x)
+    with torch.no_grad():
+        module[0].weight.mul_(1.5)
+    _check(compiled, module, x)
+    module.load_state_dict(_layers().state_dict())
+    _check(compiled, module, x)
+    module[2].weight.data = module[2].weight.data.clone().mul_(2)
+    _check(compiled, module, x)
+    module[4] = nn.Linear(64, 8).eval()
+    _check(compiled, module, x)
+    module[0].bias.data.numpy()[:] = 3  # which nothing counts
+    rt.refresh(compiled)
+    _check(compiled, module, x)
+
+
+def test_layers_of_one_code_have_their_constants_each() -> None:
+    first, second = _layers(), _layers()
+    compiled = [_compiled(module) for module in (first, second)]
+    for _ in range(2):
+        for each, module in zip(compiled, (first, second), strict=True):
+            _check(each, module, torch.rand(4, 32))
+
+
+def test_weights_of_inference_mode_are_inputs() -> None:
+    with torch.inference_mode():
+        module = _layers()
+        compiled, x = _compiled(module), torch.rand(4, 32)
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+        module[0].weight.mul_(2)
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+
+
+# --- sizes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_each_size_has_a_plan_of_which_sixteen_are_kept(dynamic: bool | None) -> None:
+    module = _layers()
+    compiled = torch.compile(module, backend="restride", dynamic=dynamic)
+    for rows in (*range(2, 21), 2, 1):
+        _check(compiled, module, torch.rand(rows, 32))
+    assert str(rt.explain(compiled)).count("graph 0 for sizes" if dynamic else "graph 1 for sizes") <= 16
+
+
+def test_graphs_of_symbolic_sizes_may_be_left_to_torch() -> None:
+    module = _layers()
+    compiled = torch.compile(module, backend="restride", dynamic=True, options={"dynamic": False})
+    _check(compiled, module, torch.rand(3, 32))
+    assert "left to torch, as its sizes are symbolic" in str(rt.explain(compiled))
+
+
+# --- views, writes, types -----------------------------------------------------------------------------------
+
+
+class _Writer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(32, 32)
+        self.register_buffer("total", torch.zeros(4, 32))
+
+    def forward(self, x: Any) -> Any:
+        y = self.layer(x).relu().exp().tanh()
+        self.total.add_(y)
+        x.mul_(2)
+        return y.t()[1:], y, x.sum(), self.total * 3, x.expand(2, 4, 32), None, 7
+
+
+def test_views_and_writes_are_those_of_torch() -> None:
+    module = _Writer().eval()
+    own = copy.deepcopy(module)
+    compiled = _compiled(own)
+    for _ in range(3):
+        x = torch.rand(4, 32)
+        written = x.clone()
+        with torch.no_grad():
+            expected, results = module(x), compiled(written)
+        for result, want in zip(_leaves(results), _leaves(expected), strict=True):
+            torch.testing.assert_close(result, want, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(written, x)
+        torch.testing.assert_close(own.total, module.total, rtol=1e-4, atol=1e-4)
+        results[1].zero_()
+        assert not results[0].any()
+
+
+def test_inputs_may_lie_as_they_like() -> None:
+    module = _layers()
+    compiled = _compiled(module)
+    x = torch.rand(32, 8)
+    for each in (x.t(), x.t()[::2], torch.rand(1, 32).expand(4, 32), torch.rand(5, 40)[1:, 8:]):
+        _check(compiled, module, each)
+
+
+def test_autocast_to_bf16_is_obeyed() -> None:
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    with torch.autocast("cpu", torch.bfloat16):
+        _check(compiled, module, x, rtol=3e-2)
+        with torch.no_grad():
+            assert compiled(x).dtype is torch.bfloat16
+
+
+def test_random_numbers_are_those_of_torch() -> None:
+    module = nn.Sequential(
+        nn.Linear(32, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 32), nn.Tanh()
+    ).train()
+    compiled, x = _compiled(module), torch.rand(4, 32)
+    with torch.no_grad():
+        torch.manual_seed(3)
+        expected = module(x)
+        torch.manual_seed(3)
+        result = compiled(x)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_are_those_of_torch() -> None:
+    module = _images().train()
+    own = copy.deepcopy(module)
+    compiled, x = _compiled(own), torch.rand(2, 3, 12, 12)
+    for function in (module, compiled):
+        function(x).sum().backward()
+    for mine, its in zip(own.parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, its.grad, rtol=1e-4, atol=1e-4)
+    assert "left to torch, as gradients are wanted" in str(rt.explain(compiled))
+    _check(compiled.eval(), module.eval(), x)
+
+
+# --- what may be wrong --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precison": "f32"}, "precision"),
+        ({"precision": "bf16"}, "f32"),
+        ({"fallback": 1}, "fallback"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with torch.no_grad(), pytest.raises(Exception, match=message):
+        _compiled(_layers(), **options)(torch.rand(4, 32))
+
+
+def test_what_was_not_compiled_is_not_explained() -> None:
+    with pytest.raises(ValueError, match="nothing was compiled"):
+        rt.explain(_layers())
+
+
+# --- processes and copies -----------------------------------------------------------------------------------
+
+
+def test_threads_may_share_a_compiled_module() -> None:
+    module, xs = _layers(), [torch.rand(4, 32) for _ in range(4)]
+    compiled = _compiled(module)
+    _check(compiled, module, xs[0])
+    errors: list[BaseException] = []
+
+    def run(x: Any) -> None:
+        try:
+            for _ in range(20):
+                _check(compiled, module, x)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(x,)) for x in xs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_a_child_of_fork_runs_what_was_compiled() -> None:
+    torch.set_num_threads(1)
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    _check(compiled, module, x)
+    child = os.fork()
+    if child == 0:
+        try:
+            _check(compiled, module, x)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_copies_of_a_compiled_module_compile_for_themselves() -> None:
+    module = _layers()
+    compiled = _compiled(module)
+    _check(compiled, module, torch.rand(4, 32))
+    twin = copy.deepcopy(compiled)
+    with torch.no_grad():
+        twin._orig_mod[0].weight.zero_()
+    _check(twin, twin._orig_mod, torch.rand(4, 32))
+    _check(compiled, module, torch.rand(4, 32))
