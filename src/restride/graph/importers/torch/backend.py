@@ -51,9 +51,9 @@ def compile_graph(
     """
     own, graphs = _Options.of(options, mode), list[CompiledGraph]()
 
-    def compiler(runs_networks: bool) -> Callable[[fx.GraphModule, Sequence[Any]], CompiledGraph]:
+    def compiler(freezes: bool) -> Callable[[fx.GraphModule, Sequence[Any]], CompiledGraph]:
         def compiled(graph: fx.GraphModule, example: Sequence[Any]) -> CompiledGraph:
-            graphs.append(CompiledGraph(graph, own, runs_networks=runs_networks))
+            graphs.append(CompiledGraph(graph, own, freezes=freezes))
             return graphs[-1]
 
         return compiled
@@ -62,8 +62,9 @@ def compile_graph(
     trains = torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
     backend = aot_autograd(
         fw_compiler=compiler(False),
+        bw_compiler=compiler(False),
         inference_compiler=compiler(True),
-        decompositions={} if trains else decompositions(torch._decomp.core_aten_decompositions()),
+        decompositions=decompositions(torch._decomp.core_aten_decompositions()),
     )
     with nullcontext() if trains else undivided():
         compiled = backend(module, example)
@@ -98,7 +99,7 @@ class CompiledGraph:
     `left_to_torch`: why torch runs it, "" where networks do.
     """
 
-    def __init__(self, module: fx.GraphModule, options: _Options, *, runs_networks: bool = True) -> None:
+    def __init__(self, module: fx.GraphModule, options: _Options, *, freezes: bool = True) -> None:
         self._module, self._options = module, options
         self._boxed_call = True  # torch passes a list then; it copies attributes of objects, not of classes
         self._states: dict[int, _State] = {}
@@ -107,11 +108,11 @@ class CompiledGraph:
         metadata = torch._guards.TracingContext.get().fw_metadata
         values = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         self._sizes = [at for at, value in enumerate(values) if not isinstance(value, torch.Tensor)]
-        if runs_networks:
+        if freezes:
             others = {*self._sizes, *metadata.mutated_inp_runtime_indices}
             self._frozen = [at for at in metadata.static_input_indices if at not in others]
-        self.left_to_torch = "" if runs_networks else "gradients are wanted"
-        if runs_networks and self._sizes and not options.dynamic:
+        self.left_to_torch = ""
+        if self._sizes and not options.dynamic:
             self.left_to_torch = "its sizes are symbolic, which options exclude"
         self._run: Run | None = make_boxed_func(module.forward) if self.left_to_torch else None
 
