@@ -1,0 +1,131 @@
+"""Training under `torch.compile(backend="restride")`: both graphs are networks, and steps are those of torch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("restride.torch")
+nn, functional = torch.nn, torch.nn.functional
+
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+class _Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.inner = nn.Sequential(
+            *(nn.Conv2d(16, 16, 3, 1, 1, groups=16, bias=False), nn.BatchNorm2d(16), nn.Hardswish()),
+            *(nn.Conv2d(16, 16, 1), nn.GroupNorm(4, 16), nn.SiLU()),
+        )
+        self.last = nn.Linear(16, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        x = functional.max_pool2d(x + self.inner(x), 2)
+        return self.last(functional.avg_pool2d(x, 2).mean((2, 3)))
+
+
+class _Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 32)
+        layer = nn.TransformerEncoderLayer(32, 4, 64, 0.0, "gelu", batch_first=True)
+        self.layers, self.last = nn.TransformerEncoder(layer, 2), nn.Linear(32, 5)
+
+    def forward(self, ids: Any) -> Any:
+        return self.last(self.layers(self.table(ids)).mean(1))
+
+
+MODELS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "images": (_Residual, lambda: torch.randn(4, 3, 16, 16)),
+    "channels last": (_Residual, lambda: torch.randn(4, 3, 16, 16).to(memory_format=torch.channels_last)),
+    "text": (_Encoder, lambda: torch.randint(0, 11, (4, 6))),
+    "layers": (
+        lambda: nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 5)),
+        lambda: torch.randn(4, 8),
+    ),
+}
+
+
+def _steps(module: Any, call: Any, data: list[Any], how: Any) -> list[float]:
+    optimizer, losses = how(module.parameters()), []
+    for x, y in data:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(call(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_weights_and_statistics_are_those_of_torch(name: str) -> None:
+    make, example = MODELS[name]
+    module = make()
+    own = copy.deepcopy(module)
+    data = [(example(), torch.randint(0, 5, (4,))) for _ in range(3)] * 4
+    compiled = torch.compile(own, backend="restride")
+
+    def how(parameters: Any) -> Any:
+        return torch.optim.SGD(parameters, 0.05, momentum=0.9, fused=True)
+
+    found, expected = (_steps(m, call, data, how) for m, call in ((own, compiled), (module, module)))
+    torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=1e-4, atol=1e-4)
+    for (key, one), other in zip(own.state_dict().items(), module.state_dict().values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3, msg=key)
+    told = [line.split(",")[0] for line in str(rt.explain(compiled)).splitlines() if line[:1] == "g"]
+    assert told == ["graph 0: 1 networks", "graph 1: 1 networks"]
+
+
+def test_gradients_are_added_up_and_asked_for_one_by_one() -> None:
+    module = _Residual()
+    module.first.requires_grad_(False)
+    own, x = copy.deepcopy(module), torch.randn(2, 3, 16, 16, requires_grad=True)
+    compiled = torch.compile(own, backend="restride")
+    for _ in range(2):
+        compiled(x).square().sum().backward()
+    found, x.grad = x.grad, None
+    for _ in range(2):
+        module(x).square().sum().backward()
+    torch.testing.assert_close(found, x.grad, rtol=1e-3, atol=1e-3)
+    for one, other in zip(own.parameters(), module.parameters(), strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        if one.grad is not None:
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
+
+
+def test_elements_that_dropout_leaves_out_are_those_of_torch() -> None:
+    module = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 8)).train()
+    x, results = torch.randn(16, 8), []
+    for backend in ("eager", "restride"):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        own = copy.deepcopy(module)
+        loss = torch.compile(own, backend=backend)(x).square().sum()
+        loss.backward()
+        results.append([loss, *(each.grad for each in own.parameters())])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_that_a_step_writes_are_read_anew_in_evaluation() -> None:
+    module = _Residual()
+    compiled, x = torch.compile(module, backend="restride"), torch.randn(2, 3, 16, 16)
+    _steps(module, compiled, [(x, torch.tensor([0, 1]))] * 2, lambda own: torch.optim.Adam(own, 0.01))
+    module.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
