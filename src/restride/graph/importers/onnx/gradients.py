@@ -15,7 +15,7 @@ from ....model.result_dims import from_end
 from ..operator_call import OperatorCall, Value
 from .model import OnnxNode
 
-__all__ = ["GRADIENT", "gradients"]
+__all__ = ["GRADIENT", "gradients", "times"]
 
 GRADIENT = "ai.onnx.preview.training.Gradient"
 """The operator whose attributes, not its inputs, say what is differentiated."""
@@ -58,7 +58,7 @@ def _of_div(call: OperatorCall, g: Value, y: Value, a: Value, b: Value) -> tuple
 @_rule("Erf")
 def _of_erf(call: OperatorCall, g: Value, y: Value, x: Value) -> tuple[Value, ...]:
     bell = call.onnx("Exp", call.onnx("Neg", call.onnx("Mul", x, x)))
-    return (call.onnx("Mul", g, _times(call, bell, 2 / sqrt(pi))),)
+    return (call.onnx("Mul", g, times(call, bell, 2 / sqrt(pi))),)
 
 
 @_rule("Pow")
@@ -95,11 +95,11 @@ def _of_gemm(call: OperatorCall, g: Value, y: Value, a: Value, b: Value, *c: Val
     named = call.node.attributes
     flips = [bool(named.get(name)) for name in ("transA", "transB")]
     left, right = (call.matrices_transposed(x) if flip else x for x, flip in zip((a, b), flips, strict=True))
-    scaled = _times(call, g, float(named.get("alpha", 1.0)))
+    scaled = times(call, g, float(named.get("alpha", 1.0)))
     of_a = call.onnx("MatMul", scaled, call.matrices_transposed(right))
     of_b = call.onnx("MatMul", call.matrices_transposed(left), scaled)
     of_ab = (call.matrices_transposed(x) if flip else x for x, flip in zip((of_a, of_b), flips, strict=True))
-    return (*of_ab, *(_times(call, g, float(named.get("beta", 1.0))) for _ in c))
+    return (*of_ab, *(times(call, g, float(named.get("beta", 1.0))) for _ in c))
 
 
 @_rule("Softmax")
@@ -128,7 +128,7 @@ def _of_sum(call: OperatorCall, g: Value, y: Value, x: Value, axes: Value | None
 def _of_mean(call: OperatorCall, g: Value, y: Value, x: Value, *axes: Value) -> tuple[Value, ...]:
     (spread,) = _of_sum(call, g, y, x, *axes)
     assert spread is not None
-    return (_times(call, spread, prod(call.dims(y)) / max(prod(call.dims(x)), 1)),)
+    return (times(call, spread, prod(call.dims(y)) / max(prod(call.dims(x)), 1)),)
 
 
 def gradients(
@@ -173,7 +173,7 @@ def gradients(
     )
 
 
-def _times(call: OperatorCall, value: Value, number: float) -> Value:
+def times(call: OperatorCall, value: Value, number: float) -> Value:
     """A value times a number, in the type of the value; the number is not rounded to one of 16 bits."""
     if isinstance(value, np.ndarray):
         return np.asarray(value.astype(np.float64) * number).astype(value.dtype)

@@ -18,6 +18,7 @@ from ....runtime.alloc import Array
 from ...nodes.operations import SumOperation
 from ...nodes.products import ConvolutionOperation
 from ..onnx.attention import AttentionForm, attention_parameters
+from ..onnx.gradients import times
 from ..onnx.rows import enter_rows
 from ..onnx.windows import OnnxWindow, average_shares, ceiled_places
 from ..operator_call import ATEN, Function, Made, OperatorCall, Value
@@ -300,7 +301,7 @@ def _of_averages(call: OperatorCall, g: Any, x: Any, kernel_size: Any, *numbers:
     own = ceiled_places(places, dims) if ceil_mode else places
     word, apart = "include" if has_padding or divisor else "exclude", call.with_outputs(0)
     if divisor:
-        g = apart.onnx("Mul", g, prod(places.kernel) / divisor)
+        g = times(apart, g, prod(places.kernel) / divisor)
     elif has_padding and own != places:
         g = apart.onnx("Mul", g, average_shares(places, dims[2:], call.dims(g)[-rank:]))
     return _of_windows(call, g, x, f"pooling_avg_{word}_padding", own)
@@ -404,7 +405,7 @@ def _of_likelihoods(call: OperatorCall, g: Any, x: Any, target: Any, *arguments:
 @ATEN("mse_loss_backward")
 def _of_squares(call: OperatorCall, g: Any, x: Any, target: Any, reduction: int) -> Made:
     apart, count = call.with_outputs(0), prod(call.dims(x)) if reduction == _MEAN else 1
-    distance = apart.onnx("Mul", apart.onnx("Sub", x, target), 2.0 / max(count, 1))
+    distance = times(apart, apart.onnx("Sub", x, target), 2.0 / max(count, 1))
     return apart.onnx("Mul", distance, g)
 
 
@@ -441,9 +442,9 @@ def _of_elu(call: OperatorCall, g: Any, *arguments: Any) -> Made:
     slope = (
         apart.onnx("Add", x, np.asarray(alpha * scale, kind))
         if is_result
-        else apart.onnx("Mul", apart.onnx("Exp", apart.function(x, "linear", factor)), float(alpha * scale))
+        else times(apart, apart.onnx("Exp", times(apart, x, factor)), alpha * scale)
     )
-    slope = apart.onnx("Mul", slope, float(factor)) if factor != 1 else slope
+    slope = times(apart, slope, factor) if factor != 1 else slope
     is_above = apart.elements("gt", *promoted(apart, x, 0.0))
     return call.onnx("Mul", g, apart.onnx("Where", is_above, np.asarray(scale, kind), slope))
 
@@ -469,7 +470,7 @@ def _of_log_sigmoid(call: OperatorCall, g: Any, x: Any, *_: Any) -> Made:
 @ATEN("native_dropout_backward")
 def _of_dropout(call: OperatorCall, g: Any, mask: Any, scale: float) -> Made:
     left = call.with_outputs(0).onnx("Where", mask, g, np.zeros((), call.numpy_type(g)))
-    return call.onnx("Mul", left, float(scale))
+    return times(call, left, scale)
 
 
 @ATEN("_softmax_backward_data", "_log_softmax_backward_data")
