@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import restride as rs
+
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
 nn = torch.nn
@@ -138,9 +140,30 @@ def test_a_few_operators_are_no_network() -> None:
     assert "a network of it would save less than its call costs" in str(rt.explain(compiled))
 
 
-def test_recurrent_layers_give_the_results_of_torch() -> None:
-    module = nn.LSTM(8, 8, batch_first=True).eval()
-    _check(_compiled(module), module, torch.rand(2, 3, 8))
+@pytest.mark.parametrize("looks_inside", [False, True])
+def test_recurrent_layers_give_the_results_of_torch(looks_inside: bool) -> None:
+    module = nn.LSTM(64, 64, batch_first=True).eval()
+    compiled = _compiled(module)
+    with torch._dynamo.config.patch(allow_rnn=looks_inside):
+        _check(compiled, module, torch.rand(2, 20, 64))
+    assert _of_networks(compiled) is looks_inside
+
+
+def test_strides_of_what_does_not_lie_in_rows_are_left_to_torch() -> None:
+    def part(x: Any) -> Any:
+        return (x.exp() + 1).as_strided((2, 3), (3, 1)).tanh()
+
+    _check(_compiled(part), part, torch.rand(2, 3, 4, 4).to(memory_format=torch.channels_last))
+
+
+def test_verbose_lines_tell_of_networks_and_their_steps(capfd: Any) -> None:
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    with rs.set_verbose("profile"):
+        _check(compiled, module, x)
+    lines = [line for line in capfd.readouterr().err.splitlines() if ",info," not in line]
+    assert sum(",create,cpu:0,network," in line for line in lines) == 1
+    assert sum(",exec,cpu,inner_product," in line for line in lines) == 3
 
 
 # --- weights ------------------------------------------------------------------------------------------------
