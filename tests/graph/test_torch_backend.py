@@ -195,6 +195,18 @@ def test_layers_of_one_code_have_their_constants_each() -> None:
             _check(each, module, torch.rand(4, 32))
 
 
+def test_weights_that_change_before_each_call_are_inputs() -> None:
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    for _ in range(7):
+        _check(compiled, module, x)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.mul_(1.1)
+    weights = sum(parameter.numel() for parameter in module.parameters())
+    assert f"{4 * (weights + x.numel())} bytes in" in str(rt.explain(compiled))
+
+
 def test_weights_of_inference_mode_are_inputs() -> None:
     with torch.inference_mode():
         module = _layers()
@@ -284,6 +296,23 @@ def test_random_numbers_are_those_of_torch() -> None:
         torch.manual_seed(3)
         result = compiled(x)
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_running_statistics_are_written_without_gradients() -> None:
+    module = _images().train()
+    own = copy.deepcopy(module)
+    _check(_compiled(own), module, torch.rand(2, 3, 12, 12))
+    torch.testing.assert_close(own[1].running_var, module[1].running_var)
+
+
+def test_arguments_that_restride_has_not_are_left_to_torch() -> None:
+    def resized(x: Any) -> Any:
+        sizes = {"size": (5, 4), "mode": "bilinear", "align_corners": True, "antialias": True}
+        return nn.functional.interpolate(x.exp().tanh(), **sizes).exp().tanh()
+
+    compiled = _compiled(resized)
+    _check(compiled, resized, torch.rand(2, 3, 8, 8))
+    assert "antialias with align_corners" in str(rt.explain(compiled))
 
 
 def test_gradients_are_those_of_torch() -> None:

@@ -32,7 +32,7 @@ from .reader import by_operator, called
 
 __all__ = ["GRAPHS", "CompiledGraph", "compile_graph"]
 
-_MOST_PLANS = 16
+_MOST_PLANS, _MOST_CHANGES = 16, 4
 GRAPHS = "restride_graphs"
 """The attribute of a function that torch made which has its graphs."""
 
@@ -102,7 +102,7 @@ class CompiledGraph:
         self._module, self._options = module, options
         self._boxed_call = True  # torch passes a list then; it copies attributes of objects, not of classes
         self._states: dict[int, _State] = {}
-        self._lock = threading.RLock()
+        self._lock, self._changes = threading.RLock(), 0
         self._frozen: list[int] = []
         metadata = torch._guards.TracingContext.get().fw_metadata
         values = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
@@ -124,6 +124,7 @@ class CompiledGraph:
         if state is None or not state.is_of(frozen):
             with self._lock:
                 state = self._new_state(args)
+        state.calls += 1
         key = tuple([args[at] for at in self._sizes])
         plan = state.plans.get(key)
         if plan is None or self._sizes:
@@ -149,8 +150,12 @@ class CompiledGraph:
         self._states.clear()
 
     def _new_state(self, args: Sequence[Any]) -> _State:
-        # Torch does not count how often tensors of inference mode are written: they are inputs like others.
-        self._frozen = [at for at in self._frozen if not args[at].is_inference()]
+        frozen = [args[at] for at in self._frozen]
+        before = self._states.get(frozen[0].data_ptr()) if frozen else None
+        self._changes = self._changes + 1 if before is not None and before.calls == 1 else 0
+        # What is written before each call is no constant; of tensors of inference mode torch does not count it.
+        is_constant = self._changes < _MOST_CHANGES
+        self._frozen = [at for at in self._frozen if is_constant and not args[at].is_inference()]
         frozen = [args[at] for at in self._frozen]
         for pointer, state in list(self._states.items()):
             if not state.is_alive(pointer):
@@ -187,7 +192,7 @@ class _State:
         self.pointers = list(map(_POINTER, frozen))
         self._versions = list(map(_VERSION, frozen))
         self._first = weakref.ref(frozen[0]) if frozen else None
-        self.prepacked = PrepackedConstants()
+        self.prepacked, self.calls = PrepackedConstants(), 0
         self.plans: OrderedDict[tuple[Any, ...], Partitioned] = OrderedDict()
 
     def is_of(self, frozen: Sequence[torch.Tensor]) -> bool:
