@@ -153,7 +153,7 @@ class CompiledGraph:
         frozen = [args[at] for at in self._frozen]
         before = self._states.get(frozen[0].data_ptr()) if frozen else None
         self._changes = self._changes + 1 if before is not None and before.calls == 1 else 0
-        # What is written before each call is no constant; of tensors of inference mode torch does not count it.
+        # What is written before each call is no constant; of tensors of inference mode torch counts no writes.
         is_constant = self._changes < _MOST_CHANGES
         self._frozen = [at for at in self._frozen if is_constant and not args[at].is_inference()]
         frozen = [args[at] for at in self._frozen]

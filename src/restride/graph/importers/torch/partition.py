@@ -326,7 +326,7 @@ def _flops(node: fx.Node) -> int:
     packet = getattr(node.target, "overloadpacket", None)
     if packet in _OF_ROWS:
         x, *weights = [each.meta["val"] for each in node.all_input_nodes]
-        return 2 * x.numel() // x.shape[-1] * sum(each.numel() for each in weights)
+        return int(2 * x.numel() // x.shape[-1] * sum(each.numel() for each in weights))
     count = flop_registry.get(packet)
     if count is None:
         return 0
