@@ -151,16 +151,18 @@ class CompiledGraph:
 
     def _new_state(self, args: Sequence[Any]) -> _State:
         frozen = [args[at] for at in self._frozen]
-        before = self._states.get(frozen[0].data_ptr()) if frozen else None
+        before = self._states.get(frozen[0].data_ptr() if frozen else 0)
+        if before is not None and before.is_of(frozen):
+            return before  # of another thread
         self._changes = self._changes + 1 if before is not None and before.calls == 1 else 0
-        # What is written before each call is no constant; of tensors of inference mode torch counts no writes.
+        # Weights that are written before each call are not constant, nor those whose writes torch does not count.
         is_constant = self._changes < _MOST_CHANGES
         self._frozen = [at for at in self._frozen if is_constant and not args[at].is_inference()]
         frozen = [args[at] for at in self._frozen]
         for pointer, state in list(self._states.items()):
             if not state.is_alive(pointer):
                 del self._states[pointer]
-        state = self._states[frozen[0].data_ptr() if frozen else 0] = _State(frozen)
+        state = self._states[frozen[0].data_ptr() if frozen else 0] = _State(self._frozen, frozen)
         return state
 
     def _plan(self, state: _State, args: Sequence[Any]) -> Partitioned:
@@ -173,7 +175,7 @@ class CompiledGraph:
                 self._run = make_boxed_func(module.forward)
                 return Partitioned(self._run, module.graph, (), {})
         places = [node for node in module.graph.nodes if node.op == "placeholder"]
-        known = {places[at]: args[at] for at in self._frozen}
+        known = {places[at]: args[at] for at in state.frozen}
         for node in module.graph.nodes:
             if node.op == "get_attr" and isinstance(x := getattr(module, node.target), torch.Tensor):
                 known[node], node.meta["val"] = x, x
@@ -186,9 +188,13 @@ class CompiledGraph:
 
 
 class _State:
-    """The constants of a graph as they were packed, and what was planned with them."""
+    """The constants of a graph as they were packed, and what was planned with them.
 
-    def __init__(self, frozen: Sequence[torch.Tensor]) -> None:
+    `places`: theirs among the inputs.
+    """
+
+    def __init__(self, places: Sequence[int], frozen: Sequence[torch.Tensor]) -> None:
+        self.frozen = places
         self.pointers = list(map(_POINTER, frozen))
         self._versions = list(map(_VERSION, frozen))
         self._first = weakref.ref(frozen[0]) if frozen else None

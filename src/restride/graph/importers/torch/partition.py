@@ -262,7 +262,7 @@ class _Split:
             if is_inside or isinstance(node.meta["val"], tuple | list):
                 continue
             base = node
-            while base in own and _is_view(base):
+            while base in own and (base.target is operator.getitem or _is_view(base)):
                 base = base.all_input_nodes[0]
                 is_shared |= base not in own or base in outputs
             if is_shared or dense_order(node.meta["val"]) is None:
