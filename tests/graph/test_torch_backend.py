@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import restride as rs
+
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
 nn = torch.nn
@@ -138,9 +140,30 @@ def test_a_few_operators_are_no_network() -> None:
     assert "a network of it would save less than its call costs" in str(rt.explain(compiled))
 
 
-def test_recurrent_layers_give_the_results_of_torch() -> None:
-    module = nn.LSTM(8, 8, batch_first=True).eval()
-    _check(_compiled(module), module, torch.rand(2, 3, 8))
+@pytest.mark.parametrize("looks_inside", [False, True])
+def test_recurrent_layers_give_the_results_of_torch(looks_inside: bool) -> None:
+    module = nn.LSTM(64, 64, batch_first=True).eval()
+    compiled = _compiled(module)
+    with torch._dynamo.config.patch(allow_rnn=looks_inside):
+        _check(compiled, module, torch.rand(2, 20, 64))
+    assert _of_networks(compiled) is looks_inside
+
+
+def test_strides_of_what_does_not_lie_in_rows_are_left_to_torch() -> None:
+    def part(x: Any) -> Any:
+        return (x.exp() + 1).as_strided((2, 3), (3, 1)).tanh()
+
+    _check(_compiled(part), part, torch.rand(2, 3, 4, 4).to(memory_format=torch.channels_last))
+
+
+def test_verbose_lines_tell_of_networks_and_their_steps(capfd: Any) -> None:
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    with rs.set_verbose("profile"):
+        _check(compiled, module, x)
+    lines = [line for line in capfd.readouterr().err.splitlines() if ",info," not in line]
+    assert sum(",create,cpu:0,network," in line for line in lines) == 1
+    assert sum(",exec,cpu,inner_product," in line for line in lines) == 3
 
 
 # --- weights ------------------------------------------------------------------------------------------------
@@ -170,6 +193,18 @@ def test_layers_of_one_code_have_their_constants_each() -> None:
     for _ in range(2):
         for each, module in zip(compiled, (first, second), strict=True):
             _check(each, module, torch.rand(4, 32))
+
+
+def test_weights_that_change_before_each_call_are_inputs() -> None:
+    module, x = _layers(), torch.rand(4, 32)
+    compiled = _compiled(module)
+    for _ in range(7):
+        _check(compiled, module, x)
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.mul_(1.1)
+    weights = sum(parameter.numel() for parameter in module.parameters())
+    assert f"{4 * (weights + x.numel())} bytes in" in str(rt.explain(compiled))
 
 
 def test_weights_of_inference_mode_are_inputs() -> None:
@@ -233,6 +268,18 @@ def test_views_and_writes_are_those_of_torch() -> None:
         assert not results[0].any()
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_parts_of_an_input_are_views_of_it(dynamic: bool) -> None:
+    def parts(x: Any) -> Any:
+        return (*x.chunk(3, 1), x[1:], (x.exp().tanh() + 1).sigmoid())
+
+    compiled = torch.compile(parts, backend="restride", dynamic=dynamic)
+    x = torch.rand(4, 6, 2).transpose(0, 1)
+    _check(compiled, parts, x)
+    results = compiled(x)
+    assert all(part.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for part in results[:4])
+
+
 def test_inputs_may_lie_as_they_like() -> None:
     module = _layers()
     compiled = _compiled(module)
@@ -261,6 +308,23 @@ def test_random_numbers_are_those_of_torch() -> None:
         torch.manual_seed(3)
         result = compiled(x)
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_running_statistics_are_written_without_gradients() -> None:
+    module = _images().train()
+    own = copy.deepcopy(module)
+    _check(_compiled(own), module, torch.rand(2, 3, 12, 12))
+    torch.testing.assert_close(own[1].running_var, module[1].running_var)
+
+
+def test_arguments_that_restride_has_not_are_left_to_torch() -> None:
+    def resized(x: Any) -> Any:
+        sizes = {"size": (5, 4), "mode": "bilinear", "align_corners": True, "antialias": True}
+        return nn.functional.interpolate(x.exp().tanh(), **sizes).exp().tanh()
+
+    compiled = _compiled(resized)
+    _check(compiled, resized, torch.rand(2, 3, 8, 8))
+    assert "antialias with align_corners" in str(rt.explain(compiled))
 
 
 def test_gradients_are_those_of_torch() -> None:

@@ -32,7 +32,7 @@ from .reader import by_operator, called
 
 __all__ = ["GRAPHS", "CompiledGraph", "compile_graph"]
 
-_MOST_PLANS = 16
+_MOST_PLANS, _MOST_CHANGES = 16, 4
 GRAPHS = "restride_graphs"
 """The attribute of a function that torch made which has its graphs."""
 
@@ -103,7 +103,7 @@ class CompiledGraph:
         self._module, self._options = module, options
         self._boxed_call = True  # torch passes a list then; it copies attributes of objects, not of classes
         self._states: dict[int, _State] = {}
-        self._lock = threading.RLock()
+        self._lock, self._changes = threading.RLock(), 0
         self._frozen: list[int] = []
         metadata = torch._guards.TracingContext.get().fw_metadata
         values = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
@@ -125,6 +125,7 @@ class CompiledGraph:
         if state is None or not state.is_of(frozen):
             with self._lock:
                 state = self._new_state(args)
+        state.calls += 1
         key = tuple([args[at] for at in self._sizes])
         plan = state.plans.get(key)
         if plan is None or self._sizes:
@@ -150,13 +151,19 @@ class CompiledGraph:
         self._states.clear()
 
     def _new_state(self, args: Sequence[Any]) -> _State:
-        # Torch does not count how often tensors of inference mode are written: they are inputs like others.
-        self._frozen = [at for at in self._frozen if not args[at].is_inference()]
+        frozen = [args[at] for at in self._frozen]
+        before = self._states.get(frozen[0].data_ptr() if frozen else 0)
+        if before is not None and before.is_of(frozen):
+            return before  # of another thread
+        self._changes = self._changes + 1 if before is not None and before.calls == 1 else 0
+        # Weights that are written before each call are not constant, nor those whose writes torch does not count.
+        is_constant = self._changes < _MOST_CHANGES
+        self._frozen = [at for at in self._frozen if is_constant and not args[at].is_inference()]
         frozen = [args[at] for at in self._frozen]
         for pointer, state in list(self._states.items()):
             if not state.is_alive(pointer):
                 del self._states[pointer]
-        state = self._states[frozen[0].data_ptr() if frozen else 0] = _State(frozen)
+        state = self._states[frozen[0].data_ptr() if frozen else 0] = _State(self._frozen, frozen)
         return state
 
     def _plan(self, state: _State, args: Sequence[Any]) -> Partitioned:
@@ -169,7 +176,7 @@ class CompiledGraph:
                 self._run = make_boxed_func(module.forward)
                 return Partitioned(self._run, module.graph, (), {})
         places = [node for node in module.graph.nodes if node.op == "placeholder"]
-        known = {places[at]: args[at] for at in self._frozen}
+        known = {places[at]: args[at] for at in state.frozen}
         for node in module.graph.nodes:
             if node.op == "get_attr" and isinstance(x := getattr(module, node.target), torch.Tensor):
                 known[node], node.meta["val"] = x, x
@@ -182,13 +189,17 @@ class CompiledGraph:
 
 
 class _State:
-    """The constants of a graph as they were packed, and what was planned with them."""
+    """The constants of a graph as they were packed, and what was planned with them.
 
-    def __init__(self, frozen: Sequence[torch.Tensor]) -> None:
+    `places`: theirs among the inputs.
+    """
+
+    def __init__(self, places: Sequence[int], frozen: Sequence[torch.Tensor]) -> None:
+        self.frozen = places
         self.pointers = list(map(_POINTER, frozen))
         self._versions = list(map(_VERSION, frozen))
         self._first = weakref.ref(frozen[0]) if frozen else None
-        self.prepacked = PrepackedConstants()
+        self.prepacked, self.calls = PrepackedConstants(), 0
         self.plans: OrderedDict[tuple[Any, ...], Partitioned] = OrderedDict()
 
     def is_of(self, frozen: Sequence[torch.Tensor]) -> bool:

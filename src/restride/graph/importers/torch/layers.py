@@ -344,6 +344,8 @@ def _resize(
         "mode": "cubic" if "cubic" in word else "linear",
         "coordinate_transformation_mode": "half_pixel",
     }
+    if align_corners and word.endswith("_aa"):
+        raise call.unimplemented("torch has places of its own for antialias with align_corners")
     if align_corners:
         attributes["coordinate_transformation_mode"] = "align_corners"
     if word.endswith("_aa"):

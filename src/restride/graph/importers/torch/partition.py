@@ -262,7 +262,7 @@ class _Split:
             if is_inside or isinstance(node.meta["val"], tuple | list):
                 continue
             base = node
-            while base in own and _is_view(base):
+            while base in own and (base.target is operator.getitem or _is_view(base)):
                 base = base.all_input_nodes[0]
                 is_shared |= base not in own or base in outputs
             if is_shared or dense_order(node.meta["val"]) is None:
@@ -326,7 +326,7 @@ def _flops(node: fx.Node) -> int:
     packet = getattr(node.target, "overloadpacket", None)
     if packet in _OF_ROWS:
         x, *weights = [each.meta["val"] for each in node.all_input_nodes]
-        return 2 * x.numel() // x.shape[-1] * sum(each.numel() for each in weights)
+        return int(2 * x.numel() // x.shape[-1] * sum(each.numel() for each in weights))
     count = flop_registry.get(packet)
     if count is None:
         return 0
