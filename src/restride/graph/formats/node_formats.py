@@ -457,12 +457,15 @@ class _AlternativesWriter:
             seconds = 0.0 if is_free else self._costs.moving(node.kind, inputs, outputs)
             yield Alternative(inputs, outputs, seconds)
             if node.kind in _TO_ANY_FORMAT:
-                yield from self._mixed(node, inputs, outputs[0])
+                yield from self._mixed(node, inputs, outputs)
 
-    def _mixed(self, node: Node, inputs: tuple[MemoryDesc, ...], result: MemoryDesc) -> Iterator[Alternative]:
+    def _mixed(
+        self, node: Node, inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]
+    ) -> Iterator[Alternative]:
         """A result in a format that its views want, and another input in one in which it comes, where all
         have the same rows.
         """
+        result, *others = outputs
         row = _row(result)
         found = [(inputs, md) for md in self._before_views.get(node.output, ())]
         for i, name in enumerate(node.inputs[1:], 1):
@@ -471,7 +474,8 @@ class _AlternativesWriter:
         for mds, dst in found:
             rows = {_row(md) for md in (*mds, dst) if md.dims == dst.dims}
             if (mds, dst) != (inputs, result) and rows == {row} and row >= 0:
-                yield Alternative(mds, (dst,), self._costs.moving(node.kind, mds, (dst,)))
+                written = dst, *others
+                yield Alternative(mds, written, self._costs.moving(node.kind, mds, written))
 
     def _leading(self, node: Node) -> str:
         """The input whose format the result takes: as large as it, no constant, the first of these."""
