@@ -269,15 +269,12 @@ def test_views_and_writes_are_those_of_torch() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_parts_of_an_input_are_views_of_it(dynamic: bool) -> None:
+def test_parts_of_an_input_are_those_of_torch(dynamic: bool) -> None:
     def parts(x: Any) -> Any:
         return (*x.chunk(3, 1), x[1:], (x.exp().tanh() + 1).sigmoid())
 
     compiled = torch.compile(parts, backend="restride", dynamic=dynamic)
-    x = torch.rand(4, 6, 2).transpose(0, 1)
-    _check(compiled, parts, x)
-    results = compiled(x)
-    assert all(part.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for part in results[:4])
+    _check(compiled, parts, torch.rand(4, 6, 2).transpose(0, 1))
 
 
 def test_inputs_may_lie_as_they_like() -> None:

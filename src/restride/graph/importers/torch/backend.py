@@ -156,7 +156,7 @@ class CompiledGraph:
         if before is not None and before.is_of(frozen):
             return before  # of another thread
         self._changes = self._changes + 1 if before is not None and before.calls == 1 else 0
-        # Weights that are written before each call are not constant, nor those whose writes torch does not count.
+        # Weights that are written before each call are no constants, nor those whose writes are not counted.
         is_constant = self._changes < _MOST_CHANGES
         self._frozen = [at for at in self._frozen if is_constant and not args[at].is_inference()]
         frozen = [args[at] for at in self._frozen]
