@@ -26,7 +26,13 @@ from .builder import Builder, Value, i64, vector
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops
 from .contraction_numbers import distance_of, number_of
-from .contraction_prefetch import next_columns, prefetch_columns, prefetch_groups, prefetch_operands
+from .contraction_prefetch import (
+    next_columns,
+    prefetch_behind,
+    prefetch_columns,
+    prefetch_groups,
+    prefetch_operands,
+)
 from .contraction_products import Factor, NibbleDots, Products, products_of
 from .contraction_result import ResultWriter
 from .contraction_values import GroupValues, TilePlace, TileSums
@@ -124,6 +130,8 @@ class ProductSums(SumLoops):
         products, b, found = self.products, self.b, list(sums)
         products.keeps_places = rows[1] - rows[0] < self.vectors
         vectors = self._vectors(at, SECOND)
+        if self.kernel.behind:
+            prefetch_behind(b, self.kernel, [pointer for pointer, _ in vectors])
         for turn in range(products.turns(count)):
             # Words of a few vectors stay in registers.
             vectors = self._vectors(at, SECOND) if turn and not products.keeps_places else vectors

@@ -47,6 +47,13 @@ def prefetch_groups(
                 b.prefetch(b.advance(ahead, line), _FIRST_CACHE)
 
 
+def prefetch_behind(b: Builder, kernel: ContractionKernel, pointers: Sequence[Value]) -> None:
+    """Ask for columns behind those of a turn, a line each."""
+    for place, pointer in zip(kernel.strides[SECOND].vectors, pointers, strict=False):
+        if place.nbytes % LINE == 0:
+            b.prefetch(b.advance(pointer, kernel.behind), _FIRST_CACHE)
+
+
 def next_columns(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -> Value | None:
     """Where the share of a tile in the next columns begins; None where it asks for none."""
     stream = kernel.stream

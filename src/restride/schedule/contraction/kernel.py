@@ -212,6 +212,8 @@ class ContractionKernel:
     stream: ColumnStream | None
     table: ColumnTable | None
     groups_of_sums: GroupSums | None = None
+    # How many bytes behind those of a turn columns are asked for.
+    behind: int = 0
 
     @property
     def sums_integers(self) -> bool:

@@ -113,6 +113,7 @@ class _KernelSpecializer:
             stream=self._stream(),
             table=self.table,
             groups_of_sums=self._group_sums(),
+            behind=plan.prefetch.behind,
         )
 
     def _group_sums(self) -> GroupSums | None:

@@ -4,6 +4,8 @@ Processors read ahead along one stream, within a page. They do not see
 
 - what is read beside the sums, where the rows of a tile are a page or more apart: each tile asks for its own
   before it sums, and finds it in the first cache behind;
+- the next pages of columns of which each is read once, by words of a few bits, when the sums take less time
+  than memory: each turn asks for what comes some lines behind;
 - the next columns, where those of one tile are left for the next row of tiles: all columns are larger than
   the second cache, so that they come from further away each time, while rows of tiles, which find them near,
   give time. Each row of tiles asks for its share of the next columns, line by line as it sums.
@@ -15,17 +17,23 @@ from dataclasses import dataclass
 from math import prod
 
 from ..machine import Machine
+from .pack import Pack
 from .strides import DESTINATION, SECOND, Contraction, ContractionLoop
+
+# Half a page: from 1 to 4 KB all are as fast.
+_BEHIND = 2048
+_FEW_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """The `operands` of a tile, by their numbers among the accesses; and in each turn of the summed loop so
-    many `lines` of the next columns.
+    """The `operands` of a tile, by their numbers among the accesses; in each turn of the summed loop so many
+    `lines` of the next columns, and of its own what comes so many bytes `behind`.
     """
 
     operands: tuple[int, ...] = ()
     lines: int = 0
+    behind: int = 0
 
 
 def find_prefetch(
@@ -35,12 +43,23 @@ def find_prefetch(
     0 where they do not. `run`: bytes of the columns of a tile, one behind the other; 0 where they are not.
     """
     operands = _far_operands(contraction, machine, row)
-    tensor = contraction.accesses[SECOND].tensor
-    is_near = tensor.data_type.nbytes(prod(tensor.padded)) <= machine.l2
+    is_near = _is_near(contraction, machine)
     # With turns enough to ask for more than twice as much, hardly anything waits for columns.
     if is_near or not 0 < turns <= 2 * run // machine.line:
         return Prefetch(operands)
     return Prefetch(operands, -(-run // (machine.line * turns)))
+
+
+def bytes_behind(contraction: Contraction, machine: Machine, rows: int, pack: Pack | None) -> int:
+    """How far behind a turn asks for columns of a sum of groups, of which one tile has all `rows`."""
+    is_once = contraction.groups is not None and pack is not None and rows <= _FEW_ROWS
+    return _BEHIND if is_once and not _is_near(contraction, machine) else 0
+
+
+def _is_near(contraction: Contraction, machine: Machine) -> bool:
+    """True where all columns are in the second cache."""
+    tensor = contraction.accesses[SECOND].tensor
+    return tensor.data_type.nbytes(prod(tensor.padded)) <= machine.l2
 
 
 def _far_operands(contraction: Contraction, machine: Machine, row: ContractionLoop) -> tuple[int, ...]:

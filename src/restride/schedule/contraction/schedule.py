@@ -21,7 +21,7 @@ from ...ir.digits import offset_at
 from ..machine import LIMITS, Machine
 from .pack import Pack, find_pack, has_lane_instruction, has_one_instruction, is_moved
 from .parts import ROW_SUMS
-from .prefetch import Prefetch, find_prefetch
+from .prefetch import Prefetch, bytes_behind, find_prefetch
 from .strides import (
     DESTINATION,
     FIRST,
@@ -353,7 +353,9 @@ class ContractionDraft:
 
     def prefetch_of(self, plan: ContractionPlan) -> Prefetch:
         """What the tiles of a plan should ask for ahead."""
-        return find_prefetch(self.contraction, self.machine, self.row, *_next_columns(plan))
+        found = find_prefetch(self.contraction, self.machine, self.row, *_next_columns(plan))
+        behind = bytes_behind(self.contraction, self.machine, self.row.extent, self.pack)
+        return replace(found, behind=behind)
 
 
 def _is_padded_in_order(contraction: Contraction, digits: Sequence[ContractionLoop], lanes: int) -> bool:

@@ -149,4 +149,4 @@ class _PlanBuilder:
             self.fail(wanted, f"it takes how many lines, 0 or {chosen.lines}, and the numbers of operands")
         if any(not 2 < number < accesses for number in operands):
             self.fail(wanted, f"operands have the numbers 3 to {accesses - 1}")
-        return Prefetch(tuple(operands), lines)
+        return replace(chosen, operands=tuple(operands), lines=lines)
