@@ -432,9 +432,7 @@ def main() -> None:
     parser.add_argument("--weights", choices=("f32", "bf16", "f16"), help="their type, if not as stored")
     parser.add_argument("--cache", choices=("f32", "bf16", "f16"), default="f32", help="its type")
     parser.add_argument("--fpmath", choices=("strict", "any"), default="strict", help="of quantized weights")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FOLDER", help="where networks are kept for next time"
-    )
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where networks are kept for next time")
     words = parser.parse_args()
     ids, tokenizer = words.tokens, None
     if words.text is not None:

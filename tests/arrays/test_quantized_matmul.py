@@ -249,3 +249,15 @@ def test_weights_of_four_bits_are_multiplied_as_bf16(dtype, monkeypatch):
     text = assembly(lower_contraction(step.tree, _OF_BF16, CacheSizes()).ir(), _OF_BF16)
     assert "vdpbf16ps" in text
     assert "vfmadd231ps\t(" not in text
+
+
+@pytest.mark.parametrize(("rows", "columns", "is_far"), [(1, 4096, True), (64, 4096, False), (1, 64, False)])
+def test_columns_that_one_row_streams_from_memory_are_asked_for_ahead(rows, columns, is_far):
+    attr = rs.PrimitiveAttr()
+    attr.set_scales(rs.ARG_WEIGHTS, 3, None, [32, 1], "f32")
+    mds = [rs.MemoryDesc(dims, "f32") for dims in ((rows, 2048), (rows, columns))]
+    weights = rs.MemoryDesc((2048, columns), "s4", "any")
+    pd = rs.Matmul.PrimitiveDesc(rs.Engine("cpu"), mds[0], weights, dst=mds[1], attr=attr)
+    *_, step = pd._impl.problem.program().steps
+    lowered = lower_contraction(step.tree, Isa.for_name("avx2"), CacheSizes())
+    assert bool(lowered.plan.prefetch.behind) == is_far

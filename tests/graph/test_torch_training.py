@@ -1,4 +1,4 @@
-"""Training under `torch.compile(backend="restride")`: both graphs are networks, and steps are those of torch."""
+"""Training by `torch.compile(backend="restride")`: both graphs are networks, and steps are those of torch."""
 
 from __future__ import annotations
 

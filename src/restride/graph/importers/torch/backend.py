@@ -1,8 +1,8 @@
 """`torch.compile(model, backend="restride")`: graphs of functional operators, of which networks run parts.
 
-AOTAutograd makes the graphs. Where no gradients are wanted, parameters and buffers are constants of networks,
-which are packed once; a change of them, as torch counts it, is noticed at the next call. Where gradients are
-wanted, torch runs the graphs.
+AOTAutograd makes the graphs, of training one forward and one backward. Where no gradients are wanted,
+parameters and buffers are constants of networks, which are packed once; a change of them, as torch counts it,
+is noticed at the next call.
 """
 
 from __future__ import annotations
