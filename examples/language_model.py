@@ -217,13 +217,17 @@ class LanguageModel:
         dims = room, config.key_heads, config.width
         self._caches = [[rs.empty(dims, cache) for _ in "kv"] for _ in range(config.hidden_layers)]
         # What the networks of a folder were made of.
-        files = [path] if path.is_file() else sorted(path.iterdir())
+        files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*.safetensors")])
         stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
         self._made_of = json.dumps([rs.__version__, stats, weights, cache, mode])
-        self._folder, made_of = folder, folder and folder / "made-of.json"
+        self._folder, made_of = folder, folder and folder / "made-of.txt"
         self._is_kept = bool(made_of and made_of.exists() and made_of.read_text() == self._made_of)
-        make = self._kept if self._is_kept else self._network
-        self._networks = [make(number) for number in range(config.hidden_layers + 1)]
+        try:
+            self._networks = self._kept() if self._is_kept else []
+        except rs.Error:  # one is gone, or damaged
+            self._networks = []
+        self._is_kept = bool(self._networks)
+        self._networks = self._networks or [self._network(n) for n in range(config.hidden_layers + 1)]
         self._steps: dict[int, AttentionStep] = {}
 
     def _network(self, number: int) -> rs.Network:
@@ -239,18 +243,19 @@ class LanguageModel:
             inputs, outputs, partial(self._graph, number), is_linear=lambda batches: True
         )
 
-    def _kept(self, number: int) -> rs.Network:
-        return rs.Network.load(self._folder / f"{number}.network")
+    def _kept(self) -> list[rs.Network]:
+        paths = [self._folder / f"{number}.network" for number in range(self.config.hidden_layers + 1)]
+        return [rs.Network.load(path) for path in paths]
 
     def keep(self) -> None:
         """Save the networks into the folder, if they are not from there."""
         if self._folder is None or self._is_kept:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        (self._folder / "made-of.json").unlink(missing_ok=True)
+        (self._folder / "made-of.txt").unlink(missing_ok=True)
         for number, network in enumerate(self._networks):
             network.save(self._folder / f"{number}.network")
-        (self._folder / "made-of.json").write_text(self._made_of)
+        (self._folder / "made-of.txt").write_text(self._made_of)
 
     def _graph(self, number: int, dims: dict[str, tuple[int, ...]]) -> rs.graph.Graph:
         """The same as a graph, for inputs of these dims."""

@@ -149,7 +149,7 @@ PROBLEMS: dict[str, str] = {
         "--scales=1:1:1 3x7 33x18"
     ),
     "sum of 4-bit elements in other orders": (
-        "--sum --sdt=f4_e2m1:s4:u4,f4_e2m1:f4_e3m0:f4_e3m0 --ddt=s8,f32 --stag=bcad:abcd:cdba "
+        "--sum --sdt=nf4:s4:nf4,f4_e2m1:s4:u4,f4_e2m1:f4_e3m0:f4_e3m0 --ddt=s8,f32 --stag=bcad:abcd:cdba "
         "--dtag=dbac,abcd --scales=1:2:0.5 5x4x1x5"
     ),
     "sum of much and of nothing": (
@@ -472,7 +472,7 @@ PROBLEMS: dict[str, str] = {
         "--matmul --dt=s8:s4:s32,u8:u4:f32 --stag=any,ab,ba --wtag=any,ab,ba 5x64:64x20"
     ),
     "matmul of 4-bit floats": (
-        "--matmul --dt=f4_e2m1:f4_e3m0:f4_e2m1,f4_e2m1:f4_e2m1:f32,f32:f32:s4 --wtag=any,ab,ba "
+        "--matmul --dt=f4_e2m1:f4_e3m0:f4_e2m1,f4_e2m1:f4_e2m1:f32,f32:f32:s4,f32:nf4:f32 --wtag=any,ab,ba "
         "--stag=ab,ba 24x32:32x16"
     ),
     "matmul of groups": (

@@ -108,6 +108,60 @@ def test_gradients_are_added_up_and_asked_for_one_by_one() -> None:
             torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
 
 
+def test_views_that_are_results_and_are_read_inside_are_those_of_torch() -> None:
+    layer, x = nn.Linear(64, 64), torch.randn(16, 64)
+
+    def parts(x: Any) -> Any:
+        one, other = layer(x).chunk(2, 1)
+        narrow = layer(x)[:, :5]
+        wide = layer(x).mean().expand(16, 4)
+        return one, other.exp() * one, narrow, narrow.abs().exp(), wide, wide * 2
+
+    compiled = torch.compile(parts, backend="restride")
+    with torch.no_grad():
+        found, expected = compiled(x), parts(x)
+    for one, want in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, want)
+        assert one.stride() == want.stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_normalizations_of_sixteen_bits_have_the_gradients_of_torch(dtype: Any) -> None:
+    module = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Softplus(1, 1), nn.Conv2d(16, 4, 1))
+    exact, x = copy.deepcopy(module).double(), torch.randn(4, 3, 8, 8)
+    own = module.to(dtype)
+    torch.compile(own, backend="restride")(x.to(dtype)).float().square().mean().backward()
+    exact(x.double()).square().mean().backward()
+    for one, other in zip(own.parameters(), exact.parameters(), strict=True):
+        assert (one.grad.double() - other.grad).abs().max() < 0.1 * other.grad.abs().max() + 2e-2
+
+
+def test_rows_without_a_key_have_no_gradient() -> None:
+    tensors = [torch.randn(2, 2, 5, 8, requires_grad=True) for _ in "qkv"]
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[2] = False
+
+    def attended(query: Any, key: Any, value: Any, mask: Any) -> Any:
+        return functional.scaled_dot_product_attention(query, key, value, mask) * 2
+
+    attended(*tensors, mask).sum().backward()
+    expected = [x.grad for x in tensors]
+    for x in tensors:
+        x.grad = None
+    torch.compile(attended, backend="restride")(*tensors, mask).sum().backward()
+    for x, want in zip(tensors, expected, strict=True):
+        torch.testing.assert_close(x.grad, want, rtol=1e-4, atol=1e-4)
+
+
+def test_more_sizes_in_turn_than_plans_are_left_to_torch() -> None:
+    module = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+    compiled = torch.compile(module, backend="restride", dynamic=True)
+    for n in [*range(2, 36), *range(2, 6)]:
+        x = torch.randn(n, 8)
+        torch.testing.assert_close(compiled(x), module(x), rtol=1e-4, atol=1e-4)
+    assert "more sizes in turn" in str(rt.explain(compiled))
+
+
 def test_elements_that_dropout_leaves_out_are_those_of_torch() -> None:
     module = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 8)).train()
     x, results = torch.randn(16, 8), []

@@ -53,6 +53,17 @@ def test_one_side_of_a_diagonal(engine, tag, k, is_of_a_run):
         same_bits(found, function(x, k))
 
 
+@pytest.mark.parametrize("kind", ["f4_e2m1", "nf4"])
+def test_the_other_side_is_zero_of_types_whose_bits_of_zero_are_not(engine, kind):
+    x = rs.reorder(np.full((3, 4), 0.5, np.float32), None, dtype=kind)
+    primitive = rs.onednn.Trilu(rs.onednn.Trilu.PrimitiveDesc(engine, x.desc, x.desc))
+    own, found = rs.Memory(x.desc, engine, x.data), rs.Memory(x.desc, engine)
+    primitive.execute(rs.Stream(engine), {rs.ARG_SRC: own, rs.ARG_DST: found})
+    value = rs.reorder(x, None, dtype="f32")[0, 0]
+    expected = np.triu(np.full((3, 4), value))
+    np.testing.assert_array_equal(np.asarray(rs.reorder(found, None, dtype="f32")), expected)
+
+
 def test_what_does_not_fit_is_refused():
     cpu, md = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32")
     with refused("dst has other dims"):

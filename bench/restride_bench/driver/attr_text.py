@@ -13,7 +13,7 @@ from restride.cli.usage import UsageError, wrong_usage
 from restride.desc.post_op_values import BINARY, ELTWISE, ELTWISE_OF_DST
 
 TYPES = (
-    *("f64", "f32", "bf16", "f16", "f8_e5m2", "f8_e4m3", "e8m0", "f4_e2m1", "f4_e3m0"),
+    *("f64", "f32", "bf16", "f16", "f8_e5m2", "f8_e4m3", "e8m0", "f4_e2m1", "f4_e3m0", "nf4"),
     *("s64", "s32", "s16", "s8", "s4", "s2", "u64", "u32", "u16", "u8", "u4", "u2", "boolean", "undef"),
 )
 """The data types that batch files name, restride's own or not."""

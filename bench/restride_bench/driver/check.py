@@ -131,7 +131,9 @@ def _has_zero_padding(operand: CaseOperand, storage: Bytes) -> bool:
     md = operand.md
     if md.padded_dims == md.dims or not md.nelems:
         return True
-    whole = logical(rs.MemoryDesc(md.padded_dims, md.data_type, operand.format), storage).copy()
+    # Of nf4 the bits of 0 are a number.
+    kind = rs.u4 if md.data_type is rs.nf4 else md.data_type
+    whole = logical(rs.MemoryDesc(md.padded_dims, kind, operand.format), storage).copy()
     bits = whole.view(f"u{whole.itemsize}")
     bits[tuple(slice(n) for n in md.dims)] = 0
     return not bits.any()

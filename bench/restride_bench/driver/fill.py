@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from restride import DataType, MemoryDesc
+from restride.formats import NF4
 from restride.ir.conversion import INTEGER_LIMITS, storage_dtype
 
 Array = npt.NDArray[Any]
@@ -98,6 +99,9 @@ def rounded(values: Array, data_type: DataType) -> Array:
         nearest = np.abs(np.abs(values)[..., np.newaxis] - _E3M0).argmin(-1)
         found: Array = np.copysign(_E3M0[nearest], values)
         return found
+    if data_type is DataType.nf4:
+        nearest = np.abs(np.nan_to_num(values).clip(-1, 1)[..., np.newaxis] - NF4).argmin(-1)
+        return np.asarray(NF4[nearest])
     assert data_type.numpy is not None
     if values.dtype == data_type.numpy:
         return np.ascontiguousarray(values)

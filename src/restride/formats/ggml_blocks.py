@@ -97,7 +97,7 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     quantized itself. Raises InvalidArguments where rows are no whole blocks, and for other lengths.
     """
     dims, group = parse_dims(shape), parse_int(block, "formats.unpack_nf4: block")
-    if not dims or group < 2 or dims[-1] % group:
+    if not dims or group < 2 or group % 2 or dims[-1] % group:
         raise refuse("RS-A15:rows-no-whole-blocks", dims=dims, group=group)
     count = prod(dims)
     packed = _bytes_of("nf4", buffer, count // 2)

@@ -26,7 +26,7 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_indices
 from ..runtime.alloc import Array
-from .programs.bits import as_bits, as_indices, number_of_bits
+from .programs.bits import as_bits, as_indices, number_of_bits, zero_bits
 
 Dims = tuple[int, ...]
 Value = Array | str
@@ -221,7 +221,9 @@ class TriluProblem(OperationProblem):
             tensors.append(offset)
             limit, bits = offset.load(*(0,) * len(offset.sizes)), 64
         is_kept = apply("ge" if self.upper else "le", Coordinate(axes[-1] - axes[-2]), limit)
-        loop = Each(axes, (dst.store(axes, apply("select", is_kept, src.load(*axes), 0)),))
+        loop = Each(
+            axes, (dst.store(axes, apply("select", is_kept, src.load(*axes), zero_bits(self.src.data_type))),)
+        )
         return LoopTree(tuple(tensors), (loop,), number=Number.integer(bits)).verify()
 
 

@@ -258,6 +258,8 @@ def quantize_layers(
 
     `how`: what `rs.quantize` takes.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise refuse("RS-V08:no-module", type=type(model).__name__)
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, torch.nn.Linear):

@@ -131,7 +131,7 @@ class NetworkFile:
     def _check_places(self) -> None:
         for number, place in enumerate(self.header["tensors"]):
             start, nbytes = place["start"], place["nbytes"]
-            is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
+            is_place = type(start) is type(nbytes) is type(place["crc32"]) is int and min(start, nbytes) >= 0
             if not is_place or start % ALIGNMENT:
                 raise refuse("RS-F10:tensor-lies-nowhere", path=shown(self.path), number=number)
             # The file ends where another tensor could begin: a cut of what fills it up is a cut.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
+from ...ir.conversion import NF4_NAN
 from ...ir.expression import Const, Expr, apply
 from ...ir.numbers import Number
 
@@ -35,6 +36,11 @@ def as_bits(md: MemoryDesc) -> MemoryDesc:
 def number_of_bits(*mds: MemoryDesc) -> Number:
     """The integers that hold all bits of an element of any of these."""
     return Number.integer(max(8, *(md.data_type.bits for md in mds)))
+
+
+def zero_bits(data_type: DataType) -> int:
+    """The bits of the element 0."""
+    return NF4_NAN if data_type is DataType.nf4 else 0
 
 
 def as_indices(md: MemoryDesc) -> MemoryDesc:

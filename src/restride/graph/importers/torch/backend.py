@@ -111,10 +111,10 @@ class CompiledGraph:
         if freezes:
             others = {*self._sizes, *metadata.mutated_inp_runtime_indices}
             self._frozen = [at for at in metadata.static_input_indices if at not in others]
-        self.left_to_torch = ""
+        self.left_to_torch, self._dropped = "", 0
+        self._run: Run | None = None
         if self._sizes and not options.dynamic:
-            self.left_to_torch = "its sizes are symbolic, which options exclude"
-        self._run: Run | None = make_boxed_func(module.forward) if self.left_to_torch else None
+            self._leave("its sizes are symbolic, which options exclude")
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         """The outputs of the graph."""
@@ -135,6 +135,9 @@ class CompiledGraph:
                 state.plans[key] = plan
                 while len(state.plans) > _MOST_PLANS:
                     state.plans.popitem(last=False)
+                    self._dropped += 1
+                if self._dropped > _MOST_PLANS:
+                    self._leave("it is called with more sizes in turn than plans are kept")
         return plan.run(args)
 
     def plans(self) -> list[tuple[tuple[Any, ...], Partitioned]]:
@@ -149,6 +152,13 @@ class CompiledGraph:
     def refresh(self) -> None:
         """Forget all constants."""
         self._states.clear()
+
+    def _leave(self, why: str) -> Run:
+        """Let torch run the graph from now on."""
+        self.left_to_torch = why
+        self._run = run = make_boxed_func(self._module.forward)
+        self._states.clear()
+        return run
 
     def _new_state(self, args: Sequence[Any]) -> _State:
         frozen = [args[at] for at in self._frozen]
@@ -172,9 +182,8 @@ class CompiledGraph:
             try:
                 module = _of_numbers(module, args)
             except Exception as error:  # torch says in errors of its own that values decide on sizes
-                self.left_to_torch = f"its sizes are not known before a run: {text_of(error)[:200]}"
-                self._run = make_boxed_func(module.forward)
-                return Partitioned(self._run, module.graph, (), {})
+                run = self._leave(f"its sizes are not known before a run: {text_of(error)[:200]}")
+                return Partitioned(run, module.graph, (), {})
         places = [node for node in module.graph.nodes if node.op == "placeholder"]
         known = {places[at]: args[at] for at in state.frozen}
         for node in module.graph.nodes:

@@ -36,6 +36,8 @@ from .layers import (
 from .moves import slice_scatter
 
 _MEAN = 1
+# From here on softplus is its argument, in f32.
+_STRAIGHT = 17
 _MOST_IN_BYTES = 256
 _FEW_CHANNELS = 8
 """Fewer do not fill a vector, in which gradients of weights have them."""
@@ -180,7 +182,8 @@ def _of_batch_normalization(call: OperatorCall, g: Any, x: Any, weight: Any, *ar
         mean, variance = own_mean, _variance(call, inverse)
     else:
         parameters = {"epsilon": eps, "flags": "use_global_stats|use_scale|use_shift"}
-    operands = mean, variance, *_affine(call, call.dims(x)[1], weight)
+    statistics = call.parameter(mean), call.parameter(variance)
+    operands = *statistics, *_affine(call, call.dims(x)[1], weight)
     return _fitted(call, *_made(call, "BatchNormalizationBackward", g, x, *operands, **parameters))
 
 
@@ -556,6 +559,8 @@ def _attention(
         raise call.unimplemented("it leaves out elements at random")
     if not reads_more(call):
         return flash_attention(call, query, key, value, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
+    if attn_mask is not None:
+        raise call.unimplemented("a mask may hide all keys of a row, of which torch keeps another logarithm")
     parameters = attention_parameters(AttentionForm(scale, "top_left" if is_causal else "none"))
     tensors = query, key, value, _mask(call, attn_mask)
     return _fitted(call, *_made(call, "ScaledDotProductAttention", *tensors, has_stats=1, **parameters))
@@ -589,6 +594,13 @@ def _of_attention(
     return _fitted(call, *_made(call, "ScaledDotProductAttentionBackward", *tensors, **parameters))
 
 
+@ATEN("softplus_backward")
+def _of_softplus(call: OperatorCall, g: Any, x: Any, beta: float, threshold: float) -> Made:
+    if threshold < _STRAIGHT:
+        raise call.unimplemented("it is straight from its threshold on, where it is curved here")
+    return _function(call, g, x, "soft_relu", beta)
+
+
 _ROWS: Mapping[str, Function | str] = {
     "hardsigmoid_backward": lambda call, g, x: _function(call, g, x, "hardsigmoid", 1 / 6, 0.5),
     "hardswish_backward": lambda call, g, x: _function(call, g, x, "hardswish", 1 / 6, 0.5),
@@ -596,7 +608,6 @@ _ROWS: Mapping[str, Function | str] = {
     "leaky_relu_backward": lambda call, g, x, slope, is_result: _function(call, g, x, "relu", slope),
     "mish_backward": lambda call, g, x: _function(call, g, x, "mish"),
     "silu_backward": lambda call, g, x: _function(call, g, x, "swish", 1.0),
-    "softplus_backward": lambda call, g, x, beta, threshold: _function(call, g, x, "soft_relu", beta),
     "t": lambda call, x: call.transposed(x, range(len(call.dims(x)))[::-1]),
 }
 enter_rows(ATEN, _ROWS)

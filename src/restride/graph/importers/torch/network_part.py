@@ -72,7 +72,8 @@ def part_model(
         new[node] = graph.node_copy(node, new.__getitem__)
     results = []
     for node in outputs:
-        order = dense_order(node.meta["val"]) or ()
+        order = dense_order(node.meta["val"])
+        assert order is not None
         is_moved = order != tuple(range(len(order)))
         results.append(_permuted(graph, new[node], order) if is_moved else new[node])
     graph.output(tuple(results))

@@ -17,7 +17,6 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
-from ....errors import Error
 from ....foreign import text_of
 from ...build import GraphBuilder
 from ...dims import Dims
@@ -37,6 +36,8 @@ _OF_ROWS = [getattr(torch.ops.aten, word) for word in ("gru", "linear", "lstm", 
 VIEW = "a view of a result that others have too"
 CHOICES = frozenset((TOO_SMALL, VIEW))
 """Why a node is left to torch that a network could have."""
+_OF_NAN = "of a NaN and a number restride gives the number"
+_EXTREMES = torch.ops.aten.maximum, torch.ops.aten.minimum
 _NO_TENSOR = "a type, a device or dims that no network has"
 
 
@@ -69,7 +70,7 @@ def partitioned(
         for at, nodes in split.parts.items():
             try:
                 parts[at] = NetworkPart(*split.ends(nodes), split.known(nodes), prepacked)
-            except Error as error:
+            except Exception as error:  # whatever it is, torch runs the nodes
                 refused |= dict.fromkeys(nodes, text_of(error))
                 break
         else:
@@ -90,6 +91,7 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
         for node in calls
         if node.target is not operator.getitem and not _is_plain(node, constants)
     }
+    refused |= {node: _OF_NAN for node in calls if getattr(node.target, "overloadpacket", None) in _EXTREMES}
     others = [node for node in graph.nodes if node.op in ("placeholder", "get_attr") and node not in known]
     ends = [node for node in others if _is_tensor(node) and _has_elements(node)]
     rest = [node for node in calls if made_by(node) not in refused]
@@ -146,7 +148,9 @@ def _is_tensor(node: fx.Node) -> bool:
 
 def _is_plain_tensor(x: Any) -> bool:
     is_tensor = isinstance(x, torch.Tensor) and x.layout is torch.strided and x.device.type == "cpu"
-    return is_tensor and x.dtype in ELEMENTS and all(isinstance(extent, int) for extent in x.shape)
+    # Bits that stand for a sign are none of memory; of doubles some functions have the constants of floats.
+    is_plain = is_tensor and x.dtype is not torch.float64 and not x.is_neg() and not x.is_conj()
+    return is_plain and x.dtype in ELEMENTS and all(isinstance(extent, int) for extent in x.shape)
 
 
 def _has_elements(node: fx.Node) -> bool:
@@ -259,7 +263,7 @@ class _Split:
         _, _, outputs = self.ends(nodes)
         for node in reversed(nodes):
             is_inside, is_shared = any(user in own and user not in left for user in node.users), False
-            if is_inside or isinstance(node.meta["val"], tuple | list):
+            if (is_inside and node not in outputs) or isinstance(node.meta["val"], tuple | list):
                 continue
             base = node
             while base in own and (base.target is operator.getitem or _is_view(base)):
