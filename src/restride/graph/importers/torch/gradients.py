@@ -559,11 +559,19 @@ def _attention(
         raise call.unimplemented("it leaves out elements at random")
     if not reads_more(call):
         return flash_attention(call, query, key, value, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
-    if attn_mask is not None:
+    if not (attn_mask is None or _sees_keys(attn_mask)):
         raise call.unimplemented("a mask may hide all keys of a row, of which torch keeps another logarithm")
     parameters = attention_parameters(AttentionForm(scale, "top_left" if is_causal else "none"))
     tensors = query, key, value, _mask(call, attn_mask)
     return _fitted(call, *_made(call, "ScaledDotProductAttention", *tensors, has_stats=1, **parameters))
+
+
+def _sees_keys(mask: Any) -> bool:
+    """True where a mask is known, and each of its rows sees a key."""
+    if not isinstance(mask, np.ndarray):
+        return False
+    is_seen = mask if mask.dtype == np.bool_ else mask > -np.inf
+    return bool(is_seen.any(-1).all())
 
 
 def _mask(call: OperatorCall, mask: Any) -> Any:
