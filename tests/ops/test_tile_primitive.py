@@ -53,8 +53,10 @@ def test_one_side_of_a_diagonal(engine, tag, k, is_of_a_run):
         same_bits(found, function(x, k))
 
 
+@pytest.mark.parametrize("name", ["cpu", "reference"])
 @pytest.mark.parametrize("kind", ["f4_e2m1", "nf4"])
-def test_the_other_side_is_zero_of_types_whose_bits_of_zero_are_not(engine, kind):
+def test_the_other_side_is_zero_of_types_whose_bits_of_zero_are_not(name, kind):
+    engine = rs.Engine(name)
     x = rs.reorder(np.full((3, 4), 0.5, np.float32), None, dtype=kind)
     primitive = rs.onednn.Trilu(rs.onednn.Trilu.PrimitiveDesc(engine, x.desc, x.desc))
     own, found = rs.Memory(x.desc, engine, x.data), rs.Memory(x.desc, engine)
