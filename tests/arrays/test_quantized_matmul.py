@@ -223,6 +223,27 @@ def test_the_name_of_a_product_says_whether_rows_are_quantized(dtype):
     assert names == ["contraction", "integer_contraction"]
 
 
+def test_rows_in_another_order_are_multiplied_as_they_are_stored():
+    """GPTQ's `desc_act`: each row says which scale and zero point it has."""
+    rng = np.random.default_rng(0)
+    codes, scales = rng.integers(0, 16, (256, 64)), rng.random((8, 64)).astype(np.float16)
+    zeros, groups = rng.integers(0, 16, (8, 64)), rng.permutation(np.repeat(np.arange(8), 32))
+    values = rs.Memory(rs.formats.gptq((256, 64), 32).values, rs.Engine("cpu"))
+    rs.reorder(codes.astype(np.uint8), None, out=values)
+    zero_points = rs.reorder(zeros.astype(np.uint8), None, dtype="u4")
+    q = rs.QuantizedTensor(values, rs.Memory.from_numpy(scales), zero_points)
+    ordered, order = q.in_groups(groups)
+    x = numbers(3, 256)
+    exact = x.astype(np.float64) @ ((codes - zeros[groups]) * scales.astype(np.float64)[groups])
+    for weights in (ordered, rs.pack_weights(ordered)):
+        np.testing.assert_allclose(
+            rs.matmul(x[:, order], weights), exact, rtol=0, atol=1e-5 * abs(exact).max()
+        )
+    for wrong in (groups[:-1], groups + 1, np.zeros(256, int)):
+        with refused("scales are each for as many rows"):
+            q.in_groups(wrong)
+
+
 _OF_BF16 = replace(Isa.for_name("avx512"), features=f"{Isa.for_name('avx512').features},+avx512bf16")
 
 

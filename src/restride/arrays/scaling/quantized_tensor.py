@@ -99,6 +99,27 @@ class QuantizedTensor:
         taken = {name: _rows(part, at // (self.dims[0] // part.desc.dims[0])) for name, part in parts.items()}
         return QuantizedTensor(**taken, tensor_scale=self.tensor_scale)
 
+    def in_groups(self, groups: Any) -> tuple[QuantizedTensor, Array]:
+        """Rows put side by side whose scale is the same, as GPTQ's `g_idx` names it for each: (the tensor,
+        the order of its rows). `rs.matmul(x[..., order], tensor)` multiplies with the rows as they were.
+
+        Raises InvalidArguments where the rows are not named, or not as many for each scale.
+
+        >>> import numpy as np, restride as rs
+        >>> q = rs.quantize(np.arange(128, dtype="f4").reshape(64, 2), "s8", 0, group=32)
+        >>> ordered, order = q.in_groups(np.arange(64) % 2)
+        >>> order[:3].tolist(), ordered.dims
+        ([0, 2, 4], (64, 2))
+        """
+        rows, count = self.dims[0], self.scale.desc.dims[0]
+        named: Array = np.asarray(groups).reshape(-1)
+        wanted = np.repeat(np.arange(count), rows // max(count, 1))
+        order = np.argsort(named, kind="stable")
+        if named.shape != wanted.shape or not np.array_equal(named[order], wanted):
+            raise refuse("RS-A15:groups-of-rows", rows=rows, count=count, size=named.size)
+        taken = _rows(self.values, order).to(None, self.values.desc.data_type)
+        return replace(self, values=taken), order
+
     @property
     def nbytes(self) -> int:
         """Bytes of elements, scales and zero points."""

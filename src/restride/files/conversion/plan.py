@@ -296,6 +296,8 @@ def check_scaled(step: ConversionStep) -> None:
         return
     if src is None or dst is None or not needs_scale(src.data_type, dst.data_type):
         return
+    is_tiny = rule.data_type.kind == "float" and rule.data_type.bits < 8
+    group = ",group=32" if is_tiny and rule.group is None else ""
     raise refuse(
         "RS-F07:rule-not-fit",
         rule=str(rule),
@@ -303,7 +305,7 @@ def check_scaled(step: ConversionStep) -> None:
         word=step.source.array.kind.word,
         shape=step.source.array.shape,
         data_type=rule.data_type,
-        rule2=f"{rule},scale=absmax",
+        rule2=f"{rule}{group},scale=absmax",
     )
 
 
