@@ -156,7 +156,8 @@ class CompiledGraph:
     def _leave(self, why: str) -> Run:
         """Let torch run the graph from now on."""
         self.left_to_torch = why
-        self._run = run = make_boxed_func(self._module.forward)
+        run: Run = make_boxed_func(self._module.forward)
+        self._run = run
         self._states.clear()
         return run
 

@@ -72,10 +72,10 @@ def part_model(
         new[node] = graph.node_copy(node, new.__getitem__)
     results = []
     for node in outputs:
-        order = dense_order(node.meta["val"])
-        assert order is not None
-        is_moved = order != tuple(range(len(order)))
-        results.append(_permuted(graph, new[node], order) if is_moved else new[node])
+        memory = dense_order(node.meta["val"])
+        assert memory is not None
+        is_moved = memory != tuple(range(len(memory)))
+        results.append(_permuted(graph, new[node], memory) if is_moved else new[node])
     graph.output(tuple(results))
     reader = GraphReader(name for name, _ in ends)
     for node in graph.nodes:
