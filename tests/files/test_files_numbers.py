@@ -355,6 +355,17 @@ def test_all_shapes_that_do_not_fit_are_told_together(capsys: pytest.CaptureFixt
     assert not os.path.exists("y.gguf")
 
 
+def test_blocks_that_do_not_fit_are_not_kept_where_files_have_no_word_for_them() -> None:
+    rs.save({"w": rs.quantize(weights(96, 64), "q8_0")}, "x.gguf")
+    (misfit,) = rs.convert("x.gguf", "y.safetensors", ["*=awq"], dry_run=True).misfits
+    assert misfit.fits == ("s8,group=32,scale=absmax", "mxfp4", "bf16")
+    for more in ({}, {"fallback": "keep"}):
+        with refused("groups of 128 elements do not divide"):
+            rs.convert("x.gguf", "y.safetensors", ["*=awq"], **more)
+    rs.convert("x.gguf", "y.safetensors", [f"*={misfit.fits[0]}"])
+    assert rs.load("y.safetensors")["w"].values.desc.data_type is rs.s8
+
+
 @pytest.mark.parametrize(
     ("fallback", "kinds"),
     [("q8_0", ["Q4_K", "F32", "Q8_0", "Q8_0"]), ("keep", ["Q4_K", "F32", "F32", "F32"])],

@@ -15,7 +15,7 @@ from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import Error, InvalidArguments, refuse
 from ...foreign import plain_text
-from ...formats.gguf import whole_blocks
+from ...formats.gguf import BLOCK_FORMATS, whole_blocks
 from ...formats.tensor_format import TensorFormat
 from ..stored_tensors import GGML_KINDS_BY_WORD, ElementKind, StoredTensor
 from ..writing.replacement import shown
@@ -59,6 +59,9 @@ class MisfitTensor:
         fits: tuple[str, ...] = (_KEEP,)
         if dims and dims[-1] % _ROWS_OF == 0:
             fits = ("q8_0", "q4_0", _KEEP) if is_gguf else ("s8,group=32,scale=absmax", "mxfp4", _KEEP)
+        are_blocks = any(part.array.kind.word in BLOCK_FORMATS for part in (tensor, *tensor.parts.values()))
+        if are_blocks and not is_gguf:  # for which only those files have a word
+            fits = (*fits[:-1], "bf16")
         return cls(array.name, dims, str(rule), why, fits)
 
     def __str__(self) -> str:
@@ -130,8 +133,12 @@ def check_fallback(fallback: object) -> str | None:
 
 def fallback_of(fallback: str | None, misfit: MisfitTensor, is_gguf: bool) -> ConversionRule | None:
     """The rule for a tensor that its own does not fit; None where it is copied."""
-    if fallback in (None, _KEEP):
+    if fallback in (None, _KEEP) and _KEEP in misfit.fits:
         return None
+    if fallback is None:
+        return ConversionRule("*", data_type=DataType.bf16)
+    if fallback == _KEEP:
+        raise refuse("RS-F07:blocks-not-kept", misfit=misfit)
     if not is_gguf:
         raise refuse("RS-F07:type-of-gguf", name=fallback)
     return ConversionRule("*", scale="absmax", named=fallback) if fallback in misfit.fits else None
