@@ -106,6 +106,16 @@ class Products:
             return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
         return to_real(self.b, bits, data_type, _REAL, self.style.can)
 
+    def _row_word(self, pointer: Value, turn: int) -> Value:
+        """The word of a turn of the rows' factor in every lane."""
+        word = self.b.value("i32", f"load i32, {self.b.advance(pointer, 4 * turn)}, align 1")
+        return self.b.broadcast(word, self.kernel.lanes)
+
+    def _dot_of_bfloat(self, first: Factor, second: Factor, total: Value) -> Value:
+        """The sums with the products of pairs of bf16. The second alone may be in memory."""
+        pairs = (_halves(self.b, each[0], "bfloat") for each in (first, second))
+        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, *pairs)
+
     def _dot(self, name: str, total: Value, a: Value, b: Value) -> Value:
         """Call an instruction that multiplies packs and adds them to sums."""
         full = f"{name}.{lanes_of(total) * 32}"
@@ -123,8 +133,7 @@ class BfloatLanes(Products):
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with a product each."""
-        first, second = (_halves(self.b, each[0], "bfloat") for each in (row, column))
-        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+        return self._dot_of_bfloat(row, column, total)
 
 
 class ByteLanes(Products):
@@ -264,9 +273,7 @@ class NibblePairs(NibbleWords):
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """The two elements of a turn in every lane."""
-        b = self.b
-        word = b.value("i32", f"load i32, {b.advance(pointer, 4 * turn)}, align 2")
-        return (b.broadcast(word, self.kernel.lanes),)
+        return (self._row_word(pointer, turn),)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """Both elements of a turn, the first in the lower half."""
@@ -284,8 +291,7 @@ class NibblePairs(NibbleWords):
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with two products each."""
-        first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
-        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+        return self._dot_of_bfloat(column, row, total)
 
 
 class NibbleDots(Products):
@@ -299,9 +305,7 @@ class NibbleDots(Products):
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
         """The four bytes of a turn in every lane."""
-        b = self.b
-        word = b.value("i32", f"load i32, {b.advance(pointer, 4 * turn)}, align 1")
-        return (b.broadcast(word, self.kernel.lanes),)
+        return (self._row_word(pointer, turn),)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
         """The elements of a turn, from 0 to 15."""
@@ -395,9 +399,8 @@ class BfloatDots(_Packs):
     """`vdpbf16ps`: two multiply-adds, in which numbers below the normal ones count as zero."""
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with two products each. The row is the last operand: it alone may be in memory."""
-        first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
-        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+        """The sums with two products each."""
+        return self._dot_of_bfloat(column, row, total)
 
 
 def _four_bits(b: Builder, words: Value, place: int) -> Value:

@@ -221,9 +221,8 @@ class TriluProblem(OperationProblem):
             tensors.append(offset)
             limit, bits = offset.load(*(0,) * len(offset.sizes)), 64
         is_kept = apply("ge" if self.upper else "le", Coordinate(axes[-1] - axes[-2]), limit)
-        loop = Each(
-            axes, (dst.store(axes, apply("select", is_kept, src.load(*axes), zero_bits(self.src.data_type))),)
-        )
+        value = apply("select", is_kept, src.load(*axes), zero_bits(self.src.data_type))
+        loop = Each(axes, (dst.store(axes, value),))
         return LoopTree(tuple(tensors), (loop,), number=Number.integer(bits)).verify()
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "axes_of",
     "cast_to",
     "common_type",
+    "numpy_of",
     "of_one_type",
     "promoted",
     "reads_more",
@@ -122,7 +123,12 @@ def _argument(call: OperatorCall, value: Any) -> Any:
 def result_of(call: OperatorCall) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """The dims and the type of the first result, as torch says."""
     dims, word = call.node.attributes[CALL].results[0]
-    return dims, np.dtype(ml_dtypes.bfloat16 if word == "bfloat16" else word)
+    return dims, numpy_of(word)
+
+
+def numpy_of(word: str) -> np.dtype[Any]:
+    """The type of NumPy that torch has a word for."""
+    return np.dtype(ml_dtypes.bfloat16 if word == "bfloat16" else word)
 
 
 def reads_more(call: OperatorCall) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ....model.result_dims import from_end
@@ -22,12 +21,12 @@ from ..onnx.gradients import times
 from ..onnx.rows import enter_rows
 from ..onnx.windows import OnnxWindow, average_shares, ceiled_places
 from ..operator_call import ATEN, Function, Made, OperatorCall, Value
-from .call import CALL, axes_of, cast_to, promoted, reads_more
+from .call import CALL, axes_of, cast_to, numpy_of, promoted, reads_more
 from .layers import (
     PoolArguments,
     adaptive_shares,
+    attention,
     batch_statistics,
-    flash_attention,
     group_normalization,
     layer_normalization,
     nearest_places,
@@ -56,8 +55,7 @@ def _fitted(call: OperatorCall, *values: Any) -> Made:
         if not word:
             fitted.append(None)
             continue
-        dtype = np.dtype(ml_dtypes.bfloat16 if word == "bfloat16" else word)
-        fitted.append(call.reshaped(cast_to(call, value, dtype), dims))
+        fitted.append(call.reshaped(cast_to(call, value, numpy_of(word)), dims))
     return tuple(fitted)
 
 
@@ -558,7 +556,7 @@ def _attention(
     if dropout:
         raise call.unimplemented("it leaves out elements at random")
     if not reads_more(call):
-        return flash_attention(call, query, key, value, is_causal=is_causal, attn_mask=attn_mask, scale=scale)
+        return attention(call, query, key, value, attn_mask, is_causal=is_causal, scale=scale)
     if not (attn_mask is None or _sees_keys(attn_mask)):
         raise call.unimplemented("a mask may hide all keys of a row, of which torch keeps another logarithm")
     parameters = attention_parameters(AttentionForm(scale, "top_left" if is_causal else "none"))

@@ -143,7 +143,7 @@ def _linear(call: OperatorCall, x: Any, weights: Any, bias: Any = None) -> Made:
 
 
 @ATEN("scaled_dot_product_attention", "_scaled_dot_product_attention_math")
-def _attention(
+def attention(
     call: OperatorCall,
     query: Any,
     key: Any,
@@ -157,20 +157,6 @@ def _attention(
     """Of any number of dims in front, the last of which are heads; a mask of truth says what is seen."""
     form = AttentionForm(scale, "top_left" if is_causal else "none")
     return attended_of_any_rank(call, (query, key, value), form, mask, is_grouped=enable_gqa)
-
-
-def flash_attention(
-    call: OperatorCall,
-    query: Any,
-    key: Any,
-    value: Any,
-    *,
-    is_causal: bool = False,
-    attn_mask: Any = None,
-    scale: float | None = None,
-) -> Made:
-    """The same under another name."""
-    return _attention(call, query, key, value, attn_mask, is_causal=is_causal, scale=scale)
 
 
 # --- windows ------------------------------------------------------------------------------------------------
