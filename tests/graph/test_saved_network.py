@@ -481,3 +481,16 @@ def test_a_file_from_before_an_attribute_has_its_default(tmp_path: Path) -> None
 
     rewrite(path, changed)
     assert (rs.Network.load(path)(x) == network(x)).all()
+
+
+def test_constants_of_types_that_numpy_has_not_come_back(tmp_path: Path) -> None:
+    builder, path = rs.graph.GraphBuilder(), tmp_path / "codes.net"
+    q = rs.quantize(values(64, 128), "nf4", group=32).T
+    x = builder.input("x", (2, 128))
+    operation = rs.graph.QuantizedMatmulOperation(False)
+    product = builder.add(operation, x, builder.constant(q.values), builder.constant(q.scale))
+    network = rs.Network(builder.graph(product))
+    network.save(path)
+    loaded, source = rs.Network.load(path), values(2, 128, seed=1)
+    assert str(loaded.plan()) == str(network.plan())
+    assert (loaded(source) == network(source)).all()

@@ -149,15 +149,16 @@ class SavedNetwork:
 
     def _constant(self, values: Mapping[str, Any]) -> Constant:
         kind, content = type_of_values(values), self._file.tensor(values["tensor"])
-        twin, nbytes = kind.data_type.numpy, kind.nbytes
         is_stored = "md" in values or (kind.data_type.bits < _BYTE and bool(kind.dims))
         md = MemoryDesc.from_dict(values["md"]) if "md" in values else row_major(kind)
+        twin, nbytes = kind.data_type.numpy, kind.nbytes
         if is_stored:
             nbytes = md.size if (md.dims, md.data_type) == (kind.dims, kind.data_type) else -1
-        if twin is None or content.nbytes != nbytes:
+        if content.nbytes == nbytes and is_stored:
+            return StoredConstant(content.view(np.ndarray), md)
+        if content.nbytes != nbytes or twin is None:
             raise refuse("RS-F10:tensor-not-bytes", path=shown(self._path), tensor=values["tensor"], md=kind)
-        content = content.view(np.ndarray)
-        return StoredConstant(content, md) if is_stored else Constant(content.view(twin).reshape(kind.dims))
+        return Constant(content.view(np.ndarray).view(twin).reshape(kind.dims))
 
 
 _CPU, _BYTE = Engine("cpu"), 8
