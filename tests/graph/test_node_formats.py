@@ -172,8 +172,8 @@ def test_a_step_of_training_reorders_nothing_between_forward_and_backward():
     (of_x,) = _gradient(b, "ConvolutionBackwardData", g, first, dims=dims, **window)
     graph = b.graph(z, of_second, of_scale, of_shift, of_first, of_x)
     found = propagate(format_problem(graph), "optimal")
-    moved = {each.tensor for each in found.reorders if graph.tensors[each.tensor].dims == dims}
-    assert moved <= {x, change, z, of_x}
+    moved = {each.tensor for each in found.reorders}
+    assert not moved & {y, normal, above}
     assert order_of_channels(found.formats[y]) == order_of_channels(found.formats[g]) != "last"
 
 
