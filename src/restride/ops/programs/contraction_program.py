@@ -24,7 +24,7 @@ from ...desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.attribute_chain import move_step, old_tensors
-from ...ir.digits import TensorOperand, reorder_nest
+from ...ir.digits import TensorOperand, offset_at, reorder_nest
 from ...ir.expression import Ref, TreeAxis, index_of
 from ...ir.numbers import Number
 from ...ir.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
@@ -33,7 +33,7 @@ from ...schedule.contraction.schedule import schedule_contraction
 from ...schedule.contraction.strides import SECOND, Contraction, find_contraction
 from ...schedule.fold_order import LEAST_USES, LEAST_USES_OF_CROWDED
 from ...schedule.machine import NOMINAL
-from .product_chain import ProductChain
+from .product_chain import AS_IT_IS, ProductChain
 
 # Whether a layout has vectors is the same for all machines that have some; and one that multiplies bytes.
 _MACHINE = replace(NOMINAL, vector_bytes=32)
@@ -130,14 +130,18 @@ class ContractionWork:
             if role is self.written
         ]
 
-    def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
-        """A factor as it is multiplied, with its own scales and zero points."""
-        factor = self.chain.grown[role.arg]
+    def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place, start: int = 0) -> NestStep:
+        """A factor as it is multiplied, with its own scales and zero points: its columns from `start` on."""
+        factor = self.chain.grown.get(role.arg, AS_IT_IS)
         own, (operands, scalars) = factor.computed, factor.before
-        nest = reorder_nest(role.desc, dst, own.compute, own.tensors)
+        src = role.desc
+        if src.dims != dst.dims:
+            src = src.submemory_desc(dst.dims, (*[0] * (dst.ndims - 1), start))
+        tensors = [replace(each, base=each.base + offset_at(each.dims[-1], start)) for each in own.tensors]
+        nest = reorder_nest(src, dst, own.compute, tensors)
         at = Place((SRC, DST, DST + 1)[self.roles.index(role)])
         return NestStep(
-            *(nest, at, to, nest.moved_bytes, role.desc.extent_range(), dst.extent_range()),
+            *(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range()),
             operands=own.places(DST + 2 + len(self.slots) + operands),
             scalars=(scalars, len(own.scalars)),
         )

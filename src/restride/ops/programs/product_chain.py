@@ -59,6 +59,10 @@ class GrownFactor:
     before: tuple[int, int]
 
 
+AS_IT_IS = GrownFactor(DataType.undef, NOTHING, (0, 0))
+"""Of a factor that is moved alone."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductChain:
     """The attributes of a sum of products.

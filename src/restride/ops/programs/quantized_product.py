@@ -78,7 +78,8 @@ def _rows_at_once(group: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedWork(ContractionWork):
-    """A product whose weights are read where they lie, in the preferred format, or moved there as they are.
+    """A product whose weights are read where they lie, in the preferred format, or moved there as they are;
+    or become floats first, some columns after the other, where many rows read them.
 
     `group`: the rows of weights that share a scale; `in_integers`: rows are quantized; `in_bf16`: rounded.
     """
@@ -105,11 +106,10 @@ class QuantizedWork(ContractionWork):
         if "sums" in made:
             steps.append(self._preparing(tensors[src.name], made, held))
         if weights in moved:
-            parts = list(_columns_of(weights.desc))
-            wanted = [MemoryDesc(md.dims, md.data_type, chosen[weights.name].tag) for _, md in parts]
-            sizes[weights.name] = max(md.size for md in wanted)
-            for (start, part), md in zip(parts, wanted, strict=True):
-                steps.append(move_step(part, md, places[weights.name], held[weights.name]))
+            parts = list(self._columns(chosen[weights.name]))
+            sizes[weights.name] = max(md.size for _, md in parts)
+            for start, md in parts:
+                steps.append(self._growth(weights, md, held[weights.name], start))
                 tensors[weights.name] = TreeTensor.of_desc(weights.name, md)
                 steps.append(self._loops(self._product(tensors, made, start), held))
         else:
@@ -117,6 +117,17 @@ class QuantizedWork(ContractionWork):
         steps += self._after(moved, places, held, chosen)
         scalars = len(self.chain.computed.scalars)
         return Program(self.all_slots(), tuple(steps), tuple(sizes.values()), scalars=scalars).verify()
+
+    def _columns(self, wanted: MemoryDesc) -> Iterator[tuple[int, MemoryDesc]]:
+        """Columns of weights that are moved together, so that they stay in the caches: from which one on."""
+        role, columns = self.reads[1], wanted.dims[-1]
+        factors = self.chain.grown[role.arg].computed.tensors if role.arg in self.chain.grown else []
+        least = lcm(_COLUMNS, role.desc.layout.blocks[-1], *(each.dims[-1][-1].step for each in factors))
+        nbytes = wanted.data_type.nbytes(prod(wanted.dims[:-1]) * least)
+        count = max(_MOVED_BYTES // max(nbytes, 1), 1) * least
+        for start in range(0, columns, count):
+            dims = (*wanted.dims[:-1], min(count, columns - start))
+            yield start, MemoryDesc(dims, wanted.data_type, wanted.tag)
 
     def _formats(self) -> dict[str, MemoryDesc]:
         """The descriptors that are computed in."""
@@ -288,17 +299,6 @@ class QuantizedWork(ContractionWork):
         tree = LoopTree((own, made), (Each((*batch, g, n), (store,)),)).verify()
         place = Place(DST + 2 + self.chain.operands.index(own))
         return TreeStep(tree, (place, held[made.name]), prod(made.sizes), is_named=False)
-
-
-def _columns_of(md: MemoryDesc) -> Iterator[tuple[int, MemoryDesc]]:
-    """Columns of weights that are moved together, so that they stay in the caches: from which one on."""
-    columns = md.dims[-1]
-    least = lcm(_COLUMNS, md.layout.blocks[-1])
-    nbytes = md.data_type.nbytes(prod(md.dims[:-1]) * least)
-    count = max(_MOVED_BYTES // max(nbytes, 1), 1) * least
-    for start in range(0, columns, count):
-        dims = (*md.dims[:-1], min(count, columns - start))
-        yield start, md.submemory_desc(dims, (*[0] * (md.ndims - 1), start))
 
 
 def _has_rows(md: MemoryDesc) -> bool:
