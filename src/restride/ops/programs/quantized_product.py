@@ -20,7 +20,7 @@ from math import gcd, lcm, prod
 from ...desc.attr_value import Factor
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...ir.attribute_chain import move_step, old_tensors
+from ...ir.attribute_chain import old_tensors
 from ...ir.digits import IndexDigit
 from ...ir.expression import Affine, Const, Expr, Ref, Scalar, TreeAxis, apply, index_of
 from ...ir.nest_rewrites import wide_type
