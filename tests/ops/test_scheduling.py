@@ -28,7 +28,7 @@ def _softmax(engine: rs.Engine = _CPU) -> Any:
 
 
 def _product() -> Any:
-    a, b, c = (rs.MemoryDesc(dims, "f32", "ab") for dims in ((64, 256), (256, 128), (64, 128)))
+    a, b, c = (rs.MemoryDesc(dims, "f32", "ab") for dims in ((32, 256), (256, 128), (32, 128)))
     return rs.Matmul.PrimitiveDesc(_CPU, a, b, c)
 
 

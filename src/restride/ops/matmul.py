@@ -34,6 +34,7 @@ from ..model.result_dims import Misfit, Shaped, broadcast
 from ..model.runtime_shapes import check_fits, deferred_to_slots
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
+from ..schedule.fold_order import LARGE_WEIGHTS, LEAST_USES_OF_CROWDED, ROWS_OF_DECODED, ROWS_OF_LARGE
 from .product import (
     LETTERS,
     NAMES,
@@ -47,13 +48,16 @@ from .product import (
 )
 from .programs.contraction_program import ContractionWork
 from .programs.product_chain import FACTORS, ProductChain, product_chain
-from .programs.quantized_product import NIBBLES, QUANTIZED_BLOCK, QuantizedWork, are_quantized, group_size
+from .programs.quantized_product import (
+    NIBBLES,
+    QUANTIZED_BLOCK,
+    QuantizedWork,
+    are_quantized,
+    group_size,
+    has_rows,
+)
 
 _INTEGRAL_PACK, _BYTE = 4, 8
-# Rows from which on weights of narrow floats become f32 before the product, each only once: of 16 rows and
-# 2048 x 2048 weights this takes 0.5 (f8) to 1.1 (nf4) of the time, of 128 rows 0.2 to 0.8. Integers, which
-# take two or three instructions in registers, gain nothing.
-_MANY_ROWS = 16
 _COMPRESSED = (
     *(DataType.s8, DataType.u8, DataType.s4, DataType.u4),
     *(DataType.f4_e2m1, DataType.f4_e3m0, DataType.nf4),
@@ -233,11 +237,18 @@ class MatmulProblem(ProductProblem):
         return self.group is not None and is_lower and not self._quantizes_rows and has_dots_of_bf16()
 
     @property
-    def _decodes_first(self) -> bool:
-        """True where so many rows read the weights that these become f32 first."""
+    def _moves_columns(self) -> bool:
+        """True where weights become f32 in blocks, some columns after the other: as many rows read them."""
         src, weights, dst = self.tensors
-        has_many = not weights.data_type.is_integral and dst.dims[-2] >= _MANY_ROWS
-        return has_many and src.data_type in FACTORS and not self._quantizes_rows and not self._rounds_rows
+        kinds, rows = (src.data_type, weights.data_type), dst.dims[-2]
+        if self.group is not None:
+            is_quick = weights.data_type.is_integral or self._quantizes_rows or self._rounds_rows
+            return src.data_type in FACTORS and not is_quick and rows >= ROWS_OF_DECODED
+        if self.has_runtime or self.grown or self.is_wide or self.pack > 1 or not self.terms:
+            return False
+        is_plain = not weights.inner_blks and weights.nelems == prod(weights.dims[-2:]) and has_rows(dst)
+        is_many = rows >= (ROWS_OF_LARGE if weights.nelems >= LARGE_WEIGHTS else LEAST_USES_OF_CROWDED)
+        return is_plain and is_many and not any(kind.is_integral for kind in kinds)
 
     @property
     def _sums_groups(self) -> bool:
@@ -251,7 +262,7 @@ class MatmulProblem(ProductProblem):
 
     def chain(self) -> ProductChain:
         """The chain of the attributes: scales and zero points, bias, post-ops."""
-        if self.group is None or self._decodes_first:
+        if self.group is None or self._moves_columns:
             return ProductProblem.chain(self)
         bias = self._bias_operand()
         return product_chain(
@@ -260,12 +271,12 @@ class MatmulProblem(ProductProblem):
 
     def work(self) -> ContractionWork:
         work = ProductProblem.work(self)
-        if self.group is None:
-            return work
         group, preferred = self.group, work.preferred
-        if self._decodes_first:
+        if self._moves_columns:
             group = self.tensors[1].dims[-2]
             preferred = {**preferred, "weights": self._in_blocks(DataType.f32, QUANTIZED_BLOCK)}
+        if group is None:
+            return work
         return QuantizedWork(
             *(work.reads, work.written, work.loops, preferred, work.chain, work.slots, work.terms),
             *(work.work_bytes, work.is_wide, work.pack),
@@ -294,7 +305,7 @@ class MatmulProblem(ProductProblem):
     def _in_blocks(self, kind: DataType, block: int, pack: int = 1) -> MemoryDesc:
         """The weights in blocks of columns, of so many rows in turn."""
         dims = self.tensors[1].dims
-        *batch, k, n = LETTERS[: len(dims)]
+        *batch, k, n = list(LETTERS[: len(dims)])
         tag = f"{n.upper()}{k}{block}{n}" if pack == 1 else f"{n.upper()}{k.upper()}{block}{n}{pack}{k}"
         return MemoryDesc(dims, kind, "".join(batch) + tag)
 

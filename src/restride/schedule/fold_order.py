@@ -64,6 +64,13 @@ ROWS_PIECE, FEWEST_ROWS = 1 << 15, 16
 # An element is moved into another format where it has a part in so many products; the same where the kernel
 # is fast but for the caches.
 LEAST_USES, LEAST_USES_OF_CROWDED = 16, 64
+# Weights of so many elements and more, whose rows lie apart, are moved for so many rows of a source, some
+# columns after the other: 4 rows by 2000 x 2000 weights took 1.5 times as long, 16 and 128 rows 2.5 times.
+LARGE_WEIGHTS, ROWS_OF_LARGE = 1 << 17, 4
+# For so many rows weights of narrow floats become f32 before the product, each only once. 16 rows by
+# 2048 x 2048 weights take 0.5 (f8) to 1.1 (nf4) of the time, 128 rows 0.2 to 0.8. Integers, which take two or
+# three instructions in registers, gain nothing.
+ROWS_OF_DECODED = 16
 # Rows of all steps of a recurrent network that are worth moving its weights for; and steps, for the weights
 # that each step reads again.
 LEAST_RNN_ROWS, LEAST_RNN_STEPS = 64, 4

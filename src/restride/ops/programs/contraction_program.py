@@ -24,7 +24,7 @@ from ...desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.attribute_chain import move_step, old_tensors
-from ...ir.digits import TensorOperand, offset_at, reorder_nest
+from ...ir.digits import IndexDigits, TensorOperand, offset_at, reorder_nest
 from ...ir.expression import Ref, TreeAxis, index_of
 from ...ir.numbers import Number
 from ...ir.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
@@ -136,13 +136,18 @@ class ContractionWork:
         own, (operands, scalars) = factor.computed, factor.before
         src = role.desc
         if src.dims != dst.dims:
-            src = src.submemory_desc(dst.dims, (*[0] * (dst.ndims - 1), start))
-        tensors = [replace(each, base=each.base + offset_at(each.dims[-1], start)) for each in own.tensors]
-        nest = reorder_nest(src, dst, own.compute, tensors)
+            src = src.submemory_desc(dst.dims, [0] * dst.ndims)
+        nest = reorder_nest(src, dst, own.compute, own.tensors)
         at = Place((SRC, DST, DST + 1)[self.roles.index(role)])
+        read = TensorOperand.of_desc(role.desc), *own.tensors
+        places = at, *own.places(DST + 2 + len(self.slots) + operands)
+        at, *others = (
+            moved_place(place, each.data_type, each.dims[-1], start)
+            for place, each in zip(places, read, strict=True)
+        )
         return NestStep(
             *(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range()),
-            operands=own.places(DST + 2 + len(self.slots) + operands),
+            operands=tuple(others),
             scalars=(scalars, len(own.scalars)),
         )
 
@@ -240,6 +245,11 @@ class ContractionWork:
         (rows,) = contraction.summed
         step = abs(rows.strides[SECOND]) * weights.data_type.bits // 8
         return _MACHINE.second_cache.overflows(rows.size, step)
+
+
+def moved_place(place: Place, data_type: DataType, digits: IndexDigits, start: int) -> Place:
+    """A place from an index of a dim on: steps of other columns are the same then, and compiled once."""
+    return place._replace(offset=place.offset + data_type.nbytes(offset_at(digits, start)))
 
 
 def _moved_elements(descs: Mapping[str, MemoryDesc], own: Mapping[str, MemoryDesc]) -> int:

@@ -27,7 +27,7 @@ from ...ir.nest_rewrites import wide_type
 from ...ir.program import DST, SRC, Place, Program, Step, TreeStep
 from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
 from ...schedule.contraction.strides import has_integers
-from .contraction_program import ContractionWork
+from .contraction_program import ContractionWork, moved_place
 from .product_chain import FactorPlace
 
 NIBBLES = 8
@@ -47,7 +47,8 @@ _LEAST = 2.0**-119
 _LEAST_PART = 16
 _FEW_ROWS = 2
 # Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
-_MOVED_BYTES, _COLUMNS = 1 << 19, 64
+# There are no more parts than can be planned in a tenth of a second; from the third cache they are as fast.
+_MOVED_BYTES, _COLUMNS, _MOST_PARTS = 1 << 19, 64, 32
 # What makes elements of 4 bits positive.
 _MOVED = {DataType.s4: 8.0, DataType.f4_e2m1: 6.0}
 
@@ -111,7 +112,7 @@ class QuantizedWork(ContractionWork):
             for start, md in parts:
                 steps.append(self._growth(weights, md, held[weights.name], start))
                 tensors[weights.name] = TreeTensor.of_desc(weights.name, md)
-                steps.append(self._loops(self._product(tensors, made, start), held))
+                steps.append(self._from_column(start, self._loops(self._product(tensors, made), held)))
         else:
             steps.append(self._loops(self._product(tensors, made), held))
         steps += self._after(moved, places, held, chosen)
@@ -122,9 +123,10 @@ class QuantizedWork(ContractionWork):
         """Columns of weights that are moved together, so that they stay in the caches: from which one on."""
         role, columns = self.reads[1], wanted.dims[-1]
         factors = self.chain.grown[role.arg].computed.tensors if role.arg in self.chain.grown else []
-        least = lcm(_COLUMNS, role.desc.layout.blocks[-1], *(each.dims[-1][-1].step for each in factors))
+        digits = *(each.dims[-1] for each in factors), *(each.digits[-1] for each in self.chain.operands)
+        least = lcm(_COLUMNS, role.desc.layout.blocks[-1], *(each[-1].step for each in digits))
         nbytes = wanted.data_type.nbytes(prod(wanted.dims[:-1]) * least)
-        count = max(_MOVED_BYTES // max(nbytes, 1), 1) * least
+        count = max(_MOVED_BYTES // max(nbytes, 1), -(-columns // (least * _MOST_PARTS)), 1) * least
         for start in range(0, columns, count):
             dims = (*wanted.dims[:-1], min(count, columns - start))
             yield start, MemoryDesc(dims, wanted.data_type, wanted.tag)
@@ -134,7 +136,7 @@ class QuantizedWork(ContractionWork):
         src, dst, _ = self.roles
         chosen = {role.name: self._wanted(role) for role in self.roles}
         kind = DataType.bf16 if self.in_bf16 else DataType.f32
-        is_ready = _has_rows(src.desc) and src.desc.data_type is kind
+        is_ready = has_rows(src.desc) and src.desc.data_type is kind
         chosen[src.name] = src.desc if self.in_integers or is_ready else MemoryDesc(src.desc.dims, kind)
         if dst.desc.data_type.bits < 8:
             chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
@@ -206,18 +208,25 @@ class QuantizedWork(ContractionWork):
 
     # --- the product
 
-    def _product(
-        self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor], start: int = 0
-    ) -> LoopTree:
-        """The loops over columns from `start` on, as many as the weights are of."""
+    def _from_column(self, start: int, step: TreeStep) -> TreeStep:
+        """The product of other columns: from `start` on."""
+        of_rows = {self.reads[0].name, self.reads[1].name, "codes", "scales", "sums"}
+        places = (
+            place if own.name in of_rows else moved_place(place, own.data_type, own.digits[-1], start)
+            for own, place in zip(step.tree.tensors, step.places, strict=True)
+        )
+        return replace(step, places=tuple(places))
+
+    def _product(self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor]) -> LoopTree:
+        """The loops over the first columns, as many as the weights are of."""
         src, dst, weights = (tensors[role.name] for role in self.roles)
         src = made.get("codes", src)
         *batch, m, _ = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
         n = TreeAxis(f"d{len(batch) + 1}", weights.sizes[-1])
-        column, part = n + start, self._part
+        part = self._part
         g, (*blocks, j) = TreeAxis("g", src.sizes[-1] // part), self._parts(part)
         of_group = g if part == self.group else 0
-        scale, zero = (self._factor(p, made, of_group, (batch, column)) for p in self.chain.of_groups)
+        scale, zero = (self._factor(p, made, of_group, (batch, n)) for p in self.chain.of_groups)
         if self._is_moved:
             moved = _MOVED[self._kind]
             zero = Const(moved) if zero is None else zero + moved
@@ -237,7 +246,7 @@ class QuantizedWork(ContractionWork):
         summed, total = Each((*blocks, j), (product,)), "part"
         if has_groups:
             summed, total = Each((g,), (summed, fold_over("sum", "total", value))), "total"
-        index: tuple[Affine | TreeAxis | int, ...] = (*batch, m, column)
+        index: tuple[Affine | TreeAxis | int, ...] = (*batch, m, n)
         store = dst.store(index, self.chain.result(Ref(total), dst, index))
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
         every = (
@@ -262,7 +271,7 @@ class QuantizedWork(ContractionWork):
         place: FactorPlace | None,
         made: Mapping[str, TreeTensor],
         group: Affine | TreeAxis | int,
-        index: tuple[Sequence[TreeAxis], Affine],
+        index: tuple[Sequence[TreeAxis], TreeAxis],
     ) -> Expr | None:
         """A scale or zero point of a group, for a column of a batch."""
         if place is None:
@@ -301,6 +310,6 @@ class QuantizedWork(ContractionWork):
         return TreeStep(tree, (place, held[made.name]), prod(made.sizes), is_named=False)
 
 
-def _has_rows(md: MemoryDesc) -> bool:
+def has_rows(md: MemoryDesc) -> bool:
     """True where rows of a matrix are contiguous."""
     return md.dims[-1] == 1 or (not md.inner_blks and md.strides[-1] == 1)

@@ -4,8 +4,8 @@ Processors read ahead along one stream, within a page. They do not see
 
 - what is read beside the sums, where the rows of a tile are a page or more apart: each tile asks for its own
   before it sums, and finds it in the first cache behind;
-- the next pages of columns of which each is read once, by words of a few bits, when the sums take less time
-  than memory: each turn asks for what comes some lines behind;
+- the next pages of columns of which each is read once, by words of a few bits or in rows far apart, when
+  the sums take less time than memory: each turn asks for what comes some lines, or turns, behind;
 - the next columns, where those of one tile are left for the next row of tiles: all columns are larger than
   the second cache, so that they come from further away each time, while rows of tiles, which find them near,
   give time. Each row of tiles asks for its share of the next columns, line by line as it sums.
@@ -23,6 +23,9 @@ from .strides import DESTINATION, SECOND, Contraction, ContractionLoop
 # Half a page: from 1 to 4 KB all are as fast.
 _BEHIND = 2048
 _FEW_ROWS = 4
+# Columns of turns so far apart no processor reads ahead; asked for 4 to 16 turns before, a row by 2000 x 2000
+# floats takes 0.5 to 0.7 of the time. What memory sends slowly, since it is asked for in short runs, stays.
+_FAR, _TURNS_AHEAD = 512, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,16 @@ def find_prefetch(
 
 
 def bytes_behind(contraction: Contraction, machine: Machine, rows: int, pack: Pack | None) -> int:
-    """How far behind a turn asks for columns of a sum of groups, of which one tile has all `rows`."""
-    is_once = contraction.groups is not None and pack is not None and rows <= _FEW_ROWS
-    return _BEHIND if is_once and not _is_near(contraction, machine) else 0
+    """How far behind a turn asks for columns that are read once, by one tile of all `rows`: words of a sum of
+    groups, or elements that lie far apart.
+    """
+    if rows > _FEW_ROWS or _is_near(contraction, machine):
+        return 0
+    if pack is None:
+        (*_, inner), kind = contraction.summed, contraction.accesses[SECOND].tensor.data_type
+        step = inner.strides[SECOND] * kind.bits // 8
+        return _TURNS_AHEAD * step if step >= _FAR else 0
+    return _BEHIND if contraction.groups is not None else 0
 
 
 def _is_near(contraction: Contraction, machine: Machine) -> bool:
