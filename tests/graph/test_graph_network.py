@@ -472,7 +472,7 @@ def test_plans_are_made_once_for_each_size_and_the_last_eight_stay() -> None:
     assert batches == [1, 2, *range(3, 11), 1]
     with pytest.raises(rs.InvalidArguments, match=r"\*x20x6x7"):
         net(values(1, 21, 6, 7))
-    with pytest.raises(rs.InvalidArguments, match=r"net\.plan"):
+    with pytest.raises(rs.InvalidArguments, match=r"net\.prepare"):
         net.plan()
 
 

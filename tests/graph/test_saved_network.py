@@ -199,6 +199,7 @@ def test_a_file_of_an_open_batch_is_prepared_and_serves_other_batches(tmp_path: 
     for path in ("a.net", "b.net"):
         loaded = rs.Network.load(tmp_path / path)
         loaded.prepare()
+        loaded.prepare({"x": (saved_for, 3, 4)})
         assert str(loaded.explain()) == str(net.explain((saved_for, 3, 4)))
         for n in (saved_for, 1, 2, 5, 1024):
             assert np.allclose(loaded(values(n, 3, 4)), batched(values(n, 3, 4), BIAS), atol=1e-5)
@@ -206,6 +207,18 @@ def test_a_file_of_an_open_batch_is_prepared_and_serves_other_batches(tmp_path: 
             loaded(values(max(saved_for, 1024) + 1, 3, 4))
         rs.Network.load(tmp_path / "a.net").save(tmp_path / "b.net")
     assert (tmp_path / "b.net").read_bytes() == (tmp_path / "a.net").read_bytes()
+
+
+def test_dims_by_name_are_those_of_all_inputs_and_open_ones_have_to_be_told() -> None:
+    net = open_network()
+    assert str(net.explain({"x": (2, 3, 4)})) == str(net.explain((2, 3, 4)))
+    for dims, words in [
+        ((), "in order or in a dict by name"),
+        (({"y": (2, 3, 4)},), "'x'"),
+        (({"x": 2},), "integers"),
+    ]:
+        with pytest.raises(rs.InvalidArguments, match=words):
+            net.prepare(*dims)
 
 
 @pytest.mark.parametrize("how", [{"cut": 4}, {"cut": 1000}, {"of_batch": True}])

@@ -245,6 +245,12 @@ def test_what_torch_cannot_export_is_told_of_the_module() -> None:
         lambda: rt.compile_module(small_network(), X.double()),
         lambda: rt.compile_module(Function(lambda x: (x, 3)), ROWS),
         lambda: rt.compile_module(small_network(), X)(X, X),
+        lambda: rt.compile_module(small_network(), X)(X, other=X),
+        lambda: rt.compile_module(small_network(), X)(other=X),
+        lambda: rt.compile_module(small_network(), X)(X, input=X),
+        lambda: rt.compile_module(torch.export.export(small_network(), (X,)).module(), X),
+        lambda: rt.compile_module(torch.export.export(small_network(), (X,)), [X, X]),
+        lambda: rt.compile_module(torch.export.export(Function(lambda x, n: x * n), (X, 2))),
         lambda: rt.compile_module(small_network(), X)(X.requires_grad_()),
     ],
 )
@@ -275,6 +281,86 @@ def test_the_networks_of_a_module_are_saved_like_others(tmp_path: Any) -> None:
     with torch.no_grad():
         many = torch.cat([X, X.flip(2), X.flip(3)])
         assert torch.allclose(served(many), module(many), atol=1e-5)
+
+
+class Masked(nn.Module):
+    """Three inputs, of which two may come by name, in any order; a dict of results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Any, mask: Any = None, ids: Any = None) -> dict[str, Any]:
+        return {"y": self.linear(x) * mask, "next": ids + 1}
+
+
+def rows(n: int) -> tuple[Any, dict[str, Any]]:
+    generator = torch.Generator().manual_seed(n)
+    return torch.randn(n, 4, generator=generator), {"ids": torch.arange(n), "mask": torch.ones(n, 3)}
+
+
+@pytest.mark.parametrize(
+    ("batch", "largest"),
+    [
+        (None, 0),
+        (torch.export.Dim.AUTO, 1024),
+        (torch.export.Dim("batch"), 1024),
+        (torch.export.Dim("batch", min=2, max=64), 64),
+    ],
+    ids=str,
+)
+def test_a_program_is_a_network_of_the_extents_that_it_leaves_open(
+    tmp_path: Any, batch: Any, largest: int
+) -> None:
+    """Read from a file of torch, saved, and run without torch's program for all batches that it takes."""
+    module, (x, named) = Masked().eval(), rows(4)
+    shapes = None if batch is None else {word: {0: batch} for word in ("x", "mask", "ids")}
+    torch.export.save(torch.export.export(module, (x,), named, dynamic_shapes=shapes), tmp_path / "a.pt2")
+    compiled = rt.compile_module(torch.export.load(tmp_path / "a.pt2"))
+    assert [each.dims for each in compiled.network.inputs] == [
+        (n, *own) for n in [None if batch else 4] for own in [(4,), (), (3,)]
+    ]
+    compiled.network.save(tmp_path / "a.net")
+    served = rs.Network.load(tmp_path / "a.net")
+    served.prepare()
+    for n in (1, 2, 5, 64, largest) if batch else (4,):
+        x, named = rows(n)
+        with torch.no_grad():
+            wanted = module(x, **named)
+        found = compiled(x, **named)
+        assert torch.allclose(found["y"], wanted["y"], atol=1e-5)
+        assert torch.equal(found["next"], wanted["next"])
+        assert torch.equal(compiled(x, named["ids"], named["mask"])["y"], found["y"])
+        results = served({"x": x, **named})
+        assert [*map(torch.equal, results.values(), wanted.values())][1:] == [True]
+        assert torch.allclose(next(iter(results.values())), wanted["y"], atol=1e-5)
+    x, named = rows(largest + 1)
+    with pytest.raises(
+        rs.InvalidArguments, match=f"batches of 1 to {largest} " if batch else "another shape"
+    ):
+        served({"x": x, **named})
+
+
+def test_a_module_takes_its_example_by_name() -> None:
+    module, (x, named) = Masked().eval(), rows(4)
+    compiled = rt.compile_module(module, {"x": x, **named})
+    with torch.no_grad():
+        assert torch.allclose(compiled(x=x, **named)["y"], module(x, **named)["y"], atol=1e-5)
+
+
+def test_weights_of_a_program_that_change_are_noticed() -> None:
+    module = small_network()
+    compiled = rt.compile_module(torch.export.export(module, (X,)))
+    compiled(X)
+    with torch.no_grad():
+        module[-1].bias.add_(1)
+        assert torch.allclose(compiled(X), module(X), atol=1e-5)
+
+
+def test_a_program_in_training_mode_is_refused() -> None:
+    for module in (nn.BatchNorm2d(3), nn.Dropout()):
+        with pytest.raises(rs.Error, match=r"writes into what it reads|native_dropout"):
+            rt.compile_module(torch.export.export(module, (X,)))
 
 
 class _Decides(torch.nn.Module):

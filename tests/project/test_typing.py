@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -24,6 +25,7 @@ from support import array_stub, onednn_stub
 
 _ROOT = Path(__file__).parents[2]
 _USES = _ROOT / "tests" / "typing" / "uses.py"
+_TORCH_USES = _USES.with_name("uses_torch.py")
 
 
 def _wrong_lines() -> set[int]:
@@ -32,9 +34,11 @@ def _wrong_lines() -> set[int]:
 
 def test_mypy_finds_the_wrong_uses_and_no_other() -> None:
     pytest.importorskip("mypy")
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", str(_USES)]
+    options = ["--no-error-summary", "--hide-error-context"]
+    command = [sys.executable, "-m", "mypy", *options, str(_USES), str(_TORCH_USES)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=600)
     found = re.findall(r"uses\.py:(\d+): error: (.*)", done.stdout)
+    assert "uses_torch.py" not in done.stdout
     assert {int(line) for line, _ in found} == _wrong_lines(), done.stdout + done.stderr
 
 
@@ -43,9 +47,11 @@ def test_pyright_finds_the_wrong_uses_and_no_other() -> None:
     pyright = shutil.which("pyright", path=str(Path(sys.executable).parent)) or shutil.which("pyright")
     if pyright is None:
         pytest.skip("pyright is not installed")
-    command = [pyright, "--outputjson", "--pythonpath", sys.executable, str(_USES)]
+    own = [_USES, _TORCH_USES] if importlib.util.find_spec("torch") else [_USES]
+    command = [pyright, "--outputjson", "--pythonpath", sys.executable, *map(str, own)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=600)
     found = json.loads(done.stdout)["generalDiagnostics"]
+    assert {Path(each["file"]).name for each in found} == {_USES.name}, found
     errors = {each["range"]["start"]["line"] + 1: each["message"] for each in found}
     assert set(errors) == _wrong_lines(), errors
 

@@ -1,5 +1,6 @@
 """Right and wrong uses of the functions of restride: a line that ends in `wrong` is an error to checkers."""
 
+from pathlib import Path
 from typing import Any, assert_type
 
 import ml_dtypes
@@ -87,6 +88,24 @@ assert_type(memory.to("nchw", "s8"), rs.Memory)
 assert_type(memory.T, rs.Memory)
 assert_type(memory.shape, tuple[int, ...])
 
+# Networks: one output is of the kind of the input, several are a dict, which no type can know before.
+net = rs.Network.load("model.net")
+assert_type(net, rs.Network)
+assert_type(rs.onnx.load("model.onnx"), rs.Network)
+assert_type(net(x), NDArray[Any] | Any)
+assert_type(net({"x": x}), NDArray[Any] | Any)
+assert_type(net(memory), NDArray[Any] | Any)
+assert_type(net(tensor), Tensor | Any)
+assert_type(net(other), Other | Any)
+assert_type(net([1.0, 2.0]), Any)
+net({"x": x, "t": tensor})
+assert_type(net(x, out=tensor), Tensor)
+assert_type(net(x, out={"y": x}), NDArray[Any] | Any)
+net.prepare()
+net.prepare((1, 3, 224, 224), (5,), told=lambda ready, steps: None)
+net.prepare({"x": (1, 3, 224, 224), "size": [2]})
+net.save(Path("model.net"), (1, 3, 224, 224))
+
 # Every way to name a format or a type.
 formats: list[FormatLike] = ["nhwc", "aBcd16b", tag, (60, 20, 5, 1), rs.FormatTag.nhwc, memory.desc, None]
 types: list[TypeLike] = ["s8", "float16", rs.bf16, np.float16, np.dtype("f4"), ml_dtypes.bfloat16]
@@ -134,6 +153,13 @@ rs.MemoryDesc((1, 2), 5)  # wrong
 rs.MemoryDesc((1, 2), "f32", 5)  # wrong
 rs.MemoryDesc("12", "f32")  # wrong
 rs.Memory(x)  # wrong
+net("hello")  # wrong
+net(x, x)  # wrong
+net(x, out="here")  # wrong
+net.prepare(8)  # wrong
+net.prepare({"x": 8})  # wrong
+net.prepare((1, 3), tell=print)  # wrong
+rs.Network.load(5)  # wrong
 memory.to(5)  # wrong
 memory.to("nchw", "floaty")  # wrong
 memory.sape  # noqa: B018  # wrong

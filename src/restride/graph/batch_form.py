@@ -21,9 +21,10 @@ from .graph import Constant, Graph
 from .network.inputs import NetworkInput
 from .network.stored_graph import Values, graph_of_values, values_of_graph
 
-__all__ = ["BatchForm", "IsLinear", "batch_form"]
+__all__ = ["LARGEST", "BatchForm", "IsLinear", "batch_form"]
 
-_LARGEST = 1024
+LARGEST = 1024
+"""The largest batch that a file serves, unless it is saved for a larger one."""
 
 IsLinear = Callable[[Sequence[Mapping[str, Dims]]], bool]
 """Says of a source of graphs, for dims of its inputs from the least batch to the largest one, that nothing
@@ -67,6 +68,7 @@ def batch_form(
     dims: tuple[Dims, ...],
     fused: Callable[[tuple[Dims, ...]], Graph],
     is_linear: IsLinear,
+    largest: int = LARGEST,
 ) -> BatchForm | None:
     """The form of the graph that `fused` returns for these dims and any batch; None where there is none."""
     is_open = [
@@ -77,7 +79,7 @@ def batch_form(
     places = tuple(i for i, own in enumerate(dims) if is_open[i] and own[0] == size)
     if size < 1:
         return None
-    sizes = sorted({1, 2, size, max(size, _LARGEST)})
+    sizes = sorted({1, 2, size, max(size, largest)})
     dims_by_size = [_with_batch(dims, places, batch) for batch in sizes]
     numbers: dict[Constant, int] = {}
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from ...desc.parse import check_function, parse_dims
+from ...desc.parse import check_function, parse_dims, parse_int
 from ...errors import Error, refuse
 from ...files.plain_file import path_text
 from ...loading import load_whole
@@ -20,7 +20,11 @@ from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, returned, 
 from .outputs import targets_by_name
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ...desc.viewer import Explanation
+    from ...runtime.memory import Memory
+    from ...typing import ArrayLike, Owned
     from ..batch_form import IsLinear
     from ..graph import Graph
     from .plan import NetworkPlan
@@ -29,7 +33,10 @@ if TYPE_CHECKING:
     from .run_program import StepTime
     from .running import Runner
 
-__all__ = ["Network"]
+__all__ = ["InputDims", "Network"]
+
+InputDims = Sequence[int] | Mapping[str, Sequence[int]]
+"""The dims of an input, or of all inputs by name."""
 
 ProgressCallback = Callable[[int, int], None]
 """Hears how many steps are ready, and how many there are."""
@@ -72,12 +79,14 @@ class Network:
         without: Iterable[str] = (),
         dims: Sequence[Dims] = (),
         is_linear: IsLinear | None = None,
+        largest: int = 1024,
     ) -> Network:
         """A network whose graph depends on the dims of its inputs: `source` makes it of them.
 
         `dims`: of all inputs, what is planned where a caller names none and the inputs leave them open.
         `is_linear`: called with dims by name for several batches, the least first; True says that extents
-        alone differ in the graphs of these and all batches between them, so that a file may serve them all.
+        alone differ in the graphs of these and all batches between them, so that a file may serve them all,
+        up to the batch `largest`.
         """
         load_whole("restride.graph.network.planned_runs")
         from .planned_runs import PlannedRuns
@@ -87,7 +96,8 @@ class Network:
         outputs = parse_field(f"{what}: outputs", tuple[str, ...], outputs)
         check_function(f"{what}: source", 0 if source is None else source)
         check_function(f"{what}: is_linear", is_linear)
-        plans = PlannedRuns(inputs, outputs, source, rule, without, is_linear=is_linear)
+        largest = parse_int(largest, f"{what}: largest")
+        plans = PlannedRuns(inputs, outputs, source, rule, without, is_linear=is_linear, largest=largest)
         network._start(plans, inputs, outputs, rule)
         usual: tuple[Dims, ...] = parse_field(f"{what}: dims", tuple[Dims, ...], dims)
         network._usual = (usual,) if usual else ()
@@ -134,11 +144,11 @@ class Network:
         """
         if self._file is not None:
             return type(self).load, (os.path.abspath(self._file.path),)
-        source, without, is_linear = self._plans.made_of()
+        source, without, *batches = self._plans.made_of()
         usual = self._usual[0] if self._usual else ()
         return type(self).of_source, (
             *(self._inputs, self._outputs, source, self._rule, without),
-            *(usual, is_linear),
+            *(usual, *batches),
         )
 
     def __copy__(self) -> Network:
@@ -149,14 +159,14 @@ class Network:
 
     # --- files ----------------------------------------------------------------------------------------------
 
-    def save(self, path: str | PathLike[str], *dims: Sequence[int]) -> None:
+    def save(self, path: str | PathLike[str], *dims: InputDims) -> None:
         """Write the network to a file: what it computes, its constants, and these as its kernels read them.
 
-        `dims`: of each input in order, as in `plan`; without them all that have a plan are saved, else those
-        of a module's example, or that the network fixes. Where the inputs leave the batch open, and the graph
-        is the same for all, the file serves other batches too, up to 1024. Kernels are no part of the file:
-        they lie in the store on disk. The file appears whole under its name or not at all. Raises
-        RuntimeFailure where the system refuses.
+        `dims`: of each input in order, or one dict of them by name; without them all that have a plan are
+        saved, else those of a module's example, or that the network fixes. Where the inputs leave the batch
+        open, and the graph is the same for all, the file serves other batches too, up to 1024 or the most
+        that a program of torch.export takes. Kernels are no part of the file: they lie in the store on disk.
+        The file appears whole under its name or not at all. Raises RuntimeFailure where the system refuses.
         """
         own_dims = (*(self._file.dims if self._file else ()), *self._plans.dims)
         name = path_text(path, "Network.save: path", "where the file is to be")
@@ -185,6 +195,21 @@ class Network:
 
     # --- calls ----------------------------------------------------------------------------------------------
 
+    @overload
+    def __call__(self, x: Any, *, out: Owned) -> Owned: ...
+    @overload
+    def __call__(
+        self,
+        x: NDArray[Any] | Memory | Mapping[str, NDArray[Any] | Memory],
+        *,
+        out: Mapping[str, Any] | None = None,
+    ) -> NDArray[Any] | Any: ...
+    @overload
+    def __call__(
+        self, x: Owned | Mapping[str, Owned], *, out: Mapping[str, Any] | None = None
+    ) -> Owned | Any: ...
+    @overload
+    def __call__(self, x: ArrayLike | Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> Any: ...
     def __call__(self, x: Any, *, out: Any = None) -> Any:
         """Run on `x`, one array or a dict of them: the output, or a dict of them, in new memory.
 
@@ -203,7 +228,7 @@ class Network:
         except MemoryError:
             raise refuse("RS-D01:network") from None
 
-    def prepare(self, *dims: Sequence[int], told: ProgressCallback | None = None) -> None:
+    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
 
         `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
@@ -223,15 +248,15 @@ class Network:
         self._run(x, times)
         return tuple(times)
 
-    def plan(self, *dims: Sequence[int]) -> NetworkPlan:
-        """The plan for inputs of these dims, one for each input in order; none where the network fixes them,
-        or for the first that a file was saved for.
+    def plan(self, *dims: InputDims) -> NetworkPlan:
+        """The plan for inputs of these dims, one for each input in order or a dict of them by name; none
+        where the network fixes them, or for the first that a file was saved for.
 
         Raises as a call does.
         """
         return self._plans.plan(self._all_dims(dims)[0])
 
-    def explain(self, *dims: Sequence[int]) -> Explanation:
+    def explain(self, *dims: InputDims) -> Explanation:
         """The plan for inputs of these dims in words, as `plan` has it.
 
         What was fused, the format of every tensor, every reorder with its reason and cost, and the memory of
@@ -286,8 +311,10 @@ class Network:
             self._planned = planned_file(self._file)
         return self._planned
 
-    def _all_dims(self, dims: Sequence[Sequence[int]]) -> list[tuple[Dims, ...]]:
+    def _all_dims(self, dims: Sequence[InputDims]) -> list[tuple[Dims, ...]]:
         """Dims of all inputs: where a caller names none those of the file or the example, or fixed ones."""
+        if len(dims) == 1 and isinstance(dims[0], Mapping):
+            dims = self._in_order(dims[0])
         if dims:
             return [tuple(parse_dims(extents, f"Network: dims[{i}]") for i, extents in enumerate(dims))]
         return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]

@@ -12,7 +12,7 @@ from ...desc.parse import parse_word
 from ...desc.viewer import Explanation
 from ...errors import refuse
 from ...runtime.engine import Engine
-from ..batch_form import BatchForm, IsLinear, batch_form
+from ..batch_form import LARGEST, BatchForm, IsLinear, batch_form
 from ..dims import Dims
 from ..formats.propagation import RULES
 from ..graph import Graph
@@ -56,7 +56,7 @@ class PlannedRuns:
     """The plans of a network by the dims of its inputs; those made last stay. Threads may share it.
 
     `saved`: the file that it comes from. `forms`: what it has for other batches; without `is_linear` none
-    are made. Raises InvalidArguments for a rule or a fusion that is none.
+    are made, and none for more than `largest`. Raises InvalidArguments for a rule or a fusion that is none.
     """
 
     def __init__(
@@ -70,11 +70,12 @@ class PlannedRuns:
         prepacked: PrepackedConstants | None = None,
         forms: Sequence[BatchForm] = (),
         is_linear: IsLinear | None = None,
+        largest: int = LARGEST,
     ) -> None:
         self._rule = parse_word("Network: rule", rule, RULES, "no rule of propagation has this name")
         self._inputs, self._outputs, self._source = inputs, outputs, source
         self._without, self._saved, self._forms = parse_fusions(without), saved, tuple(forms)
-        self._is_linear = is_linear
+        self._is_linear, self._largest = is_linear, largest
         self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
         self._engine = Engine("cpu")
         self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
@@ -83,18 +84,18 @@ class PlannedRuns:
 
     def with_rule(self, rule: str) -> PlannedRuns:
         """The same network, planned by another rule; constants are shared."""
-        shared = self._prepacked, self._forms, self._is_linear
+        shared = self._prepacked, self._forms, self._is_linear, self._largest
         return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
 
-    def made_of(self) -> tuple[GraphSource, tuple[str, ...], IsLinear | None]:
-        """The source, the fusions that are off and `is_linear`, as a pickle has them.
+    def made_of(self) -> tuple[GraphSource, tuple[str, ...], IsLinear | None, int]:
+        """The source, the fusions that are off, `is_linear` and `largest`, as a pickle has them.
 
         Raises Unimplemented where a function that is part of a running program makes the graphs.
         """
         owner = getattr(self._source, "__self__", None)
         if isinstance(self._source, FunctionType) or isinstance(owner, SavedNetwork):
             raise refuse("RS-G07:pickle")
-        return self._source, tuple(self._without), self._is_linear
+        return self._source, tuple(self._without), self._is_linear, self._largest
 
     @property
     def dims(self) -> tuple[tuple[Dims, ...], ...]:
@@ -130,7 +131,7 @@ class PlannedRuns:
         forms = list(self._forms)
         for input_dims in dims:
             if self._is_linear is not None and not any(form.covers(input_dims) for form in forms):
-                new_form = batch_form(self._inputs, input_dims, self._fused, self._is_linear)
+                new_form = batch_form(self._inputs, input_dims, self._fused, self._is_linear, self._largest)
                 forms += [new_form] if new_form else []
         file = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
         for (input_dims, runner), tensors in zip(pairs, file.tensors, strict=True):

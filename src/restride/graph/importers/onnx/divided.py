@@ -13,15 +13,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from ....desc.parse import parse_dims
 from ....desc.viewer import Explanation
 from ....dtypes import DataType
 from ....errors import Error, refuse
 from ....runtime.alloc import Array
 from ....runtime.free_memory import check_room
 from ...dims import Dims, by
-from ...network.inputs import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
-from ...network.network import Network, ProgressCallback
+from ...network.inputs import NetworkInput, check_dims, dense_input, returned, wrong_inputs
+from ...network.network import InputDims, Network, ProgressCallback
 from ...network.run_program import StepTime
 from .checking import SortedNodes, counted, fixed_inputs, sort_nodes, translate_nodes
 from .functions import missing_operators
@@ -137,15 +136,16 @@ class DividedNetwork(Network):
         values = self._model, self._dims, self._rule, self._without
         return partial(DividedNetwork, *values, has_islands=self._has_islands), ()
 
-    def save(self, path: object, *dims: Sequence[int]) -> NoReturn:
+    def save(self, path: object, *dims: InputDims) -> NoReturn:
         """Files hold networks of one plan. Raises Unimplemented."""
         raise refuse("RS-G07:divided", what="file", hint="keep the model, and load it again")
 
-    def explain(self, *dims: Sequence[int]) -> Explanation:
+    def explain(self, *dims: InputDims) -> Explanation:
         """Which nodes run where, and why, the bodies of loops, and the bytes that cross.
 
-        `dims`: of each input in order; none for those of the last call, or where the model fixes them. What
-        follows from values is as in the last call with these dims; without one zeros are run.
+        `dims`: of each input in order, or one dict of them by name; none for those of the last call, or where
+        the model fixes them. What follows from values is as in the last call with these dims; without one
+        zeros are run.
         """
         try:
             return self._explanation(self._steps(dims))
@@ -179,14 +179,11 @@ class DividedNetwork(Network):
             lines.append(f"a plan for each value of {', '.join(map(repr, sorted(self._conditions)))}")
         return Explanation("\n".join(lines))
 
-    def _steps(self, dims: Sequence[Sequence[int]]) -> tuple[_DividedStep, ...]:
+    def _steps(self, dims: Sequence[InputDims]) -> tuple[_DividedStep, ...]:
         """The steps for inputs of these dims, of zeros where nothing was run with them."""
         if not dims and self._runs:
             return self._last_steps
-        shapes = dims or tuple(map(fixed_dims, self._inputs))
-        key = tuple(
-            tuple(parse_dims(extents, f"DividedNetwork: dims[{i}]")) for i, extents in enumerate(shapes)
-        )
+        (key,) = self._all_dims(dims)
         if key not in self._runs:
             self._results(self._zeros(key))
         return self._runs[key]

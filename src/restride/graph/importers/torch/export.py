@@ -11,6 +11,7 @@ import torch
 from ....errors import Error, refuse
 from ....foreign import text_of
 from ....runtime.alloc import Array
+from ...batch_form import LARGEST
 from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxModel
@@ -20,7 +21,15 @@ from .layers import RESIZES
 from .operators import TORCH_OPERATORS
 from .reader import GraphReader, array_of, by_operator
 
-__all__ = ["ExportedModule", "decompositions", "exported", "follows_batch", "undivided"]
+__all__ = [
+    "ExportedModule",
+    "decompositions",
+    "exported",
+    "follows_batch",
+    "largest_batch",
+    "open_shapes",
+    "undivided",
+]
 
 # Operators that torch would take apart, and restride has whole; but for multilabel_margin_loss_forward, of
 # which torch's parts give another value.
@@ -46,18 +55,20 @@ class ExportedModule:
         return translated(self.model, dims, translate_aten)
 
 
-def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> ExportedModule:
+def exported(
+    module: torch.nn.Module, example: Sequence[torch.Tensor], keywords: Sequence[str] = ()
+) -> ExportedModule:
     """The operations of a module for tensors like these. Nothing of it is run on their values.
 
-    Raises InvalidArguments where torch cannot export it, Unimplemented for operators that restride has not,
-    all at once.
+    `keywords`: the names of the last of them, where they do not come by position. Raises InvalidArguments
+    where torch cannot export it, Unimplemented for operators that restride has not, all at once.
     """
     default = getattr(torch.export, "default_decompositions", None)
     if default is None:
         raise refuse("RS-G04:torch-too-old", version=torch.__version__)
     try:
         with torch.no_grad():
-            program = torch.export.export(module, tuple(example))
+            program = torch.export.export(module, *_arguments(example, keywords))
             program = program.run_decompositions(decompositions(default()))
     except Exception as error:  # torch raises its own errors, and those of the module's code
         raise refuse(
@@ -79,8 +90,35 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
         ) from error
 
 
+def open_shapes(program: torch.export.ExportedProgram) -> list[tuple[int | None, ...]]:
+    """The extents of the inputs of a program, None for one that it leaves open."""
+    return [tuple(n if type(n) is int else None for n in shape) for shape in _shapes(program)]
+
+
+def largest_batch(program: torch.export.ExportedProgram) -> int:
+    """The largest batch that a program takes, of those that a file serves."""
+    batches = [shape[0].node.expr for shape in _shapes(program) if shape and type(shape[0]) is not int]
+    ranges = program.range_constraints
+    return int(min([LARGEST, *(ranges[batch].upper for batch in batches if batch in ranges)]))
+
+
+def _shapes(program: torch.export.ExportedProgram) -> list[torch.Size]:
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    return [values[name].shape for name in program.graph_signature.user_inputs]
+
+
+def _arguments(
+    example: Sequence[torch.Tensor], keywords: Sequence[str]
+) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+    count = len(example) - len(keywords)
+    return tuple(example[:count]), dict(zip(keywords, example[count:], strict=True))
+
+
 def follows_batch(
-    module: torch.nn.Module, example: Sequence[torch.Tensor], dims: Sequence[Sequence[Dims]]
+    module: torch.nn.Module,
+    example: Sequence[torch.Tensor],
+    dims: Sequence[Sequence[Dims]],
+    keywords: Sequence[str] = (),
 ) -> bool:
     """True where torch proves that extents follow the batch on a line, and nothing else follows it.
 
@@ -92,7 +130,7 @@ def follows_batch(
     shapes = [{axis: batch for axis, pair in enumerate(own) if pair == ends} for own in pairs]
     try:
         with torch.no_grad():
-            program = torch.export.export(module, tuple(example), dynamic_shapes=shapes)
+            program = torch.export.export(module, *_arguments(example, keywords), dynamic_shapes=shapes)
     except Exception:  # torch refuses in its own errors what is decided by the batch
         return False
     values = torch.utils._pytree.tree_leaves([node.meta.get("val") for node in program.graph.nodes])

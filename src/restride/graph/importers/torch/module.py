@@ -11,24 +11,29 @@ import torch
 
 from ....errors import Error, refuse
 from ....runtime.free_memory import check_room
+from ...batch_form import LARGEST
 from ...dims import Dims
 from ...graph import Graph
 from ...network.inputs import NetworkInput
 from ...network.network import Network
 from ..onnx.reader import data_type_of
-from .export import exported, follows_batch
+from .export import exported, follows_batch, largest_batch, open_shapes
 from .reader import element_of
 
 __all__ = ["CompiledModule", "compile_module"]
 
 
 def compile_module(
-    module: torch.nn.Module, example: torch.Tensor | Sequence[torch.Tensor], *, rule: str = "optimal"
+    module: torch.nn.Module | torch.export.ExportedProgram,
+    example: torch.Tensor | Sequence[torch.Tensor] | Mapping[str, torch.Tensor] | None = None,
+    *,
+    rule: str = "optimal",
 ) -> CompiledModule:
     """A module in evaluation mode as a network: its formats propagated, its weights packed once.
 
-    example  a tensor, or the tensors of a call, by position: their types and numbers of dims; values do not
-             matter, and other extents make a plan of their own
+    module   or a program of `torch.export`, with the extents that this leaves open and no others
+    example  a tensor, or the tensors of a call, by position or a dict by name: their types and numbers of
+             dims; values do not matter, and other extents make a plan of their own. A program has its own
     rule     how formats are chosen: "plain", "greedy" or "optimal"
 
     Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
@@ -36,14 +41,14 @@ def compile_module(
     arguments of operators that it has not.
     """
     try:
-        return CompiledModule(module, _tensors("compile_module: example", example), rule)
+        return CompiledModule(module, example, rule)
     except Error as error:
         error.drop_frames()
         raise
 
 
 class CompiledModule:
-    """The result of `compile_module`: called as the module is, with tensors by position, without gradients.
+    """The result of `compile_module`: called as the module is, with tensors alone, without gradients.
 
     Weights are packed once. A change of a parameter or a buffer in place, as an optimizer makes it, or of its
     storage, and another part in the place of one, are noticed at the next call, which packs them anew. What
@@ -52,12 +57,29 @@ class CompiledModule:
     """
 
     def __init__(
-        self, module: torch.nn.Module, example: Sequence[torch.Tensor], rule: str = "optimal"
+        self,
+        module: torch.nn.Module | torch.export.ExportedProgram,
+        example: torch.Tensor | Sequence[torch.Tensor] | Mapping[str, torch.Tensor] | None = None,
+        rule: str = "optimal",
     ) -> None:
+        program = module if isinstance(module, torch.export.ExportedProgram) else None
+        named: Mapping[str, Any] = {}
+        if program is not None:
+            module = program.module()
+            for part in module.modules():  # what a mode decides was decided when it was exported
+                part.training = False
+            if example is None:
+                example, named = program.example_inputs or ((), {})
         if not isinstance(module, torch.nn.Module):
             raise refuse("RS-V08:no-module", type=type(module).__name__)
+        if isinstance(example, Mapping):
+            example, named = (), example
+        tensors = _tensors("compile_module: example", example)
+        tensors += _tensors("compile_module: example", tuple(named.values()))
+        self._example, self._keywords = tuple(tensor.detach() for tensor in tensors), tuple(named)
+        self._shapes = [(None,) * x.dim() for x in tensors] if program is None else open_shapes(program)
+        self._largest = LARGEST if program is None else largest_batch(program)
         self._module, self._rule, self._lock = module, rule, threading.RLock()
-        self._example = tuple(tensor.detach() for tensor in example)
         self._state: tuple[Any, ...] = ()
         self._network, self._tree, self._state = self._compile()
 
@@ -66,16 +88,20 @@ class CompiledModule:
         """The network, with the weights that the module has now."""
         return self._current()[0]
 
-    def __call__(self, *inputs: torch.Tensor) -> Any:
-        """The outputs of the module for these tensors, in the same structure.
+    def __call__(self, *inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor | Any:
+        """The outputs of the module for these tensors, by position or by name, in the same structure.
 
         Raises InvalidArguments for other inputs than the example's, and tensors that record gradients.
         """
         try:
             network, tree = self._current()
-            if len(inputs) != len(network.inputs):
-                raise refuse("RS-G03:other-module-inputs", count=len(inputs), count2=len(network.inputs))
-            return self._run(network, tree, _tensors("CompiledModule: inputs", inputs))
+            names = [each.name for each in network.inputs]
+            by_name = {**dict(zip(names, inputs, strict=False)), **named}
+            if set(by_name) != set(names) or len(inputs) + len(named) != len(names):
+                brought = ", ".join([*["one by position"] * len(inputs), *map(repr, named)])
+                raise refuse("RS-G03:other-module-inputs", brought=brought or "none", names=", ".join(names))
+            in_order = tuple(by_name[name] for name in names)
+            return self._run(network, tree, _tensors("CompiledModule: inputs", in_order))
         except Error as error:
             error.drop_frames()
             raise
@@ -111,10 +137,10 @@ class CompiledModule:
         return (parts, *((x.data_ptr(), x._version, x.shape) for x in tensors))
 
     def _compile(self) -> tuple[Network, Any, tuple[Any, ...]]:
-        module, example = self._module, self._example
+        module, example, keywords = self._module, self._example, self._keywords
         if any(part.training for part in module.modules()):
             raise refuse("RS-G05:module-training-mode", type=type(module).__name__)
-        state, first = self._state_now(), exported(module, example)
+        state, first = self._state_now(), exported(module, example, keywords)
         names = [model_input.name for model_input in first.model.inputs]
         of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
         example_graph = first.graph(of_example)
@@ -127,15 +153,15 @@ class CompiledModule:
         def graph(dims: Mapping[str, Dims]) -> Graph:
             if dims == of_example:
                 return example_graph
-            return exported(module, like_example(dims)).graph(dims)
+            return exported(module, like_example(dims), keywords).graph(dims)
 
         def is_linear(batches: Sequence[Mapping[str, Dims]]) -> bool:
             in_order = [[dims[name] for name in names] for dims in batches]
-            return follows_batch(module, like_example(batches[1]), in_order)
+            return follows_batch(module, like_example(batches[1]), in_order, keywords)
 
         inputs = [
-            NetworkInput(name, (None,) * x.dim(), data_type_of(name, element_of(x)))
-            for name, x in zip(names, example, strict=True)
+            NetworkInput(name, shape, data_type_of(name, element_of(x)))
+            for name, shape, x in zip(names, self._shapes, example, strict=True)
         ]
         network = Network.of_source(
             inputs,
@@ -144,6 +170,7 @@ class CompiledModule:
             self._rule,
             dims=tuple(of_example.values()),
             is_linear=is_linear,
+            largest=self._largest,
         )
         return network, first.tree, state
 
