@@ -135,7 +135,7 @@ def follows_batch(
         return False
     values = torch.utils._pytree.tree_leaves([node.meta.get("val") for node in program.graph.nodes])
     numbers = [n for value in values for n in (value.shape if isinstance(value, torch.Tensor) else (value,))]
-    return all(map(_is_on_line, numbers))
+    return all(map(_is_on_line, numbers)) and not _knows_batch(program)
 
 
 def _is_on_line(number: Any) -> bool:
@@ -145,6 +145,29 @@ def _is_on_line(number: Any) -> bool:
     expression = number.node.expr
     is_sum = isinstance(number, torch.SymInt) and expression.is_polynomial(*expression.free_symbols)
     return is_sum and all(expression.diff(symbol).is_number for symbol in expression.free_symbols)
+
+
+def _knows_batch(program: torch.export.ExportedProgram) -> bool:
+    """True where a tensor of fixed dims follows from the batch and no input: its values may, at any batch.
+
+    So does `torch.ones(n).sum() == 7`, which is the same for nearly all batches. One that has the batch among
+    its extents is another constant for each.
+    """
+    of_inputs, of_batch = set(), set()
+    for node in program.graph.nodes:
+        values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        has_batch = [any(type(n) is not int for n in tensor.shape) for tensor in tensors]
+        is_filled = "_like" in node.name or node.name.startswith("new_")
+        if node.op == "placeholder":
+            of_inputs |= {node} if node.name in program.graph_signature.user_inputs else set()
+        elif tensors and not is_filled and not of_inputs.isdisjoint(node.all_input_nodes):
+            of_inputs.add(node)
+        elif any(has_batch) or not of_batch.isdisjoint(node.all_input_nodes) or not tensors:
+            of_batch.add(node)
+            if not all(has_batch):
+                return True
+    return False
 
 
 def decompositions(table: Any) -> Any:
