@@ -167,8 +167,21 @@ def batched(x: Array, bias: Array) -> Array:
     return (rows.sum(2) + bias).astype(np.float32)
 
 
-def open_network(cut: int = 10**9, of_batch: bool = False) -> rs.Network:
-    """Reshapes with the batch in them; `cut` rows are kept at most, the bias may have the batch."""
+ROWS: dict[str, Callable[[int], Array]] = {
+    "none": lambda n: np.zeros((1, 1)),
+    "alike": lambda n: np.ones((n, 1)),
+    "numbers": lambda n: np.arange(n)[:, None],
+}
+OTHER_ROWS: dict[str, Callable[[int], Array]] = {
+    "the batch": lambda n: np.full((1, 1), n),
+    "the batch in each": lambda n: np.full((n, 1), n),
+    "from the last": lambda n: np.arange(n)[::-1, None],
+    "parts": lambda n: np.arange(n)[:, None] / n,
+}
+
+
+def open_network(cut: int = 10**9, rows: Callable[[int], Array] = ROWS["none"]) -> rs.Network:
+    """Reshapes with the batch in them; `cut` rows are kept at most, the bias may have `rows` of the batch."""
     graph = rs.graph
 
     def source(dims: Any) -> rs.graph.Graph:
@@ -180,7 +193,7 @@ def open_network(cut: int = 10**9, of_batch: bool = False) -> rs.Network:
         y = builder.add(graph.ReshapeOperation((min(n, cut), 2, 6)), y)
         y = builder.add(graph.TransposeOperation((0, 2, 1)), y)
         y = builder.add(graph.ReductionOperation("reduction_sum", (2,)), y)
-        bias = np.tile(BIAS, (n if of_batch else 1, 1)).reshape(-1, 6, 1)
+        bias = (BIAS + rows(n)).astype(np.float32).reshape(-1, 6, 1)
         y = builder.add(graph.BinaryOperation("binary_add"), y, builder.constant(bias))
         return builder.graph(builder.add(graph.ReshapeOperation((min(n, cut), 6)), y, name="y"))
 
@@ -192,9 +205,12 @@ def open_network(cut: int = 10**9, of_batch: bool = False) -> rs.Network:
 BIAS = values(6)
 
 
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("saved_for", [1, 2, 7, 1024, 3000])
-def test_a_file_of_an_open_batch_is_prepared_and_serves_other_batches(tmp_path: Path, saved_for: int) -> None:
-    net = open_network()
+def test_a_file_of_an_open_batch_is_prepared_and_serves_other_batches(
+    tmp_path: Path, saved_for: int, rows: str
+) -> None:
+    net = open_network(rows=ROWS[rows])
     net.save(tmp_path / "a.net", (saved_for, 3, 4))
     for path in ("a.net", "b.net"):
         loaded = rs.Network.load(tmp_path / path)
@@ -202,7 +218,9 @@ def test_a_file_of_an_open_batch_is_prepared_and_serves_other_batches(tmp_path: 
         loaded.prepare({"x": (saved_for, 3, 4)})
         assert str(loaded.explain()) == str(net.explain((saved_for, 3, 4)))
         for n in (saved_for, 1, 2, 5, 1024):
-            assert np.allclose(loaded(values(n, 3, 4)), batched(values(n, 3, 4), BIAS), atol=1e-5)
+            assert np.allclose(
+                loaded(values(n, 3, 4)), batched(values(n, 3, 4), BIAS + ROWS[rows](n)), rtol=1e-6, atol=1e-5
+            )
         with pytest.raises(rs.InvalidArguments, match=f"batches of 1 to {max(saved_for, 1024)} of these"):
             loaded(values(max(saved_for, 1024) + 1, 3, 4))
         rs.Network.load(tmp_path / "a.net").save(tmp_path / "b.net")
@@ -221,14 +239,16 @@ def test_dims_by_name_are_those_of_all_inputs_and_open_ones_have_to_be_told() ->
             net.prepare(*dims)
 
 
-@pytest.mark.parametrize("how", [{"cut": 4}, {"cut": 1000}, {"of_batch": True}])
+@pytest.mark.parametrize(
+    "how", [{"cut": 4}, {"cut": 1000}, *({"rows": rows} for rows in OTHER_ROWS.values())]
+)
 def test_a_graph_that_changes_otherwise_with_the_batch_is_saved_for_its_own_alone(
     tmp_path: Path, how: dict[str, Any]
 ) -> None:
     net = open_network(**how)
     net.save(tmp_path / "a.net", (2, 3, 4))
     loaded = rs.Network.load(tmp_path / "a.net")
-    assert np.allclose(loaded(values(2, 3, 4)), batched(values(2, 3, 4), BIAS), atol=1e-5)
+    assert np.array_equal(loaded(values(2, 3, 4)), net(values(2, 3, 4)))
     with pytest.raises(rs.InvalidArguments, match=r"saved for 2x3x4\n"):
         loaded(values(3, 3, 4))
 
@@ -240,6 +260,30 @@ def test_constants_of_other_batches_are_stored_once(tmp_path: Path) -> None:
     rewrite(tmp_path / "a.net", found.append)
     assert len(found[0]["batches"]) == 1
     assert sum(each["dims"] == [1, 6, 1] for each in found[0]["constants"]) == 1
+
+
+def test_rows_that_are_alike_are_stored_as_one(tmp_path: Path) -> None:
+    """Here of a graph that is another for a batch of 1."""
+    graph = rs.graph
+
+    def source(dims: Any) -> rs.graph.Graph:
+        (n, _), builder = dims["x"], rs.graph.GraphBuilder()
+        x = builder.input("x", dims["x"])
+        if n > 1:
+            x = builder.add(graph.EltwiseOperation("eltwise_relu"), x)
+        ones = builder.constant(np.ones((n, 4), np.float32))
+        return builder.graph(builder.add(graph.BinaryOperation("binary_add"), x, ones, name="y"))
+
+    inputs = [NetworkInput("x", (None, 4), rs.f32)]
+    net = rs.Network.of_source(inputs, ["y"], source, is_linear=lambda asked: True, largest=8)
+    net.save(tmp_path / "a.net", (3, 4))
+    loaded, found = rs.Network.load(tmp_path / "a.net"), list[dict[str, Any]]()
+    for n in range(1, 9):
+        assert np.array_equal(loaded(-values(n, 4)), net(-values(n, 4)))
+    with pytest.raises(rs.InvalidArguments, match="batches of 1 to 8 of these"):
+        loaded(values(9, 4))
+    rewrite(tmp_path / "a.net", found.append)
+    assert sorted(each["dims"] for each in found[0]["constants"]) == [[1, 4], [3, 4]]
 
 
 def test_a_loaded_network_keeps_the_plans_that_it_has_not_run(tmp_path: Path) -> None:
@@ -409,6 +453,10 @@ BATCHES = {
     "another input": _set(*FORM, "ends", 0, "types", "x", "dims", [1, 3, 5]),
     "constants that are not there": _set(*FORM, "ends", 0, "constants", {"constant": 99}),
     "a form that is none": _set("batches", [3]),
+    "rows of a constant that is not there": _set(*FORM, "rows", {"constant": [99, 0, 1, 1024]}),
+    "rows of no axis": _set(*FORM, "rows", {"constant": [0, 9, 1, 1024]}),
+    "rows that are none": _set(*FORM, "rows", {"constant": [0]}),
+    "rows on no line": _set(*FORM, "rows", {"constant": [0, 0, 1, 1000]}),
 }
 
 

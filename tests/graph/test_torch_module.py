@@ -283,6 +283,44 @@ def test_the_networks_of_a_module_are_saved_like_others(tmp_path: Any) -> None:
         assert torch.allclose(served(many), module(many), atol=1e-5)
 
 
+class WithToken(nn.Module):
+    """A row of its own and the number of the row for each of the batch, as in models of images and texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.ones(1, 1, 8))
+
+    def forward(self, x: Any) -> Any:
+        n = x.shape[0]
+        rows = torch.arange(n)[:, None, None]
+        return torch.cat(
+            [self.token.expand(n, -1, -1), x[rows, torch.arange(3)[:, None], torch.arange(8)]], 1
+        )
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        WithToken(),
+        nn.LSTM(8, 5, batch_first=True),
+        nn.GRU(8, 5, bidirectional=True),
+        nn.TransformerEncoderLayer(8, 2, batch_first=True),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_constants_that_have_rows_of_the_batch_serve_others(module: Any, tmp_path: Any) -> None:
+    module.eval()
+    images = torch.randn(5, 3, 8, generator=torch.Generator().manual_seed(3))
+    rt.compile_module(module, images[:2]).network.save(tmp_path / "a.net")
+    served = rs.Network.load(tmp_path / "a.net")
+    for n in (1, 2, 3, 5):
+        with torch.no_grad():
+            wanted = torch.utils._pytree.tree_leaves(module(images[:n]))
+        found = torch.utils._pytree.tree_leaves(served(images[:n]))
+        for one, other in zip(wanted, found, strict=True):
+            assert torch.allclose(one, other, atol=1e-5)
+
+
 class Masked(nn.Module):
     """Three inputs, of which two may come by name, in any order; a dict of results."""
 
@@ -374,10 +412,18 @@ class _Decides(torch.nn.Module):
         n = x.shape[0]
         if self.how == "a way":
             return x * 2 if n == 7 else x * 3
+        if self.how == "a tensor":
+            return x * (torch.full((1,), n) != 7)
+        if self.how == "a sum":
+            return x * (torch.ones(n).sum() != 7)
+        if self.how == "ones like":
+            return x * (torch.ones_like(x).sum() != 35)
+        if self.how == "rows":
+            return x * (torch.arange(n) != n - 3)[:, None]
         return x * (n % 7 == 0) if self.how == "a number" else torch.nn.functional.pad(x, (0, n % 7 // 6))
 
 
-@pytest.mark.parametrize("how", ["a way", "a number", "an extent"])
+@pytest.mark.parametrize("how", ["a way", "a number", "an extent", "a tensor", "a sum", "ones like", "rows"])
 def test_a_module_that_decides_by_the_batch_is_saved_for_its_own_alone(how: str, tmp_path: Any) -> None:
     x = torch.ones(2, 5)
     rt.compile_module(_Decides(how).eval(), x).network.save(tmp_path / "module.net")

@@ -12,7 +12,7 @@ from ...desc.parse import parse_word
 from ...desc.viewer import Explanation
 from ...errors import refuse
 from ...runtime.engine import Engine
-from ..batch_form import LARGEST, BatchForm, IsLinear, batch_form
+from ..batch_form import LARGEST, BatchForm, IsLinear, batch_forms
 from ..dims import Dims
 from ..formats.propagation import RULES
 from ..graph import Graph
@@ -131,8 +131,7 @@ class PlannedRuns:
         forms = list(self._forms)
         for input_dims in dims:
             if self._is_linear is not None and not any(form.covers(input_dims) for form in forms):
-                new_form = batch_form(self._inputs, input_dims, self._fused, self._is_linear, self._largest)
-                forms += [new_form] if new_form else []
+                forms += batch_forms(self._inputs, input_dims, self._fused, self._is_linear, self._largest)
         file = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
         for (input_dims, runner), tensors in zip(pairs, file.tensors, strict=True):
             record = runner.record(tensors)

@@ -28,7 +28,7 @@ from ...files.writing.replacement import Replacement, shown
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
-from ..batch_form import BatchForm
+from ..batch_form import BatchForm, RowsOfBatch
 from ..dims import Dims, by
 from ..formats.problem import Alternative
 from ..formats.propagation import RULES
@@ -71,6 +71,7 @@ class SavedNetwork:
                 entry["largest"],
                 tuple(entry["ends"]),
                 self._constants,
+                {str(name): RowsOfBatch(*map(int, own)) for name, own in entry.get("rows", {}).items()},
             )
             for entry in self._header.get("batches", ())
         ]
@@ -333,4 +334,7 @@ def _form_values(writer: _NumberedTensors, form: BatchForm) -> Values:
         "places": list(form.places),
         "largest": form.largest,
         "ends": [{**end, "constants": constants} for end in form.ends],
+        "rows": {
+            name: [writer.number(form.constants[own.number]), *own[1:]] for name, own in form.rows.items()
+        },
     }

@@ -147,11 +147,24 @@ def _is_on_line(number: Any) -> bool:
     return is_sum and all(expression.diff(symbol).is_number for symbol in expression.free_symbols)
 
 
-def _knows_batch(program: torch.export.ExportedProgram) -> bool:
-    """True where a tensor of fixed dims follows from the batch and no input: its values may, at any batch.
+# Operators that make rows of the batch: those of fewer are the first of those of more.
+_ROWS = frozenset(
+    (
+        "arange.default",
+        "embedding.default",
+        "expand.default",
+        "full.default",
+        "ones.default",
+        "unsqueeze.default",
+        "zeros.default",
+    )
+)
 
-    So does `torch.ones(n).sum() == 7`, which is the same for nearly all batches. One that has the batch among
-    its extents is another constant for each.
+
+def _knows_batch(program: torch.export.ExportedProgram) -> bool:
+    """True where a tensor that follows from the batch and no input may have other values at any batch.
+
+    So has `torch.ones(n).sum() == 7`, which is the same for nearly all, and `torch.arange(n) == n - 7`.
     """
     of_inputs, of_batch = set(), set()
     for node in program.graph.nodes:
@@ -165,7 +178,9 @@ def _knows_batch(program: torch.export.ExportedProgram) -> bool:
             of_inputs.add(node)
         elif any(has_batch) or not of_batch.isdisjoint(node.all_input_nodes) or not tensors:
             of_batch.add(node)
-            if not all(has_batch):
+            is_filled_by = node.args[1:2] if str(node.target) == "aten.full.default" else ()
+            makes_rows = str(node.target).removeprefix("aten.") in _ROWS and not of_batch & {*is_filled_by}
+            if tensors and not (all(has_batch) and makes_rows):
                 return True
     return False
 
