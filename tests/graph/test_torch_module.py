@@ -303,7 +303,7 @@ class WithToken(nn.Module):
     [
         WithToken(),
         nn.LSTM(8, 5, batch_first=True),
-        nn.GRU(8, 5, bidirectional=True),
+        nn.GRU(8, 5, batch_first=True, bidirectional=True),
         nn.TransformerEncoderLayer(8, 2, batch_first=True),
     ],
     ids=lambda module: type(module).__name__,
