@@ -149,14 +149,11 @@ def _is_on_line(number: Any) -> bool:
 
 # Operators that make rows of the batch: those of fewer are the first of those of more.
 _ROWS = frozenset(
-    (
-        "arange.default",
-        "embedding.default",
-        "expand.default",
-        "full.default",
-        "ones.default",
-        "unsqueeze.default",
-        "zeros.default",
+    f"aten.{word}"
+    for word in (
+        *("arange.default", "embedding.default", "expand.default", "slice.Tensor", "unsqueeze.default"),
+        *("full.default", "new_ones.default", "new_zeros.default", "ones.default", "ones_like.default"),
+        *("zeros.default", "zeros_like.default"),
     )
 )
 
@@ -178,8 +175,9 @@ def _knows_batch(program: torch.export.ExportedProgram) -> bool:
             of_inputs.add(node)
         elif any(has_batch) or not of_batch.isdisjoint(node.all_input_nodes) or not tensors:
             of_batch.add(node)
-            is_filled_by = node.args[1:2] if str(node.target) == "aten.full.default" else ()
-            makes_rows = str(node.target).removeprefix("aten.") in _ROWS and not of_batch & {*is_filled_by}
+            target = str(node.target)
+            by_value = node.args[1:] if target in ("aten.full.default", "aten.slice.Tensor") else ()
+            makes_rows = target in _ROWS and of_batch.isdisjoint(by_value)
             if tensors and not (all(has_batch) and makes_rows):
                 return True
     return False
