@@ -87,9 +87,9 @@ class BatchForm:
 
     def constant(self, name: str, size: int) -> Constant:
         """A constant that has rows of the batch. Raises ValueError where the ends are on no line."""
-        number, axis, *ends = self.rows[name]
+        number, axis, least, most = self.rows[name]
         stored = self.constants[number].values
-        count = _between(*ends, size - self.least, self.largest - self.least)
+        count = _between(least, most, size - self.least, self.largest - self.least)
         return Constant(stored.take(np.arange(count) % stored.shape[axis], axis))
 
     def values(self, size: int) -> Values:

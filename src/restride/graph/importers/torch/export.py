@@ -163,7 +163,7 @@ def _knows_batch(program: torch.export.ExportedProgram) -> bool:
 
     So has `torch.ones(n).sum() == 7`, which is the same for nearly all, and `torch.arange(n) == n - 7`.
     """
-    of_inputs, of_batch = set(), set()
+    of_inputs, of_batch = set[Any](), set[Any]()
     for node in program.graph.nodes:
         values = torch.utils._pytree.tree_leaves(node.meta.get("val"))
         tensors = [value for value in values if isinstance(value, torch.Tensor)]

@@ -72,9 +72,8 @@ class CompiledModule:
                 example, named = program.example_inputs or ((), {})
         if not isinstance(module, torch.nn.Module):
             raise refuse("RS-V08:no-module", type=type(module).__name__)
-        if isinstance(example, Mapping):
-            example, named = (), example
-        tensors = _tensors("compile_module: example", example)
+        named = example if isinstance(example, Mapping) else named
+        tensors = () if named is example else _tensors("compile_module: example", example)
         tensors += _tensors("compile_module: example", tuple(named.values()))
         self._example, self._keywords = tuple(tensor.detach() for tensor in tensors), tuple(named)
         self._shapes = [(None,) * x.dim() for x in tensors] if program is None else open_shapes(program)
