@@ -15,8 +15,6 @@ import jax
 import numpy as np
 
 from .arrays.calls.formats import plain_order, tag_text
-from .arrays.calls.product_arguments import numbers_of_dims
-from .arrays.calls.product_calls import SlidingWindow
 from .arrays.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
 from .arrays.jax.attention import attended
 from .arrays.jax.kernels import (
@@ -30,16 +28,7 @@ from .arrays.jax.kernels import (
     reorder_p,
     shuffled,
 )
-from .arrays.jax.products import (
-    ConvolutionKind,
-    desc_of,
-    factors_of,
-    grouped,
-    multiplied,
-    product,
-    product_type,
-)
-from .arrays.products import outputs_and_kernel
+from .arrays.jax.products import convolved, multiplied
 from .arrays.reorders import reorder as reorder_array
 from .desc.tag_names import LETTERS
 from .dtypes import DataType
@@ -52,6 +41,7 @@ __all__ = [
     "attention",
     "channel_shuffle",
     "convolution",
+    "deconvolution",
     "linear",
     "matmul",
     "reorder",
@@ -148,26 +138,47 @@ def convolution(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: TypeLike | None = None,
+    channels_last: bool = False,
 ) -> jax.Array:
     """The convolution of a batch of one to three spatial dims; as `rs.convolution`, of arrays of JAX.
 
     `x`: (N, C, ...). `weights`: (O, C / groups, ...). `bias`: (O). `stride`, `padding`, `dilation`: one
     number, or one for each spatial dim; a dilation of 1 is dense. `dtype`: as in `matmul`, as are gradients.
+    `channels_last`: the result and `x` are (N, ..., C), and weights (..., C / groups, O), as in Flax.
 
     Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
     """
-    source, table, shifts = factors_of("convolution", x, weights, bias)
-    count = source.ndim - 2
-    window = SlidingWindow(
-        numbers_of_dims("stride", stride, count),
-        tuple(distance - 1 for distance in numbers_of_dims("dilation", dilation, count)),
-        numbers_of_dims("padding", padding, count),
+    rules = stride, padding, dilation, groups
+    return convolved("convolution", (x, weights, bias), rules, dtype, is_last=channels_last)
+
+
+def deconvolution(
+    x: jax.Array | np.ndarray[Any, Any],
+    weights: jax.Array | np.ndarray[Any, Any],
+    bias: jax.Array | np.ndarray[Any, Any] | None = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    channels_last: bool = False,
+) -> jax.Array:
+    """The transposed convolution, of arrays of JAX: what the gradient of a convolution's source is.
+
+    `x`: (N, C, ...). `weights`: (C, O / groups, ...). `bias`: (O). `stride`, `padding`, `dilation`: those of
+    that convolution. `output_padding`: points more at the end of each spatial dim, less than its stride.
+    `dtype`: as in `matmul`. `channels_last`: as in `convolution`; weights are (..., O / groups, C) then, as
+    JAX and Flax take them with `transpose_kernel=True`.
+
+    Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
+    """
+    rules = stride, padding, dilation, groups
+    operands = x, weights, bias
+    return convolved(
+        "deconvolution", operands, rules, dtype, is_last=channels_last, output_padding=output_padding
     )
-    table = grouped(table, groups)
-    outputs, kernel = outputs_and_kernel(desc_of(table), source.ndim)
-    dims = (source.shape[0], outputs, *window.points(source.shape[2:], kernel))
-    kind = ConvolutionKind(dims, product_type(source, dtype), window)
-    return product(kind, source, table, shifts)
 
 
 def attention(

@@ -84,6 +84,95 @@ def test_a_convolution_is_that_of_jax(name):
         np.testing.assert_array_equal(program(x, weights, bias, **options), wanted)
 
 
+_DECONVOLUTIONS = {
+    "three by three": ((2, 5, 8, 9), (5, 6, 3, 3), {"padding": 1}),
+    "twice the size": ((1, 4, 5, 7), (4, 3, 4, 4), {"stride": 2, "padding": 1}),
+    "a rest behind": ((1, 4, 5, 5), (4, 3, 3, 3), {"stride": 3, "padding": 1, "output_padding": 2}),
+    "groups, dilated": ((2, 4, 9), (4, 3, 3), {"groups": 2, "dilation": 2, "stride": 2}),
+    "depthwise": ((1, 17, 6, 5), (17, 1, 3, 3), {"groups": 17, "stride": 2, "padding": 1}),
+    "volumes": ((1, 2, 4, 5, 3), (2, 3, 2, 2, 2), {"stride": 2}),
+}
+
+
+def _deconvolved(x, weights, output_padding=0, stride=1, padding=0, dilation=1, groups=1):
+    """The gradient of JAX's convolution of what has that shape."""
+    windows = zip(x.shape[2:], weights.shape[2:], strict=True)
+    points = ((n - 1) * stride - 2 * padding + (k - 1) * dilation + 1 + output_padding for n, k in windows)
+    origin = jnp.zeros((x.shape[0], weights.shape[1] * groups, *points))
+    return jax.vjp(lambda y: _convolved(y, weights, stride, padding, dilation, groups), origin)[1](x)[0]
+
+
+@pytest.mark.parametrize("name", _DECONVOLUTIONS)
+def test_a_deconvolution_is_the_gradient_of_a_convolution_of_jax(name):
+    dims, table, options = _DECONVOLUTIONS[name]
+    x, weights = _numbers(dims), _numbers(table, seed=1)
+    wanted = _deconvolved(x, weights, **options)
+    bias = _numbers((wanted.shape[1],), seed=2)
+    along = bias.reshape(-1, *[1] * (x.ndim - 2))
+    for program in (rj.deconvolution, jax.jit(rj.deconvolution, static_argnames=tuple(options))):
+        np.testing.assert_array_equal(program(x, weights, **options), wanted)
+        np.testing.assert_array_equal(program(x, weights, bias, **options), wanted + along)
+
+    def gradients(function):
+        loss = jax.grad(lambda *args: (function(*args, **options) ** 2).sum(), argnums=(0, 1))
+        return jax.jit(loss)(x / 4, weights / 4)
+
+    for made, known in zip(gradients(rj.deconvolution), gradients(_deconvolved), strict=True):
+        np.testing.assert_allclose(made, known, rtol=1e-5, atol=1e-4)
+    check_grads(
+        lambda *args: rj.deconvolution(*args, **options), (x / 4, weights / 4, bias / 4), order=2,
+        atol=0.1, rtol=0.1,
+    )  # fmt: skip
+    batch = jnp.stack([x, -x])
+    np.testing.assert_array_equal(
+        jax.vmap(lambda x: rj.deconvolution(x, weights, **options))(batch), jnp.stack([wanted, -wanted])
+    )
+
+
+@pytest.mark.parametrize("call", ["convolution", "deconvolution"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_channels_last_is_the_same_and_moves_nothing_in_a_program(call, count, groups):
+    function = getattr(rj, call)
+    x, bias = _numbers((2, *(7, 6, 5)[:count], 8)), _numbers((8,), seed=2)
+    weights = _numbers((*(3, 2, 3)[:count], 8 // groups, 8), seed=1)
+    options = {"stride": 2, "padding": 1, "groups": groups}
+
+    def of_first(x, weights, bias):
+        x, weights = jnp.moveaxis(x, -1, 1), jnp.moveaxis(weights, (-1, -2), (0, 1))
+        return jnp.moveaxis(function(x, weights, bias, **options), 1, -1)
+
+    def of_last(x, weights, *bias):
+        return function(x, weights, *bias, **options, channels_last=True)
+
+    programs = [jax.jit(each) for each in (of_first, of_last)]
+    wanted, made = (each(x, weights, bias) for each in programs)
+    np.testing.assert_array_equal(made, wanted)
+    np.testing.assert_array_equal(of_last(x, weights, bias), wanted)
+    steps = programs[1].lower(x, weights).compile().as_text()
+    assert not any(word in steps for word in (" transpose(", " copy(", "fusion("))
+    found = [
+        jax.jit(jax.grad(lambda *args, f=f: (f(*args) ** 2).sum(), argnums=(0, 1, 2)))(x, weights, bias)
+        for f in (of_first, of_last)
+    ]
+    for known, own in zip(*found, strict=True):
+        np.testing.assert_array_equal(own, known)
+
+
+def test_a_deconvolution_refuses_what_no_convolution_has_as_its_gradient():
+    x, weights = _numbers((1, 4, 5, 5)), _numbers((4, 3, 3, 3))
+    for options in ({"output_padding": 2, "stride": 2}, {"stride": 0}, {"padding": 9}, {"groups": 3}):
+        with refused():
+            jax.jit(lambda x, w, options=options: rj.deconvolution(x, w, **options))(x, weights)
+    with refused("there are 3 outputs"):
+        rj.deconvolution(x, weights, jnp.ones(2))
+    for dims in ((4, 5), (4, 5, 5)):
+        with refused("with channels last"):
+            rj.convolution(jnp.ones(dims), jnp.ones((3, 3, 3, 3)), channels_last=True)
+    with refused(kind=rs.Unimplemented):
+        rj.deconvolution(x.astype("int8"), weights.astype("int8"))
+
+
 @pytest.mark.parametrize(
     ("kind", "to"),
     [("bfloat16", None), ("float16", None), ("bfloat16", "f32"), ("int8", None), ("uint8", "f32")],

@@ -48,6 +48,13 @@ class SlidingWindow(NamedTuple):
         rows = zip(sizes, kernel, *self, strict=True)
         return tuple(max((n + 2 * p - (k - 1) * (d + 1) - 1) // max(s, 1) + 1, 0) for n, k, s, d, p in rows)
 
+    def origins(
+        self, points: tuple[int, ...], kernel: tuple[int, ...], rest: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """The extents of a source that has so many points, and at its end a rest that no window reaches."""
+        rows = zip(points, kernel, rest, *self, strict=True)
+        return tuple(max((n - 1) * s - 2 * p + (k - 1) * (d + 1) + 1 + r, 0) for n, k, r, s, d, p in rows)
+
 
 def matmul_primitive(
     engine: Engine,
@@ -74,10 +81,30 @@ def convolution_primitive(
     return _primitive(ConvolutionForward, head, window)
 
 
+def source_gradient_primitive(
+    engine: Engine, diff_src: MemoryDesc, weights: MemoryDesc, diff_dst: MemoryDesc, window: SlidingWindow
+) -> ConvolutionBackwardData:
+    """The gradient of a convolution's source."""
+    return _primitive(ConvolutionBackwardData, (engine, _ALGORITHM, diff_src, weights, diff_dst), window)
+
+
+def weights_gradient_primitive(
+    engine: Engine,
+    src: MemoryDesc,
+    diff_weights: MemoryDesc,
+    diff_bias: MemoryDesc | None,
+    diff_dst: MemoryDesc,
+    window: SlidingWindow,
+) -> ConvolutionBackwardWeights:
+    """The gradients of a convolution's weights and bias."""
+    head = engine, _ALGORITHM, src, diff_weights, diff_bias, diff_dst
+    return _primitive(ConvolutionBackwardWeights, head, window)
+
+
 def source_gradient(diff_src: Memory, weights: Memory, diff_dst: Memory, window: SlidingWindow) -> None:
     """Write the gradient of a convolution's source."""
-    head = diff_dst.engine, _ALGORITHM, diff_src.desc, weights.desc, diff_dst.desc
-    primitive = _primitive(ConvolutionBackwardData, head, window)
+    descs = diff_src.desc, weights.desc, diff_dst.desc
+    primitive = source_gradient_primitive(diff_dst.engine, *descs, window)
     execute(primitive, {ARG_WEIGHTS: weights, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src})
 
 
@@ -85,9 +112,8 @@ def weights_gradient(
     src: Memory, diff_weights: Memory, diff_bias: Memory | None, diff_dst: Memory, window: SlidingWindow
 ) -> None:
     """Write the gradients of a convolution's weights and bias."""
-    bias = None if diff_bias is None else diff_bias.desc
-    head = diff_dst.engine, _ALGORITHM, src.desc, diff_weights.desc, bias, diff_dst.desc
-    primitive = _primitive(ConvolutionBackwardWeights, head, window)
+    descs = src.desc, diff_weights.desc, None if diff_bias is None else diff_bias.desc, diff_dst.desc
+    primitive = weights_gradient_primitive(diff_dst.engine, *descs, window)
     gradients = {ARG_DIFF_WEIGHTS: diff_weights, **({} if diff_bias is None else {ARG_DIFF_BIAS: diff_bias})}
     execute(primitive, {ARG_SRC: src, ARG_DIFF_DST: diff_dst, **gradients})
 

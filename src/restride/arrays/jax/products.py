@@ -15,8 +15,17 @@ import jax
 import numpy as np
 from jax.interpreters import ad
 
+from ...desc.arguments import (
+    ARG_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_WEIGHTS,
+    ARG_DST,
+    ARG_SRC,
+    ARG_WEIGHTS,
+)
 from ...desc.memory_desc import MemoryDesc
-from ...desc.parse import parse_int
+from ...desc.parse import parse_bool, parse_int
 from ...desc.tag_names import LETTERS
 from ...dtypes import DataType
 from ...errors import refuse
@@ -25,14 +34,16 @@ from ...runtime.alloc import Buffer
 from ...runtime.cpu.xla_handlers import XlaWork
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
+from ..calls.product_arguments import numbers_of_dims
 from ..calls.product_calls import (
     SlidingWindow,
     convolution_primitive,
-    execute_product,
+    execute,
     matmul_primitive,
-    source_gradient,
-    weights_gradient,
+    source_gradient_primitive,
+    weights_gradient_primitive,
 )
+from ..products import outputs_and_kernel
 from .kernels import (
     PrimitiveRules,
     Shape,
@@ -62,7 +73,7 @@ class MatmulKind(NamedTuple):
     turns_right: bool = False
 
     def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
-        """Of both factors, and of a bias if there is one."""
+        """Of both factors, of a bias if there is one, and of the result."""
         descs = []
         for shape, is_turned in zip(shapes[:2], (self.turns_left, self.turns_right), strict=True):
             *batch, a, b = range(len(shape.dims))
@@ -70,7 +81,8 @@ class MatmulKind(NamedTuple):
             dims = [shape.dims[d] for d in order]
             descs.append(MemoryDesc(dims, shape.dtype, "".join(LETTERS[d] for d in order)))
         ones = [1] * (len(self.dims) - 1)
-        return [*descs, *(MemoryDesc((*ones, *bias.dims), bias.dtype) for bias in shapes[2:])]
+        bias = [MemoryDesc((*ones, *shape.dims), shape.dtype) for shape in shapes[2:]]
+        return [*descs, *bias, MemoryDesc(self.dims, self.dtype)]
 
     def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive:
         """The primitive that multiplies. Raises what its descriptor raises."""
@@ -119,33 +131,58 @@ _WAYS_BACK = {
 }
 
 
+# What a primitive reads, in the order of factors and bias, and what it writes.
+_ARGUMENTS = {
+    "forward": (ARG_SRC, ARG_WEIGHTS, ARG_BIAS, ARG_DST),
+    "source": (ARG_DIFF_DST, ARG_WEIGHTS, ARG_DIFF_SRC),
+    "weights": (ARG_SRC, ARG_DIFF_DST, ARG_DIFF_WEIGHTS),
+}
+
+
 class ConvolutionKind(NamedTuple):
     """A convolution seen from what it writes: "forward", "source" or "weights".
 
     The factors are source and weights, the gradient of the result and weights, or source and the gradient of
-    the result. Weights have a dim of groups where there are more than one.
+    the result. Weights have a dim of groups where there are more than one, in front of the outputs.
+    `is_last`: arrays have channels last, and weights inputs and outputs.
     """
 
     dims: tuple[int, ...]
     dtype: NumpyType
     window: SlidingWindow
     way: str = "forward"
+    is_last: bool = False
 
     def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
-        """Of both factors, and of a bias if there is one."""
-        return [MemoryDesc(shape.dims, shape.dtype) for shape in shapes]
+        """Of both factors, of a bias if there is one, and of the result."""
+        own = Shape(self.dims, (), self.dtype)
+        weights = 2 if self.way == "weights" else 1
+        factors = [self._desc(shape, at == weights) for at, shape in enumerate((*shapes[:2], own))]
+        return [*factors[:2], *(MemoryDesc(x.dims, x.dtype) for x in shapes[2:]), factors[2]]
 
-    def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive | None:
-        """The primitive that convolves; None for gradients. Raises what its descriptor raises."""
-        if self.way != "forward":
-            return None
-        bias = reads[2] if reads[2:] else None
-        return convolution_primitive(_CPU, reads[0], reads[1], bias, result, self.window)
+    def _desc(self, shape: Shape, is_of_weights: bool) -> MemoryDesc:
+        axes = tuple(range(len(shape.dims)))
+        order = axes
+        if self.is_last:
+            *outer, channels = axes[: -len(self.window.strides)]
+            points = axes[channels + 1 :]
+            order = (*points, channels, *outer) if is_of_weights else (*outer, *points, channels)
+        dims = [shape.dims[order.index(axis)] for axis in axes]
+        return MemoryDesc(dims, shape.dtype, "".join(LETTERS[axis] for axis in order))
+
+    def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive:
+        """The primitive that computes it. Raises what its descriptor raises."""
+        left, right, *bias = reads
+        if self.way == "source":
+            return source_gradient_primitive(_CPU, result, right, left, self.window)
+        if self.way == "weights":
+            return weights_gradient_primitive(_CPU, left, result, None, right, self.window)
+        return convolution_primitive(_CPU, left, right, bias[0] if bias else None, result, self.window)
 
     def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
         """The gradient of one factor: a convolution of another way."""
         way, is_turned = _WAYS_BACK[self.way, is_left]
-        kind = ConvolutionKind(tuple(like.shape), np.dtype(like.dtype), self.window, way)
+        kind = self._replace(dims=tuple(like.shape), dtype=np.dtype(like.dtype), way=way)
         return product_p.bind(*((other, ct) if is_turned else (ct, other)), kind=kind)
 
     def batched(self, args: Any, axes: Any) -> Any:
@@ -175,9 +212,9 @@ def _parts(args: Any, axes: Any) -> int:
 
 
 def _work(kind: Kind, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
-    reads, result_desc = kind.descs(sources), MemoryDesc(kind.dims, kind.dtype)
-    kind.primitive(reads, result_desc)  # so that it is there when it is called
-    return XlaWork(0, 0, partial(_run, kind, reads, result_desc), None)
+    *reads, own = kind.descs(sources)
+    kind.primitive(reads, own)  # so that it is there when it is called
+    return XlaWork(0, 0, partial(_run, kind, reads, own), None)
 
 
 def _run(kind: Kind, reads: Sequence[MemoryDesc], result: MemoryDesc, *addresses: int) -> None:
@@ -185,20 +222,15 @@ def _run(kind: Kind, reads: Sequence[MemoryDesc], result: MemoryDesc, *addresses
         Memory(md, _CPU, Buffer(address, md.size, md is not result, None).bytes())
         for md, address in zip((*reads, result), addresses, strict=True)
     )
-    primitive = kind.primitive(reads, result)
-    if primitive is not None:
-        execute_product(primitive, sources[0], sources[1], sources[2] if sources[2:] else None, target)
-    elif kind.way == "source":  # type: ignore[union-attr]
-        source_gradient(target, sources[1], sources[0], kind.window)  # type: ignore[union-attr]
-    else:
-        weights_gradient(sources[0], target, None, sources[1], kind.window)  # type: ignore[union-attr]
+    *read, written = _ARGUMENTS[kind.way if isinstance(kind, ConvolutionKind) else "forward"]
+    execute(kind.primitive(reads, result), {**dict(zip(read, sources, strict=False)), written: target})
 
 
 def _on_arrays(kind: Kind, *operands: Any) -> Any:
     arrays = [np.ascontiguousarray(x) for x in operands]
     out = np.empty(kind.dims, kind.dtype)
-    reads = kind.descs([shape_of("product", x) for x in arrays])
-    _run(kind, reads, MemoryDesc(kind.dims, kind.dtype), *(x.ctypes.data for x in (*arrays, out)))
+    *reads, own = kind.descs([shape_of("product", x) for x in arrays])
+    _run(kind, reads, own, *(x.ctypes.data for x in (*arrays, out)))
     return out
 
 
@@ -216,7 +248,7 @@ def _pushed(primals: Any, tangents: Any, *, kind: Kind) -> tuple[Any, Any]:
         parts.append(product_p.bind(left, tangents[1], kind=kind))
     if tangents[2:] and type(tangents[2]) is not ad.Zero:
         along = [1] * len(kind.dims)
-        along[-1 if isinstance(kind, MatmulKind) else 1] = -1
+        along[-1 if isinstance(kind, MatmulKind) or kind.is_last else 1] = -1
         bias = tangents[2].reshape(along).astype(kind.dtype)
         parts.append(jax.numpy.broadcast_to(bias, kind.dims))
     return out, sum(parts[1:], parts[0]) if parts else ad.Zero.from_primal_value(out)
@@ -272,20 +304,68 @@ def product_type(x: Any, dtype: Any) -> NumpyType:
     return np.dtype(x.dtype) if is_real(x.dtype) else np.dtype(np.int32)
 
 
-def grouped(weights: Any, groups: Any) -> Any:
-    """Weights with a dim of groups where there are more than one."""
-    number = parse_int(groups, "convolution: groups")
+def convolved(
+    call: str,
+    operands: Sequence[Any],
+    rules: Sequence[Any],
+    dtype: Any,
+    *,
+    is_last: Any = False,
+    output_padding: Any = None,
+) -> Any:
+    """The convolution of x, weights and bias; `rules`: stride, padding, dilation and groups. The transposed
+    one, the gradient of a convolution's source, where there is an output padding.
+    """
+    source, table, shifts = factors_of(call, *operands)
+    is_last, count = parse_bool(f"{call}: channels_last", is_last), source.ndim - 2
+    if is_last and (count < 1 or table.ndim != source.ndim):
+        raise refuse("RS-X01:x-batch-channels", ndims=source.ndim, md=desc_of(table))
+    strides, padding, dilation = (
+        numbers_of_dims(name, each, count)
+        for name, each in zip(("stride", "padding", "dilation"), rules[:3], strict=True)
+    )
+    window = SlidingWindow(strides, tuple(distance - 1 for distance in dilation), padding)
+    table = _grouped(call, table, rules[3], is_last)
+    kind = ConvolutionKind((), product_type(source, dtype), window, is_last=is_last)
+    weights = kind._desc(shape_of(call, table), is_of_weights=True)
+    outputs, kernel = outputs_and_kernel(weights, source.ndim)
+    points = source.shape[1:-1] if is_last else source.shape[2:]
+    if output_padding is None:
+        points = window.points(points, kernel)
+    else:
+        rest = numbers_of_dims("output_padding", output_padding, count)
+        points = window.origins(points, kernel, rest)
+        outputs = weights.dims[-count - 1] * (weights.dims[0] if weights.ndims > source.ndim else 1)
+    dims = (source.shape[0], *points, outputs) if is_last else (source.shape[0], outputs, *points)
+    if output_padding is None:
+        return product(kind._replace(dims=dims), source, table, shifts)
+    result = product(kind._replace(dims=dims, way="source"), source, table)
+    if shifts is None:
+        return result
+    if shifts.shape != (outputs,):
+        where, why = f"bias {desc_of(shifts)}", f"there are {outputs} outputs"
+        hint = "a bias has one value for each output"
+        raise refuse("RS-X01:dims-not-fit", what=call, where=where, why=why, hint=hint)
+    along = () if is_last else (1,) * count
+    return result + shifts.astype(kind.dtype).reshape(-1, *along)
+
+
+def _grouped(call: str, weights: Any, groups: Any, is_last: bool) -> Any:
+    """Weights with a dim of groups where there are more than one, in front of the outputs."""
+    number, axis = parse_int(groups, f"{call}: groups"), weights.ndim - 1 if is_last else 0
     if number == 1:
         return weights
-    if number < 1 or not weights.ndim or weights.shape[0] % number:
-        raise refuse("RS-X01:every-group-many-outputs", number=number, shape=weights.shape)
-    return weights.reshape(number, weights.shape[0] // number, *weights.shape[1:])
+    if number < 1 or not weights.ndim or weights.shape[axis] % number:
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=weights.shape)
+    outputs = number, weights.shape[axis] // number
+    return weights.reshape(*weights.shape[:axis], *outputs, *weights.shape[axis + 1 :])
 
 
 def product(kind: Kind, *operands: Any) -> Any:
     """A product of arrays, or tracers, checked as its primitive checks it."""
     arrays = [differentiable(x, kind.dtype) for x in operands if x is not None]
-    kind.primitive(kind.descs([shape_of("product", x) for x in arrays]), MemoryDesc(kind.dims, kind.dtype))
+    *reads, own = kind.descs([shape_of("product", x) for x in arrays])
+    kind.primitive(reads, own)
     return product_p.bind(*arrays, kind=kind)
 
 
