@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import attention, instructions, ladder, layers, memory_bound, quantized, roofline, stored_formats
+from . import (
+    attention,
+    instructions,
+    jax_programs,
+    ladder,
+    layers,
+    memory_bound,
+    quantized,
+    roofline,
+    stored_formats,
+)
 from .pages import page, write_both
 from .study import BenchRow, BenchSetup, Study
 
@@ -21,6 +31,7 @@ STUDIES: Mapping[str, Study] = {
     "levels": memory_bound.STUDY_OF_LEVELS,
     "attention": attention.STUDY,
     "quantized": quantized.STUDY,
+    "jax": jax_programs.STUDY,
 }
 
 
