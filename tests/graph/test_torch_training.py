@@ -91,6 +91,54 @@ def test_losses_weights_and_statistics_are_those_of_torch(name: str) -> None:
     assert told == ["graph 0: 1 networks", "graph 1: 1 networks"]
 
 
+_SMOOTH: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "layers": (
+        lambda: nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3)),
+        (4, 6),
+    ),
+    "images": (
+        lambda: nn.Sequential(
+            *(nn.Conv2d(2, 8, 3, padding=1), nn.BatchNorm2d(8), nn.SiLU(), nn.AvgPool2d(2)),
+            *(nn.ConvTranspose2d(8, 4, 2, 2), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3)),
+        ),
+        (3, 2, 4, 4),
+    ),
+    "text": (lambda: nn.TransformerEncoderLayer(8, 2, 16, 0.0, "gelu", batch_first=True), (2, 5, 8)),
+}
+
+
+@pytest.mark.parametrize("name", _SMOOTH)
+def test_gradients_are_those_of_differences(name: str) -> None:
+    make, dims = _SMOOTH[name]
+    module = make()
+    compiled = torch.compile(module, backend="restride")
+    leaves = [torch.rand(dims, requires_grad=True), *module.parameters()]
+
+    def loss(x: Any) -> Any:
+        return compiled(x).square().mean()
+
+    loss(leaves[0]).backward()
+    assert "graph 1: 1 networks" in str(rt.explain(compiled))
+    exact = copy.deepcopy(module).double()
+    for _ in range(3):
+        # By doubles: of floats the rounding of a difference is as large as what is looked for.
+        ways = [torch.randn(x.shape, dtype=torch.float64) for x in leaves]
+        found = sum(float((x.grad * way).sum()) for x, way in zip(leaves, ways, strict=True))
+        values = []
+        with torch.no_grad():
+            for step in (1e-5, -1e-5):
+                moved = [x.double() + step * way for x, way in zip(leaves, ways, strict=True)]
+                names = dict(zip(dict(exact.named_parameters()), moved[1:], strict=True))
+                values.append(float(torch.func.functional_call(exact, names, moved[0]).square().mean()))
+        assert found == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-3, abs=1e-4)
+    # Of floats too, with steps and bounds of their precision; the check goes through a graph twice.
+    torch._dynamo.reset()
+    x, checked = torch.rand(dims, requires_grad=True), torch.compile(module.eval(), backend="restride")
+    how = {"eps": 2e-3, "atol": 2e-2, "rtol": 2e-2, "fast_mode": True}
+    with torch._functorch.config.patch(donated_buffer=False):
+        assert torch.autograd.gradcheck(checked, x, **how)
+
+
 def test_gradients_are_added_up_and_asked_for_one_by_one() -> None:
     module = _Residual()
     module.first.requires_grad_(False)
