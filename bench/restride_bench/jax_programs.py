@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -98,10 +99,10 @@ def rows() -> Iterator[JaxRow]:
 def measure(setting: BenchSetup) -> list[BenchRow]:
     """All rows, where JAX is."""
     try:
-        import restride.jax
+        own = resolve_name("restride.jax:")
     except ImportError:
         return []
-    return [measure_row(setting, row, restride.jax) for row in rows()]
+    return [measure_row(setting, row, own) for row in rows()]
 
 
 def measure_row(setting: BenchSetup, row: JaxRow, own: Any) -> BenchRow:

@@ -34,9 +34,7 @@ _TORCH_PARTS = (
 _IMPORTER_PARTS = ("backend", "explaining", "export", "module", "network_part", "partition", "reader")
 _FOR_TORCH = {"torch", *(f"arrays.torch.{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.importers.torch.{name}" for name in _IMPORTER_PARTS}
-_FOR_JAX = {
-    "jax", "arrays.jax.attention", "arrays.jax.kernels", "arrays.jax.products", "restride_bench.jax_programs"
-}  # fmt: skip
+_FOR_JAX = {"jax", "arrays.jax.attention", "arrays.jax.kernels", "arrays.jax.products"}
 _FOR_ZARR = {"files.zarr_codecs", "files.zarr_pipeline"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
@@ -101,7 +99,6 @@ _LATE = {
     ("desc.text_forms", "json"): "a descriptor is written or read as JSON",
     ("torch", "graph.importers.torch.backend"): "no installed package has the entry point",
     ("torch", "graph.importers.torch.explaining"): "Dynamo, which takes seconds to import, has compiled",
-    ("restride_bench.jax_programs", "jax"): "programs of JAX are measured",
     ("targets.llvm", "llvmlite.binding"): "LLVM is asked for the first time: 180 MB",
     ("targets.llvm_facts", "llvmlite"): "its version is asked for",
     ("targets.isa", "targets.llvm_facts"): "the first kernel is scheduled",
