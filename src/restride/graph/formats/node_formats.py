@@ -85,8 +85,8 @@ def format_problem(
 ) -> FormatProblem:
     """The format problem of a graph: a step for each node, in the same order.
 
-    `formats`: the descriptors of inputs and outputs that are not row-major. `costs`: what steps take; as on
-    this machine where it is left out.
+    `formats`: the descriptors of inputs and outputs that are not row-major; of format "any" are outputs that
+    stay as they are written. `costs`: what steps take; as on this machine where it is left out.
     """
     edges = formats or {}
     costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
@@ -123,11 +123,11 @@ def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
 def _problem(graph: Graph, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]) -> FormatProblem:
     # Reorders cost what they do with as many threads as share work now.
     threads = get_num_threads()
-    plain = {name: row_major(graph.tensors[name]) for name in graph.outputs}
+    ends = {name: edges.get(name, row_major(graph.tensors[name])) for name in graph.outputs}
     return FormatProblem(
         tuple(steps),
         tuple(_edge_formats(graph, edges).items()),
-        tuple((name, edges.get(name, md)) for name, md in plain.items()),
+        tuple((name, md) for name, md in ends.items() if md.format_kind != "any"),
         lambda src, dst: _edge_cost(threads, src, dst),
         frozenset(graph.constants),
     )
@@ -279,7 +279,7 @@ def _before_views(graph: Graph) -> dict[str, list[MemoryDesc]]:
     return found
 
 
-def _dense(md: MemoryDesc) -> bool:
+def is_dense(md: MemoryDesc) -> bool:
     """No gaps and no repetition: what can be written, and made again from the order of its axes."""
     return md.offset0 == 0 and resolved(MemoryDesc(md.dims, md.data_type, "any"), md) == md
 
@@ -447,7 +447,7 @@ class _AlternativesWriter:
             return
         lead = self._leading(node)
         for md in self._formats(lead):
-            if isinstance(node.operation, ShuffleOperation) and not _dense(md):
+            if isinstance(node.operation, ShuffleOperation) and not is_dense(md):
                 # Its result has the format of its source.
                 continue
             inputs = tuple(md if name == lead else self._like(name, md) for name in node.inputs)
@@ -489,12 +489,12 @@ class _AlternativesWriter:
             return self._plain(name)
         operand = resolved_operand(self._any(name), md)
         # A copy need not have the gaps of a view.
-        return operand if operand in self._homes[name] or _dense(operand) else self._plain(name)
+        return operand if operand in self._homes[name] or is_dense(operand) else self._plain(name)
 
     def _result_like(self, name: str, md: MemoryDesc) -> MemoryDesc:
         """The result of a follower, dense; without blocks where a dim has become 1."""
         like = resolved(self._any(name), md)
-        return MemoryDesc(md.dims, md.data_type) if like == md and not _dense(md) else like
+        return MemoryDesc(md.dims, md.data_type) if like == md and not is_dense(md) else like
 
 
 _CHOOSERS: Mapping[type[Operation], Callable[[_AlternativesWriter, Node], Iterator[Alternative]]] = {

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from ...desc.memory_desc import MemoryDesc
 from ...desc.viewer import Explanation
 from ...runtime.alloc import extent
 from ...runtime.engine import Engine
-from ..formats.node_formats import VIEWS, chosen_problem, format_problem, is_same_memory
+from ..formats.node_formats import VIEWS, chosen_problem, format_problem, is_dense, is_same_memory
 from ..formats.problem import Alternative
 from ..formats.propagation import Propagation, format_name, priced, propagate
 from ..graph import Constant, Graph, Node
@@ -126,12 +127,17 @@ class PlannedGraph:
 
 
 def plan_network(
-    graph: Graph | PlannedGraph, rule: str, engine: Engine, without: Iterable[str] = ()
+    graph: Graph | PlannedGraph,
+    rule: str,
+    engine: Engine,
+    without: Iterable[str] = (),
+    ends: Mapping[str, MemoryDesc] = MappingProxyType({}),
 ) -> NetworkPlan:
     """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
-    `without`: fusions that are off. What was planned before stays as it is. Raises what the primitives raise,
-    with the names of nodes.
+    `without`: fusions that are off. `ends`: the formats of inputs and outputs that are not row-major; an
+    output of format "any" is given as it was written. What was planned before stays as it is. Raises what the
+    primitives raise, with the names of nodes.
     """
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     runnable_graph = runnable(planned.fused.graph)
@@ -139,8 +145,8 @@ def plan_network(
         problem = chosen_problem(runnable_graph, planned.ways)
         formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
     else:
-        formats = propagate(format_problem(runnable_graph), rule)
-    return _Planner(runnable_graph, planned.fused.applied, formats, engine).plan()
+        formats = propagate(format_problem(runnable_graph, ends), rule)
+    return _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
 
 
 def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation]:
@@ -218,15 +224,21 @@ class _Planner:
     """Goes through the nodes in order: what runs, and where tensors lie."""
 
     def __init__(
-        self, graph: Graph, fusions: tuple[AppliedFusion, ...], formats: Propagation, engine: Engine
+        self,
+        graph: Graph,
+        fusions: tuple[AppliedFusion, ...],
+        formats: Propagation,
+        engine: Engine,
+        ends: Mapping[str, MemoryDesc],
     ) -> None:
         self._graph, self._fusions, self._formats, self._engine = graph, fusions, formats, engine
+        self._ends = {name: row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.outputs)}
+        for name, md in ends.items():
+            found = md if md.format_kind != "any" else formats.formats[name]
+            self._ends[name] = found if is_dense(found) else self._ends[name]
         self._steps: list[NetworkStep] = []
         self._constants: dict[str, tuple[Constant, MemoryDesc]] = {}
-        self._places = {
-            name: TensorLocation(Storage(INPUT, name), row_major(graph.tensors[name]))
-            for name in graph.inputs
-        }
+        self._places = {name: TensorLocation(Storage(INPUT, name), self._ends[name]) for name in graph.inputs}
         self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
         self._parts = concat_parts(graph, formats)
         names = {part.storage.name for part in self._parts.values()}
@@ -235,15 +247,14 @@ class _Planner:
     def plan(self) -> NetworkPlan:
         for node, way in zip(self._graph, self._formats.steps, strict=True):
             self._plan_node(node, way.inputs)
-        tensors = self._graph.tensors
-        outputs = {name: self._read(name, row_major(tensors[name])) for name in self._graph.outputs}
+        outputs = {name: self._read(name, self._ends[name]) for name in self._graph.outputs}
         outputs = self._output_places(outputs)
         return NetworkPlan(
             self._graph,
             self._fusions,
             self._formats,
             tuple(self._steps),
-            {name: row_major(tensors[name]) for name in self._graph.inputs},
+            {name: self._ends[name] for name in self._graph.inputs},
             outputs,
             self._constants,
             self._arena(),

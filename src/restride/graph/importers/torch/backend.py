@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
+from string import ascii_lowercase
 from typing import Any
 
 import torch
@@ -22,17 +23,21 @@ from torch._dynamo.eval_frame import innermost_fn
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ....desc.memory_desc import MemoryDesc
 from ....desc.parse import parse_bool, parse_word
 from ....foreign import text_of
+from ....ops.product import kernel_block
 from ...network.prepacking import PrepackedConstants
 from ..onnx.reader import missing_error
 from .export import decompositions, undivided
-from .partition import CHOICES, Partitioned, Run, partitioned
+from .network_part import format_of, row_major_of
+from .partition import CHOICES, Partitioned, Run, is_view, partitioned
 from .reader import by_operator, called
 
 __all__ = ["GRAPHS", "CompiledGraph", "compile_graph"]
 
 _MOST_PLANS, _MOST_CHANGES = 16, 4
+_IMAGES = torch.ops.aten.convolution, torch.ops.aten._native_batch_norm_legit_functional
 GRAPHS = "restride_graphs"
 """The attribute of a function that torch made which has its graphs."""
 
@@ -51,9 +56,9 @@ def compile_graph(
     """
     own, graphs = _Options.of(options, mode), list[CompiledGraph]()
 
-    def compiler(freezes: bool) -> Callable[[fx.GraphModule, Sequence[Any]], CompiledGraph]:
+    def compiler(purpose: str) -> Callable[[fx.GraphModule, Sequence[Any]], CompiledGraph]:
         def compiled(graph: fx.GraphModule, example: Sequence[Any]) -> CompiledGraph:
-            graphs.append(CompiledGraph(graph, own, freezes=freezes))
+            graphs.append(CompiledGraph(graph, own, purpose))
             return graphs[-1]
 
         return compiled
@@ -61,9 +66,9 @@ def compile_graph(
     tensors = [*example, *module.parameters()]
     trains = torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in tensors)
     backend = aot_autograd(
-        fw_compiler=compiler(False),
-        bw_compiler=compiler(False),
-        inference_compiler=compiler(True),
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
         decompositions=decompositions(torch._decomp.core_aten_decompositions()),
     )
     with nullcontext() if trains else undivided():
@@ -96,10 +101,13 @@ class _Options:
 class CompiledGraph:
     """A graph of functional operators, called with a list of its inputs. Threads may share it.
 
-    `left_to_torch`: why torch runs it, "" where networks do.
+    `purpose`: "inference", where parameters are constants, "forward" or "backward". What a forward graph
+    saves has the format in which it is computed, and is the memory of it, perhaps of one axis more than torch
+    knows; the backward graph reads that (`network_part.format_of`). `left_to_torch`: why torch runs it, ""
+    where networks do.
     """
 
-    def __init__(self, module: fx.GraphModule, options: _Options, *, freezes: bool = True) -> None:
+    def __init__(self, module: fx.GraphModule, options: _Options, purpose: str = "inference") -> None:
         self._module, self._options = module, options
         self._boxed_call = True  # torch passes a list then; it copies attributes of objects, not of classes
         self._states: dict[int, _State] = {}
@@ -108,9 +116,23 @@ class CompiledGraph:
         metadata = torch._guards.TracingContext.get().fw_metadata
         values = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         self._sizes = [at for at, value in enumerate(values) if not isinstance(value, torch.Tensor)]
-        if freezes:
+        self._saved: list[Any] = []
+        if purpose == "inference":
             others = {*self._sizes, *metadata.mutated_inp_runtime_indices}
             self._frozen = [at for at in metadata.static_input_indices if at not in others]
+        elif purpose == "forward" and not self._sizes:
+            end = module.graph.output_node()
+            given, saved = end.args[0][: metadata.num_forward], end.args[0][metadata.num_forward :]
+            saved = [_whole(node) for node in saved]
+            end.args = ((*given, *saved),)
+            module.graph.eliminate_dead_code()
+            self._saved = [node for node in saved if node not in given and node.op == "call_function"]
+        # The inputs of a backward graph that the forward one has saved.
+        self._read = [
+            (at, node.meta["val"])
+            for at, node in enumerate(module.graph.find_nodes(op="placeholder"))
+            if purpose == "backward" and at not in self._sizes and not node.name.startswith("tangents_")
+        ]
         self.left_to_torch, self._dropped = "", 0
         self._run: Run | None = None
         if self._sizes and not options.dynamic:
@@ -126,7 +148,7 @@ class CompiledGraph:
             with self._lock:
                 state = self._new_state(args)
         state.calls += 1
-        key = tuple([args[at] for at in self._sizes])
+        key = tuple([args[at] for at in self._sizes] + [args[at].stride() for at, _ in self._read])
         plan = state.plans.get(key)
         if plan is None or self._sizes:
             with self._lock:
@@ -142,7 +164,9 @@ class CompiledGraph:
 
     def plans(self) -> list[tuple[tuple[Any, ...], Partitioned]]:
         """What runs the graph now, and for which sizes."""
-        return [item for state in list(self._states.values()) for item in list(state.plans.items())]
+        count = len(self._sizes)
+        plans = [item for state in list(self._states.values()) for item in list(state.plans.items())]
+        return [(key[:count], plan) for key, plan in plans]
 
     def is_of(self, pointers: set[int]) -> bool:
         """True for a graph without constants, and one of which a constant lies at one of these addresses."""
@@ -157,6 +181,15 @@ class CompiledGraph:
         """Let torch run the graph from now on."""
         self.left_to_torch = why
         run: Run = make_boxed_func(self._module.forward)
+        if self._read:
+            whole = run
+
+            def run(args: list[Any]) -> Sequence[Any]:
+                for at, value in self._read:
+                    if args[at].dim() != value.dim():
+                        args[at] = row_major_of(args[at], value.shape)
+                return whole(args)
+
         self._run = run
         self._states.clear()
         return run
@@ -190,12 +223,42 @@ class CompiledGraph:
         for node in module.graph.nodes:
             if node.op == "get_attr" and isinstance(x := getattr(module, node.target), torch.Tensor):
                 known[node], node.meta["val"] = x, x
+        formats = {node: _saved_format(node) for node in self._saved if _has_format(node.meta.get("val"))}
+        for at, value in self._read if not self._sizes else ():
+            found = format_of(args[at], value.shape) if _has_format(value) else None
+            if found is not None and args[at].stride() != value.stride():
+                formats[places[at]] = found
         with torch.no_grad():
-            plan = partitioned(module, known, state.prepacked)
+            plan = partitioned(module, known, state.prepacked, formats)
         refused = [(why, called(node)) for node, why in plan.eager.items() if why not in CHOICES]
         if refused and not self._options.fallback:
             raise missing_error("the graph", by_operator(refused))
         return plan
+
+
+def _has_format(x: Any) -> bool:
+    """True for floats of images and the like, which networks have in many formats."""
+    return isinstance(x, torch.Tensor) and x.dtype is torch.float32 and x.dim() > 3 and x.numel() > 0
+
+
+def _whole(node: fx.Node) -> fx.Node:
+    """What an alias is of, where no other view of that is: then it is a result of its own."""
+    if node.target is not torch.ops.aten.alias.default:
+        return node
+    source, *_ = node.all_input_nodes
+    is_viewed = is_view(source) or any(is_view(each) for each in source.users if each is not node)
+    return node if is_viewed else source
+
+
+def _saved_format(node: fx.Node) -> MemoryDesc:
+    """The format in which a forward graph gives what it saves: images in blocks of channels, of which alone
+    gradients of weights are as fast as convolutions, all else as it is computed.
+    """
+    value, block = node.meta["val"], kernel_block()
+    is_image = any(getattr(each.target, "overloadpacket", None) in _IMAGES for each in (node, *node.users))
+    letters = ascii_lowercase[: value.dim()].replace("b", "B")
+    tag = f"{letters}{block}b" if is_image and value.shape[1] % block == 0 else "any"
+    return MemoryDesc(value.shape, value.dtype, tag)
 
 
 class _State:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import prod
+from string import ascii_lowercase
 from typing import Any, cast
 
 import torch
@@ -24,7 +25,7 @@ from ..onnx.reader import translated
 from .call import translate_aten
 from .reader import GraphReader, array_of
 
-__all__ = ["NetworkPart", "dense_order", "part_model"]
+__all__ = ["NetworkPart", "dense_order", "format_of", "part_model", "row_major_of"]
 
 
 def dense_order(x: Any) -> tuple[int, ...] | None:
@@ -44,14 +45,47 @@ def dense_order(x: Any) -> tuple[int, ...] | None:
     return tuple(order)
 
 
+def format_of(x: torch.Tensor, dims: Sequence[int]) -> MemoryDesc | None:
+    """The format of a tensor of `dims` whose memory `x` is: its axes in any order, and one of them perhaps in
+    blocks, which are the last axis of `x`; None where there is none.
+    """
+    order = dense_order(x)
+    letters = [*ascii_lowercase[: len(dims)]]
+    if order is None or not dims:
+        return None
+    tag = "".join(letters[axis] for axis in order if axis < len(dims))
+    if x.dim() > len(dims):
+        (blocked,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
+        tag = tag.replace(letters[blocked], letters[blocked].upper()) + f"{x.shape[-1]}{letters[blocked]}"
+    return MemoryDesc(dims, x.dtype, tag)
+
+
+def row_major_of(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    """A tensor of `dims` whose memory `x` is, as `format_of` says, in row-major order."""
+    if x.dim() == len(dims):
+        return x.contiguous()
+    (blocked,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
+    return x.movedim(-1, blocked + 1).reshape(tuple(dims))
+
+
+def _memory_of(md: MemoryDesc) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the tensor that is the memory of a format with blocks of one axis, or none."""
+    shape = [*md.dims]
+    for axis, block in zip(md.inner_idxs, md.inner_blks, strict=True):
+        shape[axis] //= block
+    return (*shape, *md.inner_blks), (*md.strides, *[1] * len(md.inner_blks))
+
+
 def part_model(
     nodes: Iterable[fx.Node],
     inputs: Sequence[fx.Node],
     outputs: Sequence[fx.Node],
     known: Mapping[fx.Node, torch.Tensor],
+    ends: Collection[fx.Node] = (),
 ) -> tuple[OnnxModel, GraphReader]:
     """Nodes of a graph as a model. Inputs and outputs that lie one element behind the other come and go so:
-    their axes are in the order of memory, and permuted inside.
+    their axes are in the order of memory, and permuted inside; but not those of `ends`, whose formats are
+    said elsewhere.
     """
     graph = fx.Graph()
     new: dict[fx.Node, fx.Node] = {}
@@ -59,12 +93,12 @@ def part_model(
     for node, tensor in known.items():
         new[node] = graph.placeholder(node.name)
         tensors[new[node].name] = array_of(tensor)
-    ends = []
+    read = []
     for node in inputs:
         value = node.meta["val"]
-        order = dense_order(value) or tuple(range(value.dim()))
+        order = (dense_order(value) if node not in ends else None) or tuple(range(value.dim()))
         new[node] = graph.placeholder(node.name)
-        ends.append((new[node].name, value.permute(order)))
+        read.append((new[node].name, value.permute(order)))
         new[node].meta["val"] = value.permute(order)
         if order != tuple(range(len(order))):
             new[node] = _permuted(graph, new[node], tuple(map(order.index, range(len(order)))))
@@ -74,14 +108,14 @@ def part_model(
     for node in outputs:
         memory = dense_order(node.meta["val"])
         assert memory is not None
-        is_moved = memory != tuple(range(len(memory)))
+        is_moved = memory != tuple(range(len(memory))) and node not in ends
         results.append(_permuted(graph, new[node], memory) if is_moved else new[node])
     graph.output(tuple(results))
-    reader = GraphReader(name for name, _ in ends)
+    reader = GraphReader(name for name, _ in read)
     for node in graph.nodes:
         if node.op == "call_function":
             reader.read(node)
-    return reader.model(ends, tensors, results), reader
+    return reader.model(read, tensors, results), reader
 
 
 def _permuted(graph: fx.Graph, node: fx.Node, order: Sequence[int]) -> fx.Node:
@@ -93,7 +127,9 @@ def _permuted(graph: fx.Graph, node: fx.Node, order: Sequence[int]) -> fx.Node:
 class NetworkPart:
     """A network of some nodes, called with the tensors of `inputs`: the tensors of `outputs`, in new memory.
 
-    Its steps are compiled, and its constants packed, when it is made. Raises what plans and primitives raise.
+    `formats`: of inputs and outputs that are the memory of a tensor in that format (`format_of`); outputs of
+    format "any" get one. Its steps are compiled, and its constants packed, when it is made. Raises what plans
+    and primitives raise.
     """
 
     def __init__(
@@ -103,19 +139,31 @@ class NetworkPart:
         outputs: Sequence[fx.Node],
         known: Mapping[fx.Node, torch.Tensor],
         prepacked: PrepackedConstants,
+        formats: Mapping[fx.Node, MemoryDesc],
     ) -> None:
         start = time.perf_counter()
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
-        model, _ = part_model(nodes, inputs, outputs, known)
+        model, _ = part_model(nodes, inputs, outputs, known, formats)
         graph = translated(model, {each.name: cast(Dims, each.dims) for each in model.inputs}, translate_aten)
         engine = Engine("cpu")
-        self.plan = plan_network(graph, "optimal", engine)
+        names = [*[each.name for each in model.inputs], *model.outputs]
+        pairs = zip(names, (*inputs, *outputs), strict=True)
+        ends = {name: formats[node] for name, node in pairs if node in formats}
+        self.plan = plan_network(graph, "optimal", engine, ends=ends)
         runner = Runner(self.plan, engine, prepacked)
         runner.prepare()
-        names = [each.name for each in model.inputs]
-        strides = [_dense_strides(node.meta["val"]) for node in inputs]
+        values = [node.meta["val"] for node in outputs]
+        strides = [
+            _memory_of(formats[node])[1] if node in formats else _dense_strides(node.meta["val"])
+            for node in inputs
+        ]
         reads = [(at, strides[at]) for at in map(names.index, runner.inputs)]
-        makers = [_maker(node.meta["val"]) for node in outputs]
+        makers = [
+            _maker(*_memory_of(self.plan.outputs[name].md), value.dtype)
+            if node in formats
+            else _maker(tuple(value.shape), tuple(value.stride()), value.dtype)
+            for name, node, value in zip(model.outputs, outputs, values, strict=True)
+        ]
         written = [model.outputs.index(output.name) for output in runner.outputs]
         self.run = _run_function(runner, reads, makers, written)
         if flags.profile_create:
@@ -162,9 +210,8 @@ def _with_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
     return torch.empty_strided(x.shape, strides, dtype=x.dtype).copy_(x)
 
 
-def _maker(value: Any) -> Callable[[], torch.Tensor]:
-    """What makes memory for a tensor like this: large ones are of memory that is used again."""
-    dims, strides, dtype = tuple(value.shape), tuple(value.stride()), value.dtype
+def _maker(dims: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Callable[[], torch.Tensor]:
+    """What makes memory for a tensor: large ones are of memory that is used again."""
     nbytes = prod(dims) * dtype.itemsize
     if nbytes < POOLED_BYTES:
         return lambda: torch.empty_strided(dims, strides, dtype=dtype)

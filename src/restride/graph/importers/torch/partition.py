@@ -11,12 +11,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
+from ....desc.memory_desc import MemoryDesc
 from ....foreign import text_of
 from ...build import GraphBuilder
 from ...dims import Dims
@@ -24,10 +26,10 @@ from ...network.prepacking import PrepackedConstants
 from ..onnx.reader import GraphWriter, data_type_of
 from ..operator_call import Made, OperatorCall
 from .call import CALL, translate_aten
-from .network_part import NetworkPart, dense_order, part_model
+from .network_part import NetworkPart, dense_order, part_model, row_major_of
 from .reader import ELEMENTS
 
-__all__ = ["CHOICES", "Partitioned", "Run", "made_by", "partitioned"]
+__all__ = ["CHOICES", "Partitioned", "Run", "is_view", "made_by", "partitioned"]
 
 # Seconds: a call of a network, one of an operator of torch; and bytes of memory, multiplications a second.
 _NETWORK_CALL, _TORCH_CALL, _BYTES, _PRODUCTS = 8e-6, 3e-6, 1e10, 2e11
@@ -56,20 +58,24 @@ class Partitioned:
 
 
 def partitioned(
-    module: fx.GraphModule, known: Mapping[fx.Node, torch.Tensor], prepacked: PrepackedConstants
+    module: fx.GraphModule,
+    known: Mapping[fx.Node, torch.Tensor],
+    prepacked: PrepackedConstants,
+    formats: Mapping[fx.Node, MemoryDesc] = MappingProxyType({}),
 ) -> Partitioned:
     """A graph of functional operators on tensors of known dims, its nodes with their `val`, as networks.
 
-    `known`: the tensors of inputs and attributes that are constants. The result's `run` takes a list of all
-    inputs.
+    `known`: the tensors of inputs and attributes that are constants. `formats`: of inputs that come as the
+    memory of a tensor in that format; what networks alone make and the graph gives may go so, in any format
+    where that is "any". The result's `run` takes a list of all inputs.
     """
     refused = _refused(module.graph, known)
     while True:
-        split = _Split(module.graph, known, refused)
+        split = _Split(module.graph, known, refused, formats)
         parts: dict[int, NetworkPart] = {}
         for at, nodes in split.parts.items():
             try:
-                parts[at] = NetworkPart(*split.ends(nodes), split.known(nodes), prepacked)
+                parts[at] = NetworkPart(*split.ends(nodes), split.known(nodes), prepacked, split.formats)
             except Exception as error:  # whatever it is, torch runs the nodes
                 refused |= dict.fromkeys(nodes, text_of(error))
                 break
@@ -187,7 +193,11 @@ class _Split:
     """The nodes of each network, by its place in the order of networks."""
 
     def __init__(
-        self, graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor], refused: Mapping[fx.Node, str]
+        self,
+        graph: fx.Graph,
+        known: Mapping[fx.Node, torch.Tensor],
+        refused: Mapping[fx.Node, str],
+        formats: Mapping[fx.Node, MemoryDesc],
     ) -> None:
         self._graph, self._tensors = graph, known
         self._nodes = [node for node in graph.nodes if node.op == "call_function"]
@@ -199,9 +209,14 @@ class _Split:
             self.parts = self._by_level()
             left = [self._left_to_torch(nodes) for nodes in self.parts.values()]
             if not any(left):
-                return
+                break
             for own in left:
                 self.eager |= own
+        self.formats = {
+            node: md
+            for node, md in formats.items()
+            if node.op == "placeholder" or (self._is_in_part(node) and not self._is_read_outside(node))
+        }
 
     def _level_of_nodes(self) -> dict[fx.Node, int]:
         """How many networks, one after the other, what a node reads has gone through."""
@@ -218,6 +233,11 @@ class _Split:
                 random = level = max(level, random)
             levels[node] = level
         return levels
+
+    def _is_read_outside(self, node: fx.Node) -> bool:
+        """True where others than its network, and who calls the graph, read what a node makes."""
+        own, end = {*self.parts[self._levels[node]]}, self._graph.output_node()
+        return any(user not in own and user is not end for user in node.users)
 
     def _is_in_part(self, node: fx.Node) -> bool:
         return node.op == "call_function" and node not in self.eager and node not in self._constants
@@ -266,7 +286,7 @@ class _Split:
             if (is_inside and node not in outputs) or isinstance(node.meta["val"], tuple | list):
                 continue
             base = node
-            while base in own and (base.target is operator.getitem or _is_view(base)):
+            while base in own and (base.target is operator.getitem or is_view(base)):
                 base = base.all_input_nodes[0]
                 is_shared |= base not in own or base in outputs
             if is_shared or dense_order(node.meta["val"]) is None:
@@ -279,7 +299,7 @@ class _Split:
         """Calls that torch does not make, and what stays out of memory, less a call of a network."""
         seconds = -_NETWORK_CALL
         for node in nodes:
-            if node.target is operator.getitem or _is_view(node):
+            if node.target is operator.getitem or is_view(node):
                 continue
             seconds += _TORCH_CALL + _flops(node) / _PRODUCTS
             if node not in outputs:
@@ -294,13 +314,19 @@ class _Split:
         all_inputs = graph.placeholder("args")
         places = [node for node in self._graph.nodes if node.op == "placeholder"]
 
+        def memory_of(node: fx.Node) -> Any:
+            return graph.call_function(operator.getitem, (all_inputs, places.index(node)))
+
         def made(node: fx.Node) -> Any:
             if node not in new:
                 if node.op == "placeholder":
-                    new[node] = graph.call_function(operator.getitem, (all_inputs, places.index(node)))
+                    new[node] = memory_of(node)
+                    if node in self.formats:
+                        new[node] = graph.call_function(row_major_of, (new[node], self.formats[node].dims))
                 elif self._is_in_part(node):
                     part = parts[self._levels[node]]
-                    results = graph.call_function(part.run, tuple(map(made, part.inputs)))
+                    inputs = [memory_of(each) if each in self.formats else made(each) for each in part.inputs]
+                    results = graph.call_function(part.run, tuple(inputs))
                     for at, each in enumerate(part.outputs):
                         new[each] = graph.call_function(operator.getitem, (results, at))
                 else:
@@ -320,7 +346,8 @@ def _place(node: fx.Node) -> Any:
     return node._sort_key
 
 
-def _is_view(node: fx.Node) -> bool:
+def is_view(node: fx.Node) -> bool:
+    """True for a call whose results are memory of its tensors."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(each.alias_info is not None for each in schema.returns)
 
