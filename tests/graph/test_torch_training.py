@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -89,6 +90,61 @@ def test_losses_weights_and_statistics_are_those_of_torch(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3, msg=key)
     told = [line.split(",")[0] for line in str(rt.explain(compiled)).splitlines() if line[:1] == "g"]
     assert told == ["graph 0: 1 networks", "graph 1: 1 networks"]
+
+
+class _Deep(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 32, 3, 1, 1), nn.Conv2d(32, 32, 3, 1, 1)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(2))
+        self.last = nn.Linear(32, 5)
+
+    def forward(self, x: Any) -> Any:
+        x = functional.relu(self.norms[0](self.first(x)))
+        x = functional.relu(x + self.norms[1](self.second(x)))
+        return self.last(functional.avg_pool2d(x, 2).mean((2, 3)))
+
+
+@pytest.fixture
+def read_by_backward(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The formats of images that graphs read as they were saved, and the reorders of these."""
+    from restride.graph.importers.torch import backend
+
+    found, partitioned = list[Any](), backend.partitioned
+
+    def noted(*args: Any) -> Any:
+        plan = partitioned(*args)
+        for part in plan.parts:
+            images = {name for name, md in part.plan.inputs.items() if md.inner_blks}
+            found.append((images, [each for each in part.plan.formats.reorders if each.tensor in images]))
+        return plan
+
+    monkeypatch.setattr(backend, "partitioned", noted)
+    return found
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+def test_saved_images_are_read_in_the_format_in_which_they_were_computed(
+    read_by_backward: list[Any], hooks: bool
+) -> None:
+    module, x = _Deep(), torch.randn(2, 3, 56, 56)
+    own = copy.deepcopy(module)
+    compiled = torch.compile(own, backend="restride")
+    saved = torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone)
+    for call in (compiled, module):
+        with saved if hooks else contextlib.nullcontext():
+            loss = call(x).square().sum()
+        loss.backward(retain_graph=call is compiled and not hooks)
+    if not hooks:
+        loss = compiled(x).square().sum()
+        own.zero_grad()
+        loss.backward()
+    for one, other in zip(own.parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-2)
+    (_, none), (images, reorders) = read_by_backward
+    assert not none
+    assert len(images) >= 4
+    assert not reorders
 
 
 _SMOOTH: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
