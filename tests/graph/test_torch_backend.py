@@ -404,3 +404,21 @@ def test_copies_of_a_compiled_module_compile_for_themselves() -> None:
         twin._orig_mod[0].weight.zero_()
     _check(twin, twin._orig_mod, torch.rand(4, 32))
     _check(compiled, module, torch.rand(4, 32))
+
+
+def test_indices_out_of_range_raise_the_errors_of_torch() -> None:
+    table, line = nn.Embedding(10, 4), nn.Linear(4, 3)
+    calls = {
+        (1, 10): lambda i: table(i.view(2, 1)).sum(),
+        (0, 3): lambda i: nn.functional.cross_entropy(line(torch.ones(2, 4)), i),
+        (-7, 5): lambda i: torch.arange(6.0)[i] * 2 + torch.ones(6).index_select(0, i),
+        (0, 6): lambda i: torch.gather(torch.ones(6), 0, i) * 2,
+    }
+    for wrong, call in calls.items():
+        compiled = torch.compile(call, backend="restride")
+        torch.testing.assert_close(compiled(torch.tensor([0, 1])), call(torch.tensor([0, 1])))
+        for run in (call, compiled):
+            with pytest.raises((IndexError, RuntimeError), match="out of"):
+                run(torch.tensor(wrong))
+    loss = torch.compile(calls[0, 3], backend="restride")
+    torch.testing.assert_close(loss(torch.tensor([0, -100])), calls[0, 3](torch.tensor([0, -100])))

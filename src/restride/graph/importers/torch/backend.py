@@ -30,6 +30,7 @@ from ....ops.product import kernel_block
 from ...network.prepacking import PrepackedConstants
 from ..onnx.reader import missing_error
 from .export import decompositions, undivided
+from .index_ranges import index_ranges
 from .network_part import format_of, row_major_of
 from .partition import CHOICES, Partitioned, Run, is_view, partitioned
 from .reader import by_operator, called
@@ -116,6 +117,7 @@ class CompiledGraph:
         metadata = torch._guards.TracingContext.get().fw_metadata
         values = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         self._sizes = [at for at, value in enumerate(values) if not isinstance(value, torch.Tensor)]
+        self._ranges = index_ranges(module.graph) if purpose != "backward" else []
         self._saved: list[Any] = []
         if purpose == "inference":
             others = {*self._sizes, *metadata.mutated_inp_runtime_indices}
@@ -142,6 +144,9 @@ class CompiledGraph:
         """The outputs of the graph."""
         if self._run is not None:
             return self._run(args)
+        if self._ranges and not all(each.has(args) for each in self._ranges):
+            results: Sequence[Any] = make_boxed_func(self._module.forward)(args)  # which raises torch's error
+            return results
         frozen = [args[at] for at in self._frozen]
         state = self._states.get(frozen[0].data_ptr() if frozen else 0)
         if state is None or not state.is_of(frozen):
