@@ -144,7 +144,36 @@ def test_an_open_format_needs_dims():
         rs.Matmul.PrimitiveDesc(CPU, md((4, 5)), md((6, OPEN), "ab"), md((4, OPEN), "ab"))
 
 
-@pytest.mark.parametrize(("m", "name"), [(4, "copy+contraction"), (3, "contraction")])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "tag", "name"),
+    [
+        (4, 1500, 1500, "ab", "copy+contraction"),
+        (3, 1500, 1500, "ab", "contraction"),
+        (16, 1200, 1200, "ab", "contraction"),
+        (4, 1200, 1200, "ba", "transpose+contraction"),
+        (16, 4096, 32, "ab", "contraction"),
+        (16, 1 << 17, 1, "ab", "rows"),
+        (64, 64, 64, "ab", "contraction"),
+    ],
+)
+def test_plain_weights_are_moved_where_this_is_faster(m: int, k: int, n: int, tag: str, name: str) -> None:
+    src, weights, dst = (
+        rs.MemoryDesc(*each) for each in (((m, k), "f32"), ((k, n), "f32", tag), ((m, n), "f32"))
+    )
+    pd = rs.onednn.Matmul.PrimitiveDesc(rs.Engine("cpu"), src, weights, None, dst)
+    assert pd.impl_info_str.split(":")[2] == name
+
+
+@pytest.mark.parametrize(("m", "k", "n", "is_moved"), [(16, 256, 64, 1), (16, 64, 64, 0), (64, 4096, 1, 0)])
+def test_narrow_floats_become_f32_where_this_is_faster(m: int, k: int, n: int, is_moved: int) -> None:
+    weights = rs.MemoryDesc((k, n), "nf4", "any")
+    pd = rs.onednn.Matmul.PrimitiveDesc(
+        rs.Engine("cpu"), rs.MemoryDesc((m, k), "f32"), weights, None, rs.MemoryDesc((m, n), "f32")
+    )
+    assert ("+" in pd.impl_info_str.split(":")[2]) == is_moved
+
+
+@pytest.mark.parametrize(("m", "name"), [(8, "copy+contraction"), (7, "contraction")])
 def test_large_weights_are_put_into_blocks_for_some_rows(m: int, name: str) -> None:
     """Columns of 2048 f32 lie 8192 bytes apart; the bits are those of weights in blocks."""
     engine, k, n = rs.Engine("cpu"), 512, 2048

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
+from sys import maxsize
 from typing import Any, ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
@@ -34,7 +35,18 @@ from ..model.result_dims import Misfit, Shaped, broadcast
 from ..model.runtime_shapes import check_fits, deferred_to_slots
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
-from ..schedule.fold_order import LARGE_WEIGHTS, LEAST_USES_OF_CROWDED, ROWS_OF_DECODED, ROWS_OF_LARGE
+from ..schedule.fold_order import (
+    CROWDED_STEP,
+    LARGE_WEIGHTS,
+    LARGEST_WEIGHTS,
+    LEAST_COLUMNS,
+    LEAST_DECODED,
+    LEAST_USES,
+    ROWS_OF_CROWDED,
+    ROWS_OF_DECODED,
+    ROWS_OF_LARGE,
+)
+from ..schedule.machine import NOMINAL
 from .product import (
     LETTERS,
     NAMES,
@@ -240,15 +252,29 @@ class MatmulProblem(ProductProblem):
     def _moves_columns(self) -> bool:
         """True where weights become f32 in blocks, some columns after the other: as many rows read them."""
         src, weights, dst = self.tensors
-        kinds, rows = (src.data_type, weights.data_type), dst.dims[-2]
+        kinds, rows, columns = (src.data_type, weights.data_type), dst.dims[-2], weights.dims[-1]
         if self.group is not None:
             is_quick = weights.data_type.is_integral or self._quantizes_rows or self._rounds_rows
-            return src.data_type in FACTORS and not is_quick and rows >= ROWS_OF_DECODED
+            is_many = rows >= ROWS_OF_DECODED and weights.nelems >= LEAST_DECODED
+            return src.data_type in FACTORS and not is_quick and is_many and columns >= QUANTIZED_BLOCK
         if self.has_runtime or self.grown or self.is_wide or self.pack > 1 or not self.terms:
             return False
         is_plain = not weights.inner_blks and weights.nelems == prod(weights.dims[-2:]) and has_rows(dst)
-        is_many = rows >= (ROWS_OF_LARGE if weights.nelems >= LARGE_WEIGHTS else LEAST_USES_OF_CROWDED)
-        return is_plain and is_many and not any(kind.is_integral for kind in kinds)
+        if not is_plain or columns < LEAST_COLUMNS or weights.nelems < LARGE_WEIGHTS:
+            return False
+        return rows >= self._rows_of_moved and not any(kind.is_integral for kind in kinds)
+
+    @property
+    def _rows_of_moved(self) -> int:
+        """How many rows of a source are worth moving plain weights for."""
+        src, weights, _ = self.tensors
+        if {src.data_type, weights.data_type} != {DataType.f32}:
+            return LEAST_USES
+        step, is_turned = weights.strides[-2], not has_rows(weights)
+        if is_turned or weights.nelems >= LARGEST_WEIGHTS:
+            return ROWS_OF_LARGE
+        is_crowded = gcd(weights.data_type.nbytes(step), NOMINAL.page) >= CROWDED_STEP
+        return ROWS_OF_CROWDED if is_crowded else maxsize
 
     @property
     def _sums_groups(self) -> bool:

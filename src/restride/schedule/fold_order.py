@@ -64,13 +64,17 @@ ROWS_PIECE, FEWEST_ROWS = 1 << 15, 16
 # An element is moved into another format where it has a part in so many products; the same where the kernel
 # is fast but for the caches.
 LEAST_USES, LEAST_USES_OF_CROWDED = 16, 64
-# Weights of so many elements and more, whose rows lie apart, are moved for so many rows of a source, some
-# columns after the other: 4 rows by 2000 x 2000 weights took 1.5 times as long, 16 and 128 rows 2.5 times.
-LARGE_WEIGHTS, ROWS_OF_LARGE = 1 << 17, 4
-# For so many rows weights of narrow floats become f32 before the product, each only once. 16 rows by
-# 2048 x 2048 weights take 0.5 (f8) to 1.1 (nf4) of the time, 128 rows 0.2 to 0.8. Integers, which take two or
-# three instructions in registers, gain nothing.
-ROWS_OF_DECODED = 16
+# Weights of so many elements and columns and more are moved some columns after the other. By weights that are
+# turned, or that come from memory, 4 rows took 1.1 to 2.5 times as long, 16 and more 2 to 3 times; by smaller
+# ones, of rows that share sets of the caches, 8 rows did. Others are as fast where they lie: moved, 4 rows by
+# 1200 x 1200 weights took 7 times as long, and by one column 20 times. Floats of 16 and 8 bits become f32 for
+# as many rows as elsewhere.
+LARGE_WEIGHTS, LARGEST_WEIGHTS, LEAST_COLUMNS = 1 << 17, 1 << 21, 64
+ROWS_OF_LARGE, ROWS_OF_CROWDED, CROWDED_STEP = 4, 8, 1 << 10
+# For so many rows weights of narrow floats, so many and more, become f32 before the product, each only once.
+# 16 rows by 2048 x 2048 weights take 0.5 (f8) to 1.1 (nf4) of the time, 128 rows 0.2 to 0.8; by 64 x 64 they
+# take 1.3 to 2.6 times as long. Integers, which take two or three instructions in registers, gain nothing.
+ROWS_OF_DECODED, LEAST_DECODED = 16, 1 << 14
 # Rows of all steps of a recurrent network that are worth moving its weights for; and steps, for the weights
 # that each step reads again.
 LEAST_RNN_ROWS, LEAST_RNN_STEPS = 64, 4
