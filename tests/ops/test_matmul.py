@@ -153,6 +153,7 @@ def test_an_open_format_needs_dims():
         (4, 1200, 1200, "ba", "transpose+contraction"),
         (16, 4096, 32, "ab", "contraction"),
         (16, 1 << 17, 1, "ab", "rows"),
+        (16, 16, 8192, "ab", "contraction"),
         (64, 64, 64, "ab", "contraction"),
     ],
 )

@@ -274,6 +274,8 @@ class MatmulProblem(ProductProblem):
         if is_turned or weights.nelems >= LARGEST_WEIGHTS:
             return ROWS_OF_LARGE
         is_crowded = gcd(weights.data_type.nbytes(step), NOMINAL.page) >= CROWDED_STEP
+        # Of few rows all fit into the sets that they fall into.
+        is_crowded = is_crowded and weights.dims[-2] >= LEAST_COLUMNS
         return ROWS_OF_CROWDED if is_crowded else maxsize
 
     @property
