@@ -31,7 +31,10 @@ _TORCH_PARTS = (
     "quantized",
     "rnn",
 )
-_IMPORTER_PARTS = ("backend", "explaining", "export", "module", "network_part", "partition", "reader")
+_IMPORTER_PARTS = (
+    *("backend", "explaining", "export", "index_ranges", "module", "network_part", "partition"),
+    "reader",
+)
 _FOR_TORCH = {"torch", *(f"arrays.torch.{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.importers.torch.{name}" for name in _IMPORTER_PARTS}
 _FOR_JAX = {"jax", "arrays.jax.attention", "arrays.jax.kernels", "arrays.jax.products"}

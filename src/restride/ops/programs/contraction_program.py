@@ -130,8 +130,8 @@ class ContractionWork:
             if role is self.written
         ]
 
-    def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place, start: int = 0) -> NestStep:
-        """A factor as it is multiplied, with its own scales and zero points: its columns from `start` on."""
+    def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
+        """A factor, or its first columns, as it is multiplied, with its own scales and zero points."""
         factor = self.chain.grown.get(role.arg, AS_IT_IS)
         own, (operands, scalars) = factor.computed, factor.before
         src = role.desc
@@ -139,15 +139,9 @@ class ContractionWork:
             src = src.submemory_desc(dst.dims, [0] * dst.ndims)
         nest = reorder_nest(src, dst, own.compute, own.tensors)
         at = Place((SRC, DST, DST + 1)[self.roles.index(role)])
-        read = TensorOperand.of_desc(role.desc), *own.tensors
-        places = at, *own.places(DST + 2 + len(self.slots) + operands)
-        at, *others = (
-            moved_place(place, each.data_type, each.dims[-1], start)
-            for place, each in zip(places, read, strict=True)
-        )
         return NestStep(
             *(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range()),
-            operands=tuple(others),
+            operands=own.places(DST + 2 + len(self.slots) + operands),
             scalars=(scalars, len(own.scalars)),
         )
 

@@ -21,14 +21,14 @@ from ...desc.attr_value import Factor
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.attribute_chain import old_tensors
-from ...ir.digits import IndexDigit
+from ...ir.digits import IndexDigit, TensorOperand
 from ...ir.expression import Affine, Const, Expr, Ref, Scalar, TreeAxis, apply, index_of
 from ...ir.nest_rewrites import wide_type
-from ...ir.program import DST, SRC, Place, Program, Step, TreeStep
+from ...ir.program import DST, SRC, NestStep, Place, Program, Step, TreeStep
 from ...ir.tree import Each, Item, Let, LoopTree, TreeTensor, fold_over
 from ...schedule.contraction.strides import has_integers
 from .contraction_program import ContractionWork, moved_place
-from .product_chain import FactorPlace
+from .product_chain import AS_IT_IS, FactorPlace
 
 NIBBLES = 8
 """Elements of 4 bits in a word of 32."""
@@ -47,8 +47,7 @@ _LEAST = 2.0**-119
 _LEAST_PART = 16
 _FEW_ROWS = 2
 # Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
-# There are no more parts than can be planned in a tenth of a second; from the third cache they are as fast.
-_MOVED_BYTES, _COLUMNS, _MOST_PARTS = 1 << 19, 64, 32
+_MOVED_BYTES, _COLUMNS = 1 << 19, 64
 # What makes elements of 4 bits positive.
 _MOVED = {DataType.s4: 8.0, DataType.f4_e2m1: 6.0}
 
@@ -109,10 +108,13 @@ class QuantizedWork(ContractionWork):
         if weights in moved:
             parts = list(self._columns(chosen[weights.name]))
             sizes[weights.name] = max(md.size for _, md in parts)
+            of_size = dict[MemoryDesc, tuple[NestStep, TreeStep]]()
             for start, md in parts:
-                steps.append(self._growth(weights, md, held[weights.name], start))
-                tensors[weights.name] = TreeTensor.of_desc(weights.name, md)
-                steps.append(self._from_column(start, self._loops(self._product(tensors, made), held)))
+                if md not in of_size:
+                    tensors[weights.name] = TreeTensor.of_desc(weights.name, md)
+                    product = self._loops(self._product(tensors, made), held)
+                    of_size[md] = self._growth(weights, md, held[weights.name]), product
+                steps += self._from_column(start, *of_size[md])
         else:
             steps.append(self._loops(self._product(tensors, made), held))
         steps += self._after(moved, places, held, chosen)
@@ -126,7 +128,7 @@ class QuantizedWork(ContractionWork):
         digits = *(each.dims[-1] for each in factors), *(each.digits[-1] for each in self.chain.operands)
         least = lcm(_COLUMNS, role.desc.layout.blocks[-1], *(each[-1].step for each in digits))
         nbytes = wanted.data_type.nbytes(prod(wanted.dims[:-1]) * least)
-        count = max(_MOVED_BYTES // max(nbytes, 1), -(-columns // (least * _MOST_PARTS)), 1) * least
+        count = max(_MOVED_BYTES // max(nbytes, 1), 1) * least
         for start in range(0, columns, count):
             dims = (*wanted.dims[:-1], min(count, columns - start))
             yield start, MemoryDesc(dims, wanted.data_type, wanted.tag)
@@ -208,14 +210,21 @@ class QuantizedWork(ContractionWork):
 
     # --- the product
 
-    def _from_column(self, start: int, step: TreeStep) -> TreeStep:
-        """The product of other columns: from `start` on."""
-        of_rows = {self.reads[0].name, self.reads[1].name, "codes", "scales", "sums"}
+    def _from_column(self, start: int, growth: NestStep, product: TreeStep) -> tuple[Step, Step]:
+        """The same of other columns: from `start` on. They are compiled once."""
+        first, second = self.reads
+        of_rows = {first.name, second.name, "codes", "scales", "sums"}
+        of_growth = self.chain.grown.get(second.arg, AS_IT_IS).computed.tensors
+        read = TensorOperand.of_desc(second.desc), *of_growth
+        src, *operands = (
+            moved_place(place, own.data_type, own.dims[-1], start)
+            for place, own in zip((growth.src, *growth.operands), read, strict=True)
+        )
         places = (
             place if own.name in of_rows else moved_place(place, own.data_type, own.digits[-1], start)
-            for own, place in zip(step.tree.tensors, step.places, strict=True)
+            for own, place in zip(product.tree.tensors, product.places, strict=True)
         )
-        return replace(step, places=tuple(places))
+        return replace(growth, src=src, operands=tuple(operands)), replace(product, places=tuple(places))
 
     def _product(self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor]) -> LoopTree:
         """The loops over the first columns, as many as the weights are of."""

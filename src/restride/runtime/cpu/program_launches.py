@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
     from ...ir.tree import LoopTree
     from ...schedule.language import Argument, Schedule, Transform
+    from ...targets.cpu_kernels import LoweredLoops
     from ...targets.lowered import Lowered
     from ...targets.schedule_store import ScheduleStore
 
@@ -86,11 +87,14 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
         yield Repeat((interleaved,))
         return
     is_summed = False
+    # Steps of other columns are the same but for their places.
+    trees: dict[int, LoweredLoops] = {}
+    nests: dict[tuple[int, bool], Lowered] = {}
     for step, following in zip(steps, [*steps, None][1:], strict=True):
         if is_summed:
             is_summed = False
         elif isinstance(step, TreeStep):
-            yield Repeat(tuple(_tree_launches(step, isa, caches)))
+            yield Repeat(tuple(_tree_launches(step, isa, caches, trees)))
         elif isinstance(step, RepeatStep):
             pairs = zip(step.steps, step.strides, strict=True)
             launches = (_turn_launches(tree, strides, isa, caches) for tree, strides in pairs)
@@ -98,25 +102,31 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
         elif isinstance(step, GridStep):
             yield Repeat((_grid_launch(step, isa, caches),))
         else:
-            launch = _nest_launch(step, following, isa, caches)
+            launch = _nest_launch(step, following, isa, caches, nests)
             sums = following if isinstance(following, TreeStep) else None
             fused = sums and _fused_sums(step, sums, isa, caches)
             is_summed = fused is not None
             yield Repeat((FusedSumsLaunch(launch, sums, fused) if sums and fused else launch,))
 
 
-def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Launch]:
-    """A launch for each outermost loop, and before them those that clear padding which no loop reaches."""
+def _tree_launches(
+    step: TreeStep, isa: Isa, caches: CacheSizes, made: dict[int, LoweredLoops]
+) -> Iterator[Launch]:
+    """A launch for each outermost loop, and before them those that clear padding which no loop reaches.
+
+    `made`: trees that were lowered, by identity.
+    """
     if step.tree.is_empty:
         return
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_tree
 
-    lowered = lower_tree(step.tree, isa, caches, step.source, step.rewrites)
+    lowered = made.get(id(step.tree)) or lower_tree(step.tree, isa, caches, step.source, step.rewrites)
+    made[id(step.tree)] = lowered
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
     for name, nest in lowered.cleared:
         clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)
-        yield _nest_launch(clears, step, isa, caches)
+        yield _nest_launch(clears, step, isa, caches, {})
     for part in lowered.loops:
         yield Launch(
             part,
@@ -134,7 +144,7 @@ def _turn_launches(
     step: TreeStep, strides: tuple[int, ...], isa: Isa, caches: CacheSizes
 ) -> Iterator[Launch]:
     """The launches of a tree in every turn: its places move, to where no cache line may begin."""
-    for launch in _tree_launches(step, isa, caches):
+    for launch in _tree_launches(step, isa, caches, {}):
         if launch.lowered.nests:
             raise ValueError(f"padding would be cleared in every turn of\n{step}")
         plain = launch.lowered.unaligned
@@ -175,7 +185,13 @@ def _grid_launch(step: GridStep, isa: Isa, caches: CacheSizes) -> Launch:
     )
 
 
-def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:
+def _nest_launch(
+    step: NestStep,
+    following: Step | None,
+    isa: Isa,
+    caches: CacheSizes,
+    made: dict[tuple[int, bool], Lowered],
+) -> Launch:
     # What schedules is loaded with the first problem: descriptors and memories do without.
     load_whole("restride.targets.cpu")
     from ...targets.cpu import lower_nest
@@ -183,9 +199,12 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
     low, high = step.written
     is_read_next = following is not None and following.sources[:1] == (step.dst,)
     stays = is_read_next and step.nest.dst_type.nbytes(high - low) <= caches.l3 // 2
-    staged = None if stays else _staged(step, caches)
+    key = id(step.nest), stays
+    if key not in made:
+        staged = None if stays else _staged(step, caches)
+        made[key] = lower_nest(step.nest, isa, caches, may_stream=not stays, chain=staged)
     return Launch(
-        lower_nest(step.nest, isa, caches, may_stream=not stays, chain=staged),
+        made[key],
         step.operands,
         step.work_bytes,
         src=step.src,
