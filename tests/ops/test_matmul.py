@@ -147,8 +147,9 @@ def test_an_open_format_needs_dims():
 @pytest.mark.parametrize(
     ("m", "k", "n", "tag", "name"),
     [
-        (4, 1500, 1500, "ab", "copy+contraction"),
-        (3, 1500, 1500, "ab", "contraction"),
+        (8, 1500, 1500, "ab", "copy+contraction"),
+        (7, 1500, 1500, "ab", "rows+columns"),
+        (1, 1500, 1500, "ab", "rows+columns"),
         (16, 1200, 1200, "ab", "contraction"),
         (4, 1200, 1200, "ba", "transpose+contraction"),
         (16, 4096, 32, "ab", "contraction"),
@@ -174,7 +175,43 @@ def test_narrow_floats_become_f32_where_this_is_faster(m: int, k: int, n: int, i
     assert ("+" in pd.impl_info_str.split(":")[2]) == is_moved
 
 
-@pytest.mark.parametrize(("m", "name"), [(8, "copy+contraction"), (7, "contraction")])
+@pytest.mark.parametrize("kinds", [("f32", "f32"), ("f32", "bf16"), ("f16", "f16"), ("f32", "f8_e4m3")])
+@pytest.mark.parametrize("m", [1, 3, 7])
+def test_few_rows_read_large_weights_row_by_row(m: int, kinds: tuple[str, str]) -> None:
+    """Beside doubles, with all that attributes add; threads share the work and change no bit."""
+    engine, (k, n), rng = rs.Engine("cpu"), (2051, 2053), np.random.default_rng(2)
+    arrays = rng.standard_normal((m, k)), rng.standard_normal((k, n)), rng.standard_normal((1, n))
+    x, weights, bias = (
+        rs.reorder(each.astype(np.float32), None, dtype=kind)
+        for each, kind in zip(arrays, (*kinds, "f32"), strict=True)
+    )
+    attr = rs.onednn.PrimitiveAttr()
+    ops = rs.onednn.PostOps()
+    ops.append_sum(0.5)
+    ops.append_eltwise("eltwise_relu", 0.25, 0.0)
+    attr.set_post_ops(ops)
+    mds = [
+        rs.MemoryDesc((m, k), kinds[0]),
+        rs.MemoryDesc((k, n), kinds[1], "ab"),
+        rs.MemoryDesc((1, n), "f32"),
+    ]
+    pd = rs.onednn.Matmul.PrimitiveDesc(engine, *mds, rs.MemoryDesc((m, n), "f32"), attr)
+    results, before = [], rs.get_num_threads()
+    for count in (1, 2, 5):
+        rs.set_num_threads(count)
+        held = [rs.Memory(md, engine, each) for md, each in zip(mds, (x, weights, bias), strict=True)]
+        out = rs.Memory(pd.dst_desc(), engine, np.ones((m, n), np.float32))
+        numbers = rs.onednn.Arg.SRC, rs.onednn.Arg.WEIGHTS, rs.onednn.Arg.BIAS, rs.onednn.Arg.DST
+        rs.onednn.Matmul(pd).execute(rs.onednn.Stream(engine), dict(zip(numbers, (*held, out), strict=True)))
+        results.append(out.to_numpy().copy())
+    rs.set_num_threads(before)
+    found = np.asarray(x, np.float64) @ np.asarray(weights, np.float64) + np.asarray(bias, np.float64) + 0.5
+    expected = np.where(found > 0, found, found * 0.25)
+    assert np.abs(results[0] - expected).max() <= 1e-6 * np.abs(expected).max()
+    assert all(np.array_equal(results[0], other) for other in results)
+
+
+@pytest.mark.parametrize(("m", "name"), [(8, "copy+contraction")])
 def test_large_weights_are_put_into_blocks_for_some_rows(m: int, name: str) -> None:
     """Columns of 2048 f32 lie 8192 bytes apart; the bits are those of weights in blocks."""
     engine, k, n = rs.Engine("cpu"), 512, 2048

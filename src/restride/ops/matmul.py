@@ -20,7 +20,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.digits import TensorOperand
-from ..ir.expression import Ref, TreeAxis, index_of
+from ..ir.expression import Affine, Ref, TreeAxis, index_of
 from ..ir.program import Slot
 from ..ir.tree import Each, TreeTensor, fold_over
 from ..model.checks import Names, check_memory
@@ -39,9 +39,11 @@ from ..schedule.fold_order import (
     CROWDED_STEP,
     LARGE_WEIGHTS,
     LARGEST_WEIGHTS,
+    LEAST_COLUMN_BYTES,
     LEAST_COLUMNS,
     LEAST_DECODED,
     LEAST_USES,
+    MOST_BY_ROWS,
     ROWS_OF_CROWDED,
     ROWS_OF_DECODED,
     ROWS_OF_LARGE,
@@ -252,17 +254,31 @@ class MatmulProblem(ProductProblem):
     def _moves_columns(self) -> bool:
         """True where weights become f32 in blocks, some columns after the other: as many rows read them."""
         src, weights, dst = self.tensors
-        kinds, rows, columns = (src.data_type, weights.data_type), dst.dims[-2], weights.dims[-1]
+        rows, columns = dst.dims[-2], weights.dims[-1]
         if self.group is not None:
             is_quick = weights.data_type.is_integral or self._quantizes_rows or self._rounds_rows
             is_many = rows >= ROWS_OF_DECODED and weights.nelems >= LEAST_DECODED
             return src.data_type in FACTORS and not is_quick and is_many and columns >= QUANTIZED_BLOCK
+        is_large = columns >= LEAST_COLUMNS and weights.nelems >= LARGE_WEIGHTS
+        if self._goes_by_rows or not self._is_plain or not is_large:
+            return False
+        return rows >= self._rows_of_moved and has_rows(dst)
+
+    @property
+    def _is_plain(self) -> bool:
+        """True for floats that are multiplied as they are, by one matrix without blocks."""
+        src, weights, _ = self.tensors
         if self.has_runtime or self.grown or self.is_wide or self.pack > 1 or not self.terms:
             return False
-        is_plain = not weights.inner_blks and weights.nelems == prod(weights.dims[-2:]) and has_rows(dst)
-        if not is_plain or columns < LEAST_COLUMNS or weights.nelems < LARGE_WEIGHTS:
-            return False
-        return rows >= self._rows_of_moved and not any(kind.is_integral for kind in kinds)
+        is_integral = src.data_type.is_integral or weights.data_type.is_integral
+        return not (is_integral or weights.inner_blks) and weights.nelems == prod(weights.dims[-2:])
+
+    @property
+    def _goes_by_rows(self) -> bool:
+        """True where few rows read each row of the weights as it lies."""
+        _, weights, dst = self.tensors
+        is_few = dst.dims[-2] <= MOST_BY_ROWS and weights.size >= LEAST_COLUMN_BYTES
+        return is_few and self._is_plain and has_rows(weights) and weights.dims[-1] >= LEAST_COLUMNS
 
     @property
     def _rows_of_moved(self) -> int:
@@ -304,7 +320,7 @@ class MatmulProblem(ProductProblem):
             group = self.tensors[1].dims[-2]
             preferred = {**preferred, "weights": self._in_blocks(DataType.f32, QUANTIZED_BLOCK)}
         if group is None:
-            return work
+            return replace(work, goes_by_rows=self._goes_by_rows)
         return QuantizedWork(
             *(work.reads, work.written, work.loops, preferred, work.chain, work.slots, work.terms),
             *(work.work_bytes, work.is_wide, work.pack),
@@ -345,10 +361,15 @@ class MatmulProblem(ProductProblem):
         src, weights, dst = (tensors[name] for name in NAMES)
         *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
         k, index = TreeAxis("k", src.sizes[-1]), index_of(*batch, m, n)
-        first = chain.shifted(src.load(*batch, m, k), ARG_SRC, index)
+        axes: tuple[TreeAxis, ...] = (*batch, m, n)
+        if self._goes_by_rows and m.extent == 1:
+            axes, index = (*batch, n), (*index[:-2], Affine(()), index[-1])
+        first = chain.shifted(src.load(*index[:-1], k), ARG_SRC, index)
         second = chain.shifted(weights.load(*batch, k, n), ARG_WEIGHTS, index)
-        summed = Each((k,), (fold_over("sum", "total", first * second),))
-        return (Each((*batch, m, n), (summed, dst.store(index, chain.result(Ref("total"), dst, index)))),)
+        # Folds by rows are along the first tensor.
+        value = second * first if self._goes_by_rows else first * second
+        summed = Each((k,), (fold_over("sum", "total", value),))
+        return (Each(axes, (summed, dst.store(index, chain.result(Ref("total"), dst, index)))),)
 
 
 def _fit(size: int, other: int) -> bool:

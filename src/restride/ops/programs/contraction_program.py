@@ -33,6 +33,7 @@ from ...schedule.contraction.schedule import schedule_contraction
 from ...schedule.contraction.strides import SECOND, Contraction, find_contraction
 from ...schedule.fold_order import LEAST_USES, LEAST_USES_OF_CROWDED
 from ...schedule.machine import NOMINAL
+from ...schedule.trees.split_folds import pieces_of_folds, rewritten_steps
 from .product_chain import AS_IT_IS, ProductChain
 
 # Whether a layout has vectors is the same for all machines that have some; and one that multiplies bytes.
@@ -63,7 +64,8 @@ class ContractionWork:
 
     `preferred`: by name, the formats in which kernels are fast. `chain`: what attributes do; `slots`: those
     of the bias; `terms`: how many products there are; `work_bytes`: how many bytes could be moved in the time
-    that it takes; `pack`: how many products the machine adds at once.
+    that it takes; `pack`: how many products the machine adds at once; `goes_by_rows`: where the second tensor
+    is long rows, it is read row by row, and sums wait in the caches (`schedule/trees/columns.py`).
     """
 
     reads: tuple[TensorRole, TensorRole]
@@ -76,6 +78,7 @@ class ContractionWork:
     work_bytes: int
     is_wide: bool = False
     pack: int = 1
+    goes_by_rows: bool = False
 
     @property
     def roles(self) -> tuple[TensorRole, TensorRole, TensorRole]:
@@ -88,11 +91,14 @@ class ContractionWork:
         moved = [role for role in self.roles if self._grows(role) or chosen[role.name] != role.desc]
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
-        steps = (*self._before(moved, places, held, chosen), self._loops(tree or self._tree(chosen), held))
-        after = self._after(moved, places, held, chosen)
-        temporaries = tuple(chosen[role.name].size for role in moved)
+        before = self._before(moved, places, held, chosen)
+        loops = self._loops(tree or self._tree(chosen), held)
+        pieces = pieces_of_folds(loops.tree) if self.goes_by_rows else ()
+        summed, partial = rewritten_steps(loops, pieces, len(moved))
+        steps = (*before, *summed, *self._after(moved, places, held, chosen))
+        temporaries = (*(chosen[role.name].size for role in moved), *partial)
         scalars = len(self.chain.computed.scalars)
-        return Program(self.all_slots(), (*steps, *after), temporaries, scalars=scalars).verify()
+        return Program(self.all_slots(), steps, temporaries, scalars=scalars).verify()
 
     def all_slots(self) -> tuple[Slot, ...]:
         """The arguments of the program."""
