@@ -212,6 +212,25 @@ def test_gradients_are_added_up_and_asked_for_one_by_one() -> None:
             torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    "pack",
+    [
+        lambda x: x.clone(memory_format=torch.contiguous_format),
+        lambda x: functional.pad(x, (1, 1))[..., 1:-1] if x.dim() > 3 else x,
+        lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
+    ],
+    ids=["row-major", "gaps", "other-order"],
+)
+def test_saved_tensors_may_come_back_in_other_memory(pack: Callable[[Any], Any]) -> None:
+    module = _Residual()
+    own, x = copy.deepcopy(module), torch.randn(2, 3, 16, 16)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        torch.compile(own, backend="restride")(x).square().sum().backward()
+    module(x).square().sum().backward()
+    for one, other in zip(own.parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-3)
+
+
 def test_views_that_are_results_and_are_read_inside_are_those_of_torch() -> None:
     layer, x = nn.Linear(64, 64), torch.randn(16, 64)
 

@@ -230,9 +230,8 @@ class CompiledGraph:
                 known[node], node.meta["val"] = x, x
         formats = {node: _saved_format(node) for node in self._saved if _has_format(node.meta.get("val"))}
         for at, value in self._read if not self._sizes else ():
-            found = format_of(args[at], value.shape) if _has_format(value) else None
-            if found is not None and args[at].stride() != value.stride():
-                formats[places[at]] = found
+            if _has_format(value) and args[at].stride() != value.stride():
+                formats[places[at]] = format_of(args[at], value.shape)
         with torch.no_grad():
             plan = partitioned(module, known, state.prepacked, formats)
         refused = [(why, called(node)) for node, why in plan.eager.items() if why not in CHOICES]

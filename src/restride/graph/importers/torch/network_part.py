@@ -45,14 +45,12 @@ def dense_order(x: Any) -> tuple[int, ...] | None:
     return tuple(order)
 
 
-def format_of(x: torch.Tensor, dims: Sequence[int]) -> MemoryDesc | None:
+def format_of(x: torch.Tensor, dims: Sequence[int]) -> MemoryDesc:
     """The format of a tensor of `dims` whose memory `x` is: its axes in any order, and one of them perhaps in
-    blocks, which are the last axis of `x`; None where there is none.
+    blocks, which are the last axis of `x`. That of a copy of `x` where its elements lie apart.
     """
-    order = dense_order(x)
+    order = dense_order(x) or range(x.dim())
     letters = [*ascii_lowercase[: len(dims)]]
-    if order is None or not dims:
-        return None
     tag = "".join(letters[axis] for axis in order if axis < len(dims))
     if x.dim() > len(dims):
         (blocked,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
