@@ -174,11 +174,8 @@ def deconvolution(
 
     Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
     """
-    rules = stride, padding, dilation, groups
-    operands = x, weights, bias
-    return convolved(
-        "deconvolution", operands, rules, dtype, is_last=channels_last, output_padding=output_padding
-    )
+    rules = stride, padding, dilation, groups, output_padding
+    return convolved("deconvolution", (x, weights, bias), rules, dtype, is_last=channels_last)
 
 
 def attention(

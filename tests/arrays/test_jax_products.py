@@ -166,6 +166,8 @@ def test_a_deconvolution_refuses_what_no_convolution_has_as_its_gradient():
             jax.jit(lambda x, w, options=options: rj.deconvolution(x, w, **options))(x, weights)
     with refused("there are 3 outputs"):
         rj.deconvolution(x, weights, jnp.ones(2))
+    with refused("output_padding is None"):
+        rj.deconvolution(x, jnp.ones((4, 4, 3, 3)), output_padding=None)
     for dims in ((4, 5), (4, 5, 5)):
         with refused("with channels last"):
             rj.convolution(jnp.ones(dims), jnp.ones((3, 3, 3, 3)), channels_last=True)

@@ -311,10 +311,9 @@ def convolved(
     dtype: Any,
     *,
     is_last: Any = False,
-    output_padding: Any = None,
 ) -> Any:
     """The convolution of x, weights and bias; `rules`: stride, padding, dilation and groups. The transposed
-    one, the gradient of a convolution's source, where there is an output padding.
+    one, the gradient of a convolution's source, where an output padding follows them.
     """
     source, table, shifts = factors_of(call, *operands)
     is_last, count = parse_bool(f"{call}: channels_last", is_last), source.ndim - 2
@@ -330,14 +329,14 @@ def convolved(
     weights = kind._desc(shape_of(call, table), is_of_weights=True)
     outputs, kernel = outputs_and_kernel(weights, source.ndim)
     points = source.shape[1:-1] if is_last else source.shape[2:]
-    if output_padding is None:
+    if not rules[4:]:
         points = window.points(points, kernel)
     else:
-        rest = numbers_of_dims("output_padding", output_padding, count)
+        rest = numbers_of_dims("output_padding", rules[4], count)
         points = window.origins(points, kernel, rest)
         outputs = weights.dims[-count - 1] * (weights.dims[0] if weights.ndims > source.ndim else 1)
     dims = (source.shape[0], *points, outputs) if is_last else (source.shape[0], outputs, *points)
-    if output_padding is None:
+    if not rules[4:]:
         return product(kind._replace(dims=dims), source, table, shifts)
     result = product(kind._replace(dims=dims, way="source"), source, table)
     if shifts is None:
