@@ -271,9 +271,9 @@ def _convolution(
     source = operand_of("convolution", "x", x, engine)
     md, count = source.desc, source.desc.ndims - 2
     window = SlidingWindow(
-        numbers_of_dims("stride", stride, count),
-        tuple(distance - 1 for distance in numbers_of_dims("dilation", dilation, count)),
-        numbers_of_dims("padding", padding, count),
+        numbers_of_dims("convolution", "stride", stride, count),
+        tuple(distance - 1 for distance in numbers_of_dims("convolution", "dilation", dilation, count)),
+        numbers_of_dims("convolution", "padding", padding, count),
     )
     table = _grouped("convolution", weights, groups, engine)
     outputs, kernel = outputs_and_kernel(table.desc, md.ndims)
@@ -304,5 +304,5 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
         return operand_of(call, "weights", weights, engine)
     data = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
     if number < 1 or data.ndim < 1 or data.shape[0] % number:
-        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=data.shape)
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=data.shape, axis=0)
     return operand_of(call, "weights", data.reshape(number, data.shape[0] // number, *data.shape[1:]), engine)

@@ -59,9 +59,9 @@ def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
     return target
 
 
-def numbers_of_dims(name: str, value: Any, count: int) -> tuple[int, ...]:
+def numbers_of_dims(call: str, name: str, value: Any, count: int) -> tuple[int, ...]:
     """One number for each spatial dim, given as such or once for all."""
-    what = f"convolution: {name}"
+    what = f"{call}: {name}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         numbers = tuple(parse_int(number, what) for number in value)
     else:

@@ -320,7 +320,7 @@ def convolved(
     if is_last and (count < 1 or table.ndim != source.ndim):
         raise refuse("RS-X01:x-batch-channels", ndims=source.ndim, md=desc_of(table))
     strides, padding, dilation = (
-        numbers_of_dims(name, each, count)
+        numbers_of_dims(call, name, each, count)
         for name, each in zip(("stride", "padding", "dilation"), rules[:3], strict=True)
     )
     window = SlidingWindow(strides, tuple(distance - 1 for distance in dilation), padding)
@@ -332,7 +332,7 @@ def convolved(
     if not rules[4:]:
         points = window.points(points, kernel)
     else:
-        rest = numbers_of_dims("output_padding", rules[4], count)
+        rest = numbers_of_dims(call, "output_padding", rules[4], count)
         points = window.origins(points, kernel, rest)
         outputs = weights.dims[-count - 1] * (weights.dims[0] if weights.ndims > source.ndim else 1)
     dims = (source.shape[0], *points, outputs) if is_last else (source.shape[0], outputs, *points)
@@ -355,7 +355,7 @@ def _grouped(call: str, weights: Any, groups: Any, is_last: bool) -> Any:
     if number == 1:
         return weights
     if number < 1 or not weights.ndim or weights.shape[axis] % number:
-        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=weights.shape)
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=weights.shape, axis=axis)
     outputs = number, weights.shape[axis] // number
     return weights.reshape(*weights.shape[:axis], *outputs, *weights.shape[axis + 1 :])
 
