@@ -1,6 +1,6 @@
 """Losses of training by `torch.compile(backend="restride")` beside eager, as a picture.
 
-`python -m restride_bench.losses docs/pictures/losses` draws the picture of the documents. It needs torch and
+`python -m restride_bench.losses benchmarks/results/losses` draws the picture of the documents. It needs torch and
 matplotlib.
 """
 
