@@ -1,7 +1,7 @@
 """Losses of training by `torch.compile(backend="restride")` beside eager, as a picture.
 
-`python -m restride_bench.losses benchmarks/results/losses` draws the picture of the documents. It needs torch and
-matplotlib.
+`python -m restride_bench.losses benchmarks/results/losses` draws the picture of the documents. It needs torch
+and matplotlib.
 """
 
 from __future__ import annotations
