@@ -70,10 +70,10 @@ LEAST_USES, LEAST_USES_OF_CROWDED = 16, 64
 # 1200 x 1200 weights took 7 times as long, and by one column 20 times. Floats of 16 and 8 bits become f32 for
 # as many rows as elsewhere.
 LARGE_WEIGHTS, LARGEST_WEIGHTS, LEAST_COLUMNS = 1 << 17, 1 << 21, 64
+ROWS_OF_LARGE, ROWS_OF_CROWDED, CROWDED_STEP = 4, 8, 1 << 10
 # So many rows by weights that lie in long rows, and are larger than the caches of a core, read these row by
 # row as sums of columns are found: one row takes 0.25 to 0.4 of the time, six 0.9.
 MOST_BY_ROWS = 7
-ROWS_OF_LARGE, ROWS_OF_CROWDED, CROWDED_STEP = 4, 8, 1 << 10
 # For so many rows weights of narrow floats, so many and more, become f32 before the product, each only once.
 # 16 rows by 2048 x 2048 weights take 0.5 (f8) to 1.1 (nf4) of the time, 128 rows 0.2 to 0.8; by 64 x 64 they
 # take 1.3 to 2.6 times as long. Integers, which take two or three instructions in registers, gain nothing.

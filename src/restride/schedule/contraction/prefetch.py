@@ -23,8 +23,8 @@ from .strides import DESTINATION, SECOND, Contraction, ContractionLoop
 # Half a page: from 1 to 4 KB all are as fast.
 _BEHIND = 2048
 _FEW_ROWS = 4
-# Columns of turns so far apart no processor reads ahead; asked for 4 to 16 turns before, a row by 2000 x 2000
-# floats takes 0.5 to 0.7 of the time. What memory sends slowly, since it is asked for in short runs, stays.
+# Columns of turns so far apart no processor reads ahead; asked for 4 to 16 turns before, a row by 900 x 1000
+# floats takes 0.8 of the time. Larger ones go by rows (`fold_order.MOST_BY_ROWS`).
 _FAR, _TURNS_AHEAD = 512, 8
 
 

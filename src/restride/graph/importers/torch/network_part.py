@@ -53,7 +53,7 @@ def format_of(x: torch.Tensor, dims: Sequence[int]) -> MemoryDesc:
     letters = [*ascii_lowercase[: len(dims)]]
     tag = "".join(letters[axis] for axis in order if axis < len(dims))
     if x.dim() > len(dims):
-        (blocked,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
+        blocked = _blocked_axis(x, dims)
         tag = tag.replace(letters[blocked], letters[blocked].upper()) + f"{x.shape[-1]}{letters[blocked]}"
     return MemoryDesc(dims, x.dtype, tag)
 
@@ -62,8 +62,13 @@ def row_major_of(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     """A tensor of `dims` whose memory `x` is, as `format_of` says, in row-major order."""
     if x.dim() == len(dims):
         return x.contiguous()
-    (blocked,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
-    return x.movedim(-1, blocked + 1).reshape(tuple(dims))
+    return x.movedim(-1, _blocked_axis(x, dims) + 1).reshape(tuple(dims))
+
+
+def _blocked_axis(x: torch.Tensor, dims: Sequence[int]) -> int:
+    """Which of `dims` has its blocks in the last axis of `x`."""
+    (axis,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
+    return axis
 
 
 def _memory_of(md: MemoryDesc) -> tuple[tuple[int, ...], tuple[int, ...]]:
