@@ -338,6 +338,26 @@ def test_nests_and_schedules_never_see_a_descriptor(name: str) -> None:
     assert not [i for i in module.imports if (_own(i.target) or "").split(".")[0] == "desc"]
 
 
+def test_a_submodule_that_its_package_loads_is_imported_after_the_package() -> None:
+    """Else two threads that import the one and the other wait for each other, as Python locks the submodule
+    before the package.
+    """
+    for path in sorted(_ROOT.rglob("*.py")):
+        package = path.relative_to(_ROOT.parent).parts[:-1]
+        named: set[str] = set()
+        for node in ast.parse(path.read_bytes()).body:
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            origin = ".".join(
+                [*package[: len(package) + 1 - node.level], *([node.module] if node.module else [])]
+            )
+            parent = origin.rpartition(".")[0]
+            if parent == "restride.formats" and ".".join(package) != parent:
+                assert parent in named, f"{path}:{node.lineno}: import from {parent} first"
+            named.add(origin)
+            named.update(f"{origin}.{alias.name}" for alias in node.names)
+
+
 def test_no_import_cycles() -> None:
     edges = {
         m.name: {_own(i.target) for i in m.imports if not i.for_types} - {None, m.name} for m in _modules()

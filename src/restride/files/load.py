@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..dtypes import DataType
 from ..errors import refuse
-from ..formats.gguf import BLOCK_FORMATS
+from ..formats import gguf
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -133,8 +133,8 @@ def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | QuantizedTensor 
     content = whole[tensor.start : tensor.start + array.nbytes]
     if array.desc is not None and array.kind.data_type is not None:
         return Memory(array.desc, _CPU, content)
-    if array.kind.word in BLOCK_FORMATS:
-        return BLOCK_FORMATS[array.kind.word](array.shape).wrap(content)
+    if array.kind.word in gguf.BLOCK_FORMATS:
+        return gguf.BLOCK_FORMATS[array.kind.word](array.shape).wrap(content)
     if array.kind.numpy is None:
         rows = array.shape[:-1] if array.kind.block > 1 else ()
         return content.reshape(*rows, array.nbytes // max(prod(rows), 1))

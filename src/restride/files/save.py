@@ -20,8 +20,8 @@ from ..desc.ggml_blocks import GGML_BLOCKS
 from ..desc.parse import short_repr
 from ..errors import InvalidArguments, refuse
 from ..foreign import is_masked, plain_text
+from ..formats import gguf
 from ..formats.ggml_blocks import bytes_of_blocks
-from ..formats.gguf import BLOCK_FORMATS
 from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -48,7 +48,7 @@ __all__ = ["save"]
 
 _CPU = Engine("cpu")
 # Types of ggml whose elements are no fields of bits: a tensor in parts may be of these.
-_PLAIN_BLOCKS = [word for word in BLOCK_FORMATS if word.lower() not in GGML_BLOCKS]
+_PLAIN_BLOCKS = [word for word in gguf.BLOCK_FORMATS if word.lower() not in GGML_BLOCKS]
 
 
 class _StoredBytes(NamedTuple):
@@ -158,7 +158,7 @@ def _blocks_of(name: str, tensor: QuantizedTensor) -> _StoredBytes | None:
         kind = GGML_KINDS_BY_WORD[word]
         if not dims or dims[-1] % kind.block:
             continue
-        form = BLOCK_FORMATS[word](dims)
+        form = gguf.BLOCK_FORMATS[word](dims)
         has_minimum = (tensor.minimum is None) == (form.minimum is None)
         if (
             own.data_type is form.values.data_type

@@ -20,7 +20,7 @@ from ...arrays.scaling.quantization import quantize
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import Error, OutOfMemory, refuse
-from ...formats.gguf import BLOCK_FORMATS
+from ...formats import gguf
 from ..formats.gguf import gguf_image, metadata_as_text, plain_metadata
 from ..stored_tensors import (
     FileImage,
@@ -163,17 +163,17 @@ def _target_desc(
 def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
-    if array.kind.word in BLOCK_FORMATS and is_direct(rule):
+    if array.kind.word in gguf.BLOCK_FORMATS and is_direct(rule):
         # Elements in bytes stand for those of blocks: none is cut.
         src = MemoryDesc(array.shape, DataType.s8)
         dst = _target_desc(array, src, rule.format, rule.data_type)
         result = replace(array_of(array.name, dst), unknown=array.unknown)
         units = (*(1,) * (src.ndims - 1), array.kind.block)
         return DequantizeStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result, units))
-    if array.kind.word in BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf):
+    if array.kind.word in gguf.BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf):
         return _copy_step(room, rule)
     if src is None and array.kind.block > 1:
-        is_read = array.kind.word in BLOCK_FORMATS
+        is_read = array.kind.word in gguf.BLOCK_FORMATS
         why = "they have no other layout" if is_read else "restride does not know which bits are whose"
         raise refuse("RS-F07:only-copied-blocks", word=array.kind.word, why=why)
     if src is None:

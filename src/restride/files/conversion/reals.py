@@ -19,7 +19,7 @@ from ...arrays.scaling.quantized_tensor import QuantizedTensor
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import refuse
-from ...formats.gguf import BLOCK_FORMATS
+from ...formats import gguf
 from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
@@ -60,7 +60,7 @@ def as_read(
     for tensor in file.tensors:
         array = tensor.array
         rule, read = rule_for(array.name, rules), tensor
-        if array.kind.word in BLOCK_FORMATS:
+        if array.kind.word in gguf.BLOCK_FORMATS:
             # Blocks become floats without a step between.
             if rule is not None and rule.is_of_numbers and not is_direct(rule):
                 read = _of_blocks(tensor)
@@ -270,7 +270,7 @@ class RealPlace:
         dims, first, extents = (in_bytes(kind, box) for box in (array.shape, start, size))
         content = self._read(_BLOCKS, MemoryDesc(dims, DataType.u8), first, extents)
         check_scales(self.tensor, bytes_of(content))
-        return BLOCK_FORMATS[kind.word](size).wrap(bytes_of(content))
+        return gguf.BLOCK_FORMATS[kind.word](size).wrap(bytes_of(content))
 
     def _of_parts(self, start: Ints, size: Ints) -> QuantizedTensor:
         read: dict[str, Any] = {}
@@ -366,7 +366,7 @@ def are_finite(kind: ElementKind, blocks: Array) -> bool:
 @lru_cache(maxsize=64)
 def _scale_places(word: str) -> tuple[tuple[int, int, Any], ...]:
     """Of scales and minima in a block the byte where they begin, their length, and NumPy's type."""
-    form = BLOCK_FORMATS[word]((256,))
+    form = gguf.BLOCK_FORMATS[word]((256,))
     if form.blocks is not None:
         places = [(form.blocks.scale_at, form.blocks.scale_type), (form.blocks.minimum_at, DataType.f16)]
     else:

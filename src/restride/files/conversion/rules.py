@@ -15,7 +15,7 @@ from ...desc.parse import parse_int, short_repr, to_f32
 from ...desc.tags import FormatTag, parse_tag
 from ...dtypes import DataType
 from ...errors import Error, refuse
-from ...formats.gguf import BLOCK_FORMATS
+from ...formats import gguf
 
 _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' copies"
 _WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
@@ -73,7 +73,7 @@ class ConversionRule:
         """
         word = (self.named or "").removeprefix(_GGUF).upper()
         is_plain = self.named not in NAMED or (is_gguf and (self.format, self.group) == (None, None))
-        return word if word in BLOCK_FORMATS and is_plain else ""
+        return word if word in gguf.BLOCK_FORMATS and is_plain else ""
 
     def __str__(self) -> str:
         words = [self.format, self.named or (self.data_type and str(self.data_type))]
@@ -222,7 +222,7 @@ def _format_or_type(word: object) -> tuple[str, Any]:
 def _format_name(word: str) -> str:
     """The name of a format that restride has; those of GGUF are short where no other is called so."""
     short = word.removeprefix(_GGUF)
-    if short.upper() in BLOCK_FORMATS:
+    if short.upper() in gguf.BLOCK_FORMATS:
         return word if short in NAMED else short
     return word if word in formats.names() else ""
 

@@ -23,8 +23,8 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.text_forms import order_tag
 from ...dtypes import DataType
 from ...errors import refuse
+from ...formats import gguf
 from ...formats.ggml_blocks import blocks_of
-from ...formats.gguf import BLOCK_FORMATS
 from ...runtime.alloc import Array
 from ...runtime.cpu.ranges import min_max
 from ...runtime.engine import Engine
@@ -278,7 +278,7 @@ class DequantizeStep(MoveStep):
         blocks = read_box(source, MemoryDesc(dims, DataType.u8), first, extents, space, "source")
         converted = space.bytes("made", dst.size)
         check_scales(self.source, bytes_of(blocks))
-        tensor = BLOCK_FORMATS[kind.word](size).wrap(bytes_of(blocks))
+        tensor = gguf.BLOCK_FORMATS[kind.word](size).wrap(bytes_of(blocks))
         tensor.dequantize(out=Memory(dst, _CPU, converted))
         return converted
 

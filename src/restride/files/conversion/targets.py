@@ -15,7 +15,7 @@ from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import Error, InvalidArguments, refuse
 from ...foreign import plain_text
-from ...formats.gguf import BLOCK_FORMATS, whole_blocks
+from ...formats import gguf
 from ...formats.tensor_format import TensorFormat
 from ..stored_tensors import GGML_KINDS_BY_WORD, ElementKind, StoredTensor
 from ..writing.replacement import shown
@@ -59,7 +59,9 @@ class MisfitTensor:
         fits: tuple[str, ...] = (_KEEP,)
         if dims and dims[-1] % _ROWS_OF == 0:
             fits = ("q8_0", "q4_0", _KEEP) if is_gguf else ("s8,group=32,scale=absmax", "mxfp4", _KEEP)
-        are_blocks = any(part.array.kind.word in BLOCK_FORMATS for part in (tensor, *tensor.parts.values()))
+        are_blocks = any(
+            part.array.kind.word in gguf.BLOCK_FORMATS for part in (tensor, *tensor.parts.values())
+        )
         if are_blocks and not is_gguf:  # for which only those files have a word
             fits = (*fits[:-1], "bf16")
         return cls(array.name, dims, str(rule), why, fits)
@@ -92,7 +94,7 @@ def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarge
             raise refuse("RS-A15:blocks-alone", name=name)
         block = GGML_KINDS_BY_WORD[word]
         with _dims_that_fit():
-            whole_blocks(word.lower(), dims, block.block)
+            gguf.whole_blocks(word.lower(), dims, block.block)
         return QuantizedTarget(block)
     if name in _WITH_LAYOUT:
         if is_gguf:
