@@ -189,7 +189,7 @@ def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[in
 
 def size_in_bytes(kind: str, dtype: DataType, layout: Layout) -> int:
     """Bytes of storage."""
-    if kind != "blocked":
+    if kind not in ("blocked", "opaque"):
         return 0
     return RUNTIME_SIZE if layout.has_runtime else dtype.nbytes(storage_elements(layout))
 

@@ -44,6 +44,8 @@ def _require_layout(
     what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
 ) -> None:
     refuse_zero(what, kind)
+    if kind == "opaque":
+        raise refuse("RS-M15:opaque", what=what)
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
         why = (
             "dims or strides are known only at execution"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,8 @@ class MemoryDesc(ViewMethods, Accessors):
     def as_type(self, data_type: TypeLike | str) -> MemoryDesc:
         """The same layout, of elements of another type. Raises InvalidArguments for the zero descriptor."""
         derive.refuse_zero("as_type", self._kind)
+        if self._kind == "opaque":
+            raise refuse("RS-M15:opaque", what="as_type")
         check_range(self._layout, dtype := parse_type(data_type))
         return MemoryDesc._make(self._kind, dtype, self._layout)
 
@@ -155,7 +158,9 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def format_kind(self) -> str:
-        """`"undef"` (zero descriptor), `"any"` (a primitive chooses) or `"blocked"` (plain or blocked)."""
+        """`"undef"` (zero descriptor), `"any"` (a primitive chooses), `"blocked"` (plain or blocked) or
+        `"opaque"`: weights as Winograd's algorithm multiplies them, which primitives alone read and write.
+        """
         return self._kind
 
     @property
@@ -171,7 +176,7 @@ class MemoryDesc(ViewMethods, Accessors):
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements from one index, or one block, of each axis to the next; empty for other kinds."""
-        return self._layout.strides
+        return self._layout.strides if self._kind != "opaque" else ()
 
     @property
     def inner_blks(self) -> tuple[int, ...]:
@@ -281,17 +286,27 @@ class MemoryDesc(ViewMethods, Accessors):
 
     def is_injective(self) -> bool:
         """True where no two positions share an offset, as a destination needs (N8)."""
-        return is_injective(self._blocked("is_injective"))
+        return is_injective(self.stored._blocked("is_injective"))
 
     def extent_range(self) -> tuple[int, int]:
         """Lowest and one past the highest element offset of all elements and padding, offset0 included."""
-        return extent_range(self._blocked("extent_range"))
+        return extent_range(self.stored._blocked("extent_range"))
 
     def _blocked(self, what: str) -> Layout:
         """The layout, where there is one with known extents."""
         if self._kind == "blocked" and not self._layout.has_runtime:
             return self._layout
+        if self._kind == "opaque":
+            raise refuse("RS-M15:opaque", what=f"MemoryDesc.{what}")
         raise refuse("RS-M15:no-layout-yet", what=what, owner=self)
+
+    @property
+    def stored(self) -> MemoryDesc:
+        """The numbers in memory, as a tensor of their own: another one where the format is opaque alone."""
+        if self._kind != "opaque":
+            return self
+        layout = replace(self._layout, dims=self._layout.padded_dims)
+        return MemoryDesc._make("blocked", self._type, layout)
 
     # Derived descriptors
 

@@ -270,6 +270,6 @@ def _check_operand(desc: object) -> None:
     if not isinstance(desc, MemoryDesc) or desc.is_zero():
         why = "it must be a MemoryDesc of the other operand"
         raise refuse("RS-P06:desc", desc=short_repr(desc), why=why)
-    if desc.format_kind == "any" or desc.layout.has_runtime:
+    if desc.format_kind != "blocked" or desc.layout.has_runtime:
         why = "dims, strides and format must be known"
         raise refuse("RS-P06:desc-not-concrete", desc=desc, why=why)

@@ -22,6 +22,7 @@ from .build import check_range
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag, storage_elements
 from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
 from .tags import FormatTag, Tag, parse_tag
+from .winograd import is_winograd, winograd_tile
 
 # --- tags, the readable line, the verbose field ------------------------------
 # Descriptors as text: the best matching tag, the readable line, and oneDNN's verbose field.
@@ -57,6 +58,11 @@ def _by(values: tuple[int, ...]) -> str:
     return "x".join("*" if n == RUNTIME_DIM else str(n) for n in values)
 
 
+def _opaque_name(layout: Layout) -> str:
+    """`winograd4x4`, with the points of a tile along each spatial dim."""
+    return f"winograd{_by((winograd_tile(layout),) * (len(layout.dims) - 2))}"
+
+
 def _is_dense(layout: Layout) -> bool:
     """True where elements and padding fill the storage."""
     return prod(layout.padded_dims) == storage_elements(layout)
@@ -68,6 +74,8 @@ def describe(kind: str, dtype: DataType, layout: Layout) -> str:
         return "zero descriptor"
     if kind == "any":
         return f"{dtype} {_by(layout.dims)} any"
+    if kind == "opaque":
+        return f"{dtype} {_by(layout.dims)} {_opaque_name(layout)}"
     parts = [str(dtype), _by(layout.dims)]
     tag = _tag_without_offset(layout)
     parts += [str(tag)] if tag else [str(order_tag(layout)), "strides", _by(layout.strides)]
@@ -86,6 +94,8 @@ def verbose(name: str, kind: str, dtype: DataType, layout: Layout) -> str:
         return f"{name}:undef::undef:::"
     if kind == "any":
         return f"{name}:{dtype}::any:::f0"
+    if kind == "opaque":
+        return f"{name}:{dtype}::opaque:{_opaque_name(layout)}::f0"
     props = ("p" if layout.padded_dims != layout.dims else "") + ("0" if layout.offset0 else "")
     if layout.has_runtime:
         return f"{name}:{dtype}:{props}:blocked:*::f0"
@@ -100,7 +110,7 @@ _STEPS = "inner_steps"
 _LISTS = ("dims", "padded_dims", "strides", "inner_blks", "inner_idxs", _STEPS)
 _FIELDS = ("format_kind", "data_type", *_LISTS, "offset0")
 _MAY_BE_OPEN = ("dims", "padded_dims", "strides")
-_KINDS = ("undef", "any", "blocked")
+_KINDS = ("undef", "any", "blocked", "opaque")
 _RUNTIME = "runtime"
 _MOST_TEXT = 64 << 10
 _MOST_DIGITS = 40
@@ -221,6 +231,8 @@ def from_values(data: object) -> DescriptorParts:
     if not isinstance(kind, str) or kind not in _KINDS:
         raise refuse("RS-F05:format-kind", kind=short_repr(kind), kinds=", ".join(_KINDS))
     lists = {name: _without_words(data[name], name) for name in _LISTS}
+    if kind == "opaque":
+        return _opaque_layout(data, lists)
     return _no_layout(kind, data, lists) if kind != "blocked" else _blocked_layout(data, lists)
 
 
@@ -261,6 +273,18 @@ def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> Descripto
     layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps, offset0)
     check_range(layout, dtype)
     return DescriptorParts("blocked", dtype, layout)
+
+
+def _opaque_layout(data: dict[str, Any], lists: dict[str, object]) -> DescriptorParts:
+    """The parts of a descriptor of weights in a Winograd format."""
+    sizes = parse_dims(lists["dims"]), parse_dims(lists["padded_dims"], "padded_dims")
+    strides = parse_strides(lists["strides"], len(sizes[0]))
+    blocks = (parse_ints(lists[name], name) for name in _LISTS[3:])
+    layout = Layout(*sizes, strides, *blocks, parse_int(data["offset0"], "offset0"))
+    if not is_winograd(layout) or data["data_type"] != "f32":
+        raise refuse("RS-F05:opaque", layout=short_repr({name: data[name] for name in _FIELDS[1:]}))
+    check_range(layout, DataType.f32)
+    return DescriptorParts("opaque", DataType.f32, layout)
 
 
 def _check_axes(dims: tuple[int, ...]) -> None:

@@ -40,6 +40,8 @@ def check_described(what: str, name: str, md: object, *, is_known: bool = True) 
         raise refuse("RS-M03:no-descriptor-tensor", what=what, name=name)
     if is_known and md.layout.has_runtime:
         raise refuse("RS-S17:runtime-dims", what=what, name=name, md=md)
+    if md.format_kind == "opaque" and name != "weights":
+        raise refuse("RS-M15:opaque-tensor", what=what, name=name, md=md)
     return md
 
 

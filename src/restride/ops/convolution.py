@@ -24,14 +24,18 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.post_op_values import DepthwiseOp, SumOp
+from ..desc.winograd import TILES, winograd_layout, winograd_tile
+from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation
 from ..ir.expression import Expr, Load
 from ..ir.program import Program
 from ..ir.tree import Each, TreeTensor
 from ..model.operation import OperationProblem
+from ..loading import load_whole
 from ..model.parse import check_written
 from ..model.pointwise import check_attributes
+from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 from .product import (
@@ -76,23 +80,25 @@ class ConvolutionProblem(ProductProblem):
     primitive = "ConvolutionForward"
     call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
     defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
-    algorithms = "direct", "auto"
+    algorithms = "direct", "auto", "winograd"
     node_values: ClassVar = {"algorithm": lambda node, dst: "direct"}
     arguments = """
     Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
     (outputs, inputs, ...), with groups (groups, outputs, inputs, ...); `bias` (outputs). `dilates`: 0 is
-    dense. `algorithm`: "convolution_direct" or "convolution_auto". Each of format "any" gets the format that
+    dense. `algorithm`: "convolution_direct", "convolution_winograd", or "convolution_auto", which takes
+    the faster one for inference where weights have format "any". Each of format "any" gets the format that
     is fastest here. `attr`: scales, zero points, post-ops, the scratchpad mode; with a depthwise post-op
     `dst` is what that one reads, `dst_desc()` what is written."""
 
     is_transposed: ClassVar[bool] = False
-    # Whichever is asked for.
-    algorithm: ClassVar[str] = "direct"
+    takes_opaque = True
 
     strides: tuple[int, ...]
     dilates: tuple[int, ...]
     padding_l: tuple[int, ...]
     padding_r: tuple[int, ...] = ()
+    # The points of a tile of Winograd's algorithm along each spatial dim; 0 for the direct one.
+    tile: int = 0
 
     # --- arguments ------------------------------------------------------------------------------------------
 
@@ -101,20 +107,65 @@ class ConvolutionProblem(ProductProblem):
         whole = call.frozen_attr()
         parts = attr_parts(whole) if cls is ConvolutionProblem else None
         attr = whole if parts is None else parts.first
-        call.algorithm()
+        algorithm = call.algorithm()
         tensors, bias = cls.read_tensors(call)
         window = _read_window(call, tensors[0].ndims)
         problem = cls(tensors=tensors, bias=bias, block=kernel_block(), **window)
         problem._check_shapes(call.what)
         problem.check_types(call.what)
         is_open = problem.dst.format_kind == "any"
-        problem = replace(problem, pack=problem._best_pack).chosen()
+        problem = replace(problem, pack=problem._best_pack)
+        problem = replace(problem, tile=problem._tile_for(call, algorithm)).chosen()
         problem = problem._with_attr(call.what, check_attributes(call.what, attr, *cls.attributes))
         if forward := call.hint(OperationProblem):
             forward = forward.first if isinstance(forward, DepthwiseFusion) else forward
             assert isinstance(forward, ConvolutionProblem)
             problem.check_hint(call, forward, "strides", "dilations", "padding")
         return problem if parts is None else _fused(call.what, problem, parts, is_open=is_open)
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm that is used, without the prefix."""
+        return "winograd" if self.tile else "direct"
+
+    def _tile_for(self, call: ArgumentReader, algorithm: str) -> int:
+        """The points of a tile along each spatial dim; 0 for the direct algorithm. Raises Unimplemented."""
+        weights = self.tensors[1]
+        is_opaque = weights.format_kind == "opaque"
+        if algorithm == "direct" or (algorithm == "auto" and not is_opaque and weights.format_kind != "any"):
+            if is_opaque:
+                raise refuse("RS-X01:opaque-weights", what=call.what, weights=weights)
+            return 0
+        why = self._why_direct()
+        if why and (algorithm == "winograd" or is_opaque):
+            raise refuse("RS-X02:no-winograd", what=call.what, where=self.shown_tensors, why=why)
+        if is_opaque:
+            return winograd_tile(weights.layout)
+        is_inference = call.prop_kind is PropKind.forward_inference
+        if why or not (algorithm == "winograd" or is_inference):
+            return 0
+        load_whole("restride.ops.programs.winograd")
+        from .programs.winograd import fastest_tile
+
+        return fastest_tile(self.relation, may_be_direct=algorithm == "auto")
+
+    def _why_direct(self) -> str:
+        """Why Winograd's algorithm is not for the problem; empty where it is."""
+        relation = self.relation
+        taps = {dim.kernel for dim in relation.dims}
+        if self.is_transposed or not self.is_forward:
+            return "only convolutions forward have it"
+        if relation.has_groups:
+            return "the weights have groups"
+        if any((dim.stride, dim.dilation) != (1, 1) for dim in relation.dims):
+            return "strides and distances of taps must be 1"
+        if len(taps) > 1 or (*taps, len(relation.dims)) not in TILES:
+            return "kernels must be of 3 or 5 taps along each of one or two spatial dims"
+        if any(md.data_type is not DataType.f32 for md in self.tensors):
+            return "tensors must be f32"
+        if any(0 in md.dims for md in self.tensors):
+            return "there are no elements"
+        return ""
 
     @property
     def _best_pack(self) -> int:
@@ -248,12 +299,27 @@ class ConvolutionProblem(ProductProblem):
         """The name of what is written."""
         return self.names[self.direction.written]
 
+    @property
+    def transformed_weights(self) -> MemoryDesc:
+        """The weights as Winograd's algorithm multiplies them."""
+        dims = self.tensors[1].dims
+        return MemoryDesc._make("opaque", DataType.f32, winograd_layout(dims, self.tile, 2 * self.block))
+
+    def program(self) -> Program:
+        if not self.tile:
+            return ProductProblem.program(self)
+        load_whole("restride.ops.programs.winograd")
+        from .programs.winograd import WinogradProgram
+
+        return WinogradProgram(self).program()
+
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want, by the names of the relation."""
         tensors = dict(zip(self.names, self.tensors, strict=True))
         tensors = {name: tensors[name] for name in ("x", "w", "y")}
         pack = 1 if self.written == "w" else self.pack
-        return preferred_formats(self.relation, tensors, self.written, self.block, pack)
+        found = preferred_formats(self.relation, tensors, self.written, self.block, pack)
+        return found if not self.tile else {**found, "w": self.transformed_weights}
 
     @property
     def terms(self) -> int:

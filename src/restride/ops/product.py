@@ -99,6 +99,8 @@ class ProductProblem(OperationProblem):
     attributes: ClassVar[tuple[str, ...]] = ("scales", "post_ops", "zero_points")
     # False where dims may be known only at execution.
     needs_dims: ClassVar[bool] = True
+    # True where weights may have an opaque format.
+    takes_opaque: ClassVar[bool] = False
     # The dim of the result that outputs of the weights are along, and a bias has values for.
     _columns: ClassVar[int] = 1
     in_place = False
@@ -132,6 +134,8 @@ class ProductProblem(OperationProblem):
     def read_tensors(cls, call: ArgumentReader) -> tuple[Tensors, MemoryDesc]:
         """Source, weights and result, and the bias: the zero descriptor where there is none."""
         source, weights, result = (call.open(name, is_known=cls.needs_dims) for name in cls.direction.names)
+        if weights.format_kind == "opaque" and not cls.takes_opaque:
+            raise refuse("RS-M15:opaque-tensor", what=call.what, name=cls.direction.names[1], md=weights)
         name = next((name for name in _BIASES if getattr(call, name, None) is not None), "")
         bias = call.open(name, is_known=cls.needs_dims) if name else _NO_DESC
         if bias.format_kind == "any":
@@ -291,9 +295,14 @@ class ProductProblem(OperationProblem):
 
     # --- checks ---------------------------------------------------------------------------------------------
 
+    @property
+    def shown_tensors(self) -> str:
+        """The tensors for messages."""
+        return "; ".join(f"{name} {md}" for name, md in self.named().items())
+
     def refuse_dims(self, what: str) -> Refuse:
         """A function that raises InvalidArguments for tensors whose dims do not fit, with why and a hint."""
-        where = "; ".join(f"{name} {md}" for name, md in self.named().items())
+        where = self.shown_tensors
 
         def refuse_these(why: str, hint: str) -> NoReturn:
             raise refuse("RS-X01:dims-not-fit", what=what, where=where, why=why, hint=hint)
@@ -321,7 +330,7 @@ class ProductProblem(OperationProblem):
             source=source,
             weights=weights,
             result=result,
-            owner="; ".join((f"{name} {md}" for name, md in self.named().items())),
+            owner=self.shown_tensors,
         )
 
     def check_hint(self, call: ArgumentReader, forward: ProductProblem, *parameters: str) -> None:

@@ -70,6 +70,8 @@ class ReorderProblem(ProblemBase):
 
     def program(self) -> Program:
         """The program: the nest, and the sums of what it writes where they are asked for."""
+        if self.dst.format_kind == "opaque":
+            return self._opaque_program()
         computed, compensation = self.computation(), self.attr.compensation
         nest = reorder_nest(self.src, self.dst, computed.compute, computed.tensors)
         step = NestStep(
@@ -90,6 +92,15 @@ class ReorderProblem(ProblemBase):
         from .programs.compensation import sum_steps
 
         return sum_steps(program, compensation, self.dst)
+
+    def _opaque_program(self) -> Program:
+        """The program that writes an opaque format: from the same one, a copy."""
+        if self.src == self.dst:
+            return ReorderProblem(self.src.stored, self.dst.stored).program()
+        load_whole("restride.ops.programs.winograd")
+        from .programs.winograd import weights_program
+
+        return weights_program(self.src, self.dst)
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """The outputs beside the destination, by argument."""
@@ -304,6 +315,8 @@ def check_reorder(problem: ReorderProblem) -> ReorderProblem:
     for name, md in (("src", problem.src), ("dst", problem.dst)):
         _check_concrete(name, md, problem)
     _check_dims(problem)
+    if "opaque" in (problem.src.format_kind, problem.dst.format_kind):
+        return _check_opaque(problem)
     check_attr(problem.attr, problem.src, problem.dst)
     if problem.attr.compensation is not None:
         _check_compensation(problem.attr.compensation, problem.dst, problem.where())
@@ -321,6 +334,16 @@ def _check_concrete(name: str, md: MemoryDesc, problem: ReorderProblem) -> None:
     if md.format_kind == "any":
         hint = "name a tag or strides; 'any' is for primitives that choose a format"
         raise refuse("RS-N15:no-concrete-descriptor", name=name, where=problem.where(), hint=hint)
+
+
+def _check_opaque(problem: ReorderProblem) -> ReorderProblem:
+    """Return a problem of weights that become, or are, those of a convolution alone."""
+    src, dst = problem.src, problem.dst
+    if src.format_kind == "opaque" and src != dst:
+        raise refuse("RS-R11:from-opaque", where=problem.where())
+    if problem.attr != DEFAULT_ATTR or problem.has_runtime:
+        raise refuse("RS-R11:to-opaque", where=problem.where())
+    return problem
 
 
 def _check_dims(problem: ReorderProblem) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from ..desc.inner_blocks import usual_steps
 from ..desc.layout import Layout, LayoutDigit, layout_digits, storage_elements
 from ..desc.memory_desc import MemoryDesc
-from .names import aligned, axis_names, counted, has_layout, title, why_no_layout
+from .names import about_opaque, aligned, axis_names, counted, has_layout, title, why_no_layout
 
 
 def explain(md: MemoryDesc, *, tag: str = "") -> str:
@@ -19,6 +19,8 @@ def explain(md: MemoryDesc, *, tag: str = "") -> str:
     `tag` is the name that the format was asked for by: an alias names the axes. The formula is a Python
     expression of the axes' names that equals `md.offset` for every index.
     """
+    if md.format_kind == "opaque":
+        return "\n".join([str(md), about_opaque(md), "", *_Words(md.stored, axis_names(md.ndims)).lines()])
     if not has_layout(md):
         return f"{title(md, tag)}\n{why_no_layout(md)}"
     return "\n".join([title(md, tag), "", *_Words(md, axis_names(md.ndims, tag)).lines()])

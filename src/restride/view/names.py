@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tag_names import LETTERS, axes_of_letters
+from ..desc.winograd import winograd_tile
 from ..errors import Error
 from .walk import Elision
 
@@ -50,6 +51,21 @@ def why_no_layout(md: MemoryDesc) -> str:
     if md.format_kind == "any":
         return "A primitive has yet to choose the format."
     return "Some dims or strides are known only at execution."
+
+
+def about_opaque(md: MemoryDesc) -> str:
+    """What an opaque format is, in words."""
+    _, _, *taps = md.dims
+    window = [str(n) for n in md.padded_dims[2:]]
+    return (
+        f"Winograd's algorithm multiplies these weights: each window of {_times(taps)} taps became one of "
+        f"{_times(window)} numbers,\nfor tiles of {_times([winograd_tile(md.layout)] * len(taps))} points. Those "
+        f"of all windows at one place are a matrix of inputs by outputs."
+    )
+
+
+def _times(extents: Sequence[object]) -> str:
+    return " by ".join(map(str, extents))
 
 
 def byte_text(md: MemoryDesc, offset: int) -> str:

@@ -39,6 +39,7 @@ def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
     """The picture of memory, to be placed or made a document."""
     drawing = Drawing()
     drawing.text(0, 8, title(md, tag), size=14, font_weight="bold")
+    md = md.stored
     if not has_layout(md):
         drawing.text(0, 30, why_no_layout(md), fill=FAINT)
     elif not md.nelems:

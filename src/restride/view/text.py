@@ -74,6 +74,7 @@ def show(md: MemoryDesc, *, tag: str = "", ink: TextStyle | None = None, width: 
     """
     pen = TextStyle() if ink is None else ink
     heading = pen.bold(title(md, tag))
+    md = md.stored
     if not has_layout(md):
         return f"{heading}\n{why_no_layout(md)}"
     if not md.nelems:

@@ -1,0 +1,467 @@
+"""Winograd's algorithm: convolutions of stride 1 with fewer multiplications, in transformed windows.
+
+Along each spatial dim `tile` neighboring points of the result read a window of `size = tile + taps - 1`
+points of the source. Polynomials are multiplied by their values (Cook and Toom): at `size - 1` points and at
+infinity those of the window, of the taps, and of the result, are
+
+    y = A.T @ ((G @ w) * (B.T @ x))
+
+so that a tile takes `size` products, where the direct sum takes `tile * taps`; with several spatial dims all
+of these to their power. For channels, products become products of matrices, one for each place of a window:
+
+    v[place, tile, i] = B.T @ x @ B      u[place, i, j] = G @ w @ G.T      m = v @ u      y = A.T @ m @ A
+
+| tile | taps | products of 2 dims | points |
+| --- | --- | --- | --- |
+| 2 | 3 | 16 of 36 | 0, 1, -1 |
+| 4 | 3 | 36 of 144 | 0, 5/8, -5/8, 3/2, -3/2 |
+| 2 | 5 | 36 of 100 | the same |
+
+The points were chosen for accuracy: with 0, 1, -1, 2, -2 errors are four times as large. Matrices of weights
+are rounded once, from doubles; `v` and `y` are computed in f32, in the order of the loop trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ...desc.memory_desc import MemoryDesc
+from ...desc.winograd import TILES
+from ...dtypes import DataType
+from ...ir.attribute_chain import move_step, old_tensors
+from ...ir.digits import IndexDigit, IndexDigits, index_digits, offset_at
+from ...ir.expression import Affine, Const, Expr, Ref, TreeAxis
+from ...ir.numbers import Number
+from ...ir.program import DST, SRC, Place, Program, RepeatStep, Slot, Step, TreeStep
+from ...ir.tree import Each, Guard, Item, Let, LoopTree, TreeTensor, fold_over
+from ...schedule.machine import NOMINAL
+
+if TYPE_CHECKING:
+    from ..convolution import ConvolutionProblem
+    from .convolution import ConvolutionExtents
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+_POINTS = {4: (0, 1, -1), 6: (0, Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2), Fraction(-3, 2))}
+# Elements between the matrices of two places: of a power of two of them, places would share sets of a cache.
+_GAP = 16
+# Bytes of transformed tiles and their products that are made before results are.
+_CHUNK_BYTES = 4 << 20
+
+
+@cache
+def transforms(tile: int, taps: int) -> tuple[Matrix, Matrix, Matrix]:
+    """A.T, G and B.T for `tile` results of so many taps."""
+    size = tile + taps - 1
+    points = tuple(map(Fraction, _POINTS[size]))
+    others = [[points[i] - p for p in points[:i] + points[i + 1 :]] for i in range(size - 1)]
+    last = (*(Fraction(0),) * (taps - 1), Fraction(1))
+    weights = (
+        *(tuple(p**k / prod(away) for k in range(taps)) for p, away in zip(points, others, strict=True)),
+        last,
+    )
+    results = tuple((*(p**k for p in points), Fraction(k == tile - 1)) for k in range(tile))
+    rows = [_polynomial(points[:i] + points[i + 1 :]) for i in range(size - 1)]
+    return results, weights, (*((*row, Fraction(0)) for row in rows), _polynomial(points))
+
+
+def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """The coefficients of the product of all x - root, lowest power first."""
+    found = [Fraction(1)]
+    for root in roots:
+        found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
+    return tuple(found)
+
+
+# --- transforms as items of trees ---------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes the values of transforms, each with a name of its own."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+
+    def named(self, value: Expr) -> Expr:
+        if isinstance(value, Ref | Const):
+            return value
+        name = f"t{len(self.items)}"
+        self.items.append(Let(name, value))
+        return Ref(name)
+
+    def along_dims(
+        self, matrix: Matrix, values: Mapping[tuple[int, ...], Expr], dims: int
+    ) -> dict[tuple[int, ...], Expr]:
+        """A matrix times the values along each dim in turn."""
+        found = dict(values)
+        for dim in range(dims):
+            lines: dict[tuple[int, ...], list[Expr]] = {}
+            for index in sorted(found, key=lambda index: index[dim]):
+                lines.setdefault(index[:dim] + index[dim + 1 :], []).append(found[index])
+            found = {
+                (*others[:dim], row, *others[dim:]): value
+                for others, line in lines.items()
+                for row, value in enumerate(self.product(matrix, line))
+            }
+        return found
+
+    def product(self, matrix: Matrix, values: Sequence[Expr]) -> list[Expr]:
+        """A matrix times a vector. Rows, and columns, of a point and of its opposite share what they can."""
+        rows = range(len(matrix))
+        twin = next((row for row in rows if _is_opposite(matrix, row)), None)
+        if twin is not None and len(matrix) >= len(values):
+            return self._of_twin_rows(matrix, values)
+        return self._of_twin_columns(matrix, values)
+
+    def _of_twin_rows(self, matrix: Matrix, values: Sequence[Expr]) -> list[Expr]:
+        found: list[Expr] = []
+        for row, numbers in enumerate(matrix):
+            if _is_opposite(matrix, row):
+                even, odd = (self.named(_sum(numbers[k::2], values[k::2])) for k in (0, 1))
+                found += [self.named(even + odd), self.named(even - odd)]
+            elif len(found) == row:
+                found.append(self.named(_sum(numbers, values)))
+        return found
+
+    def _of_twin_columns(self, matrix: Matrix, values: Sequence[Expr]) -> list[Expr]:
+        columns = tuple(zip(*matrix, strict=True))
+        plain, pairs = [], []
+        at = 0
+        while at < len(columns):
+            if _is_opposite(columns, at):
+                both = self.named(values[at] + values[at + 1]), self.named(values[at] - values[at + 1])
+                pairs.append((columns[at], both))
+                at += 2
+            else:
+                plain.append((columns[at], values[at]))
+                at += 1
+        return [
+            self.named(
+                _sum(
+                    [*(c[row] for c, _ in plain), *(c[row] for c, _ in pairs)],
+                    [*(value for _, value in plain), *(both[row % 2] for _, both in pairs)],
+                )
+            )
+            for row in range(len(matrix))
+        ]
+
+
+def _is_opposite(matrix: Sequence[Sequence[Fraction]], row: int) -> bool:
+    """True where the next row is the same but for the signs of its odd places."""
+    if row + 1 >= len(matrix) or matrix[row] == matrix[row + 1]:
+        return False
+    pairs = enumerate(zip(matrix[row], matrix[row + 1], strict=True))
+    return all(b == (-a if k % 2 else a) for k, (a, b) in pairs)
+
+
+def _sum(numbers: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
+    """The sum of products, without those that are 0."""
+    found: Expr | None = None
+    for number, value in zip(numbers, values, strict=True):
+        if number:
+            term = value if number == 1 else value * float(number)
+            found = term if found is None else found + term
+    return Const(0.0) if found is None else found
+
+
+# --- weights ------------------------------------------------------------------------------------------------
+
+
+def weights_tree(md: MemoryDesc, transformed: MemoryDesc) -> LoopTree:
+    """The loops that transform weights, in doubles: tensors `w` and `u`."""
+    outputs, inputs, *taps = md.dims
+    matrix = transforms(transformed.padded_dims[-1] - taps[-1] + 1, taps[-1])[1]
+    w, u = TreeTensor.of_desc("w", md), _transformed("u", transformed)
+    j, i, writer = TreeAxis("j", outputs), TreeAxis("i", inputs), _Writer()
+    windows = {at: writer.named(w.load(j, i, *at)) for at in product(*map(range, taps))}
+    found = writer.along_dims(matrix, windows, len(taps))
+    stores = (u.store((j, i, *place), value) for place, value in found.items())
+    return LoopTree((w, u), (Each((j, i), (*writer.items, *stores)),), number=Number.f64).verify()
+
+
+def weights_program(src: MemoryDesc, dst: MemoryDesc) -> Program:
+    """The program of a reorder into a Winograd format."""
+    step = TreeStep(weights_tree(src, dst), (Place(SRC), Place(DST)), src.size + dst.size)
+    return Program((Slot(ARG_SRC), Slot(ARG_DST, is_written=True)), (step,)).verify()
+
+
+def _transformed(name: str, md: MemoryDesc) -> TreeTensor:
+    """Weights in a Winograd format: (outputs, inputs, place along each dim)."""
+    sizes = md.dims[0], *md.padded_dims[1:]
+    digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
+    return TreeTensor(name, DataType.f32, sizes, md.padded_dims, digits)
+
+
+# --- the convolution ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Tiles that are made one after the other: of `images`, and of `rows` of tiles from `row` on; `turns`
+    such, one behind the other.
+    """
+
+    image: int
+    images: int
+    row: int
+    rows: int
+    turns: int = 1
+
+
+class WinogradProgram:
+    """The program of a convolution: transforms, products and results, of some tiles after the others."""
+
+    def __init__(self, problem: ConvolutionProblem) -> None:
+        self.problem, self.chain = problem, problem.chain()
+        self.relation = relation = problem.relation
+        self.tile, self.taps = problem.tile, relation.dims[0].kernel
+        self.size, self.ndims = self.tile + self.taps - 1, len(relation.dims)
+        self.places = self.size**self.ndims
+        self.inputs, self.outputs = relation.window_channels, relation.point_channels
+        self.tiles = tuple(-(-dim.points // self.tile) for dim in relation.dims)
+        self.temporaries: list[int] = []
+        self.trees: dict[tuple[int, int, int], tuple[LoopTree, LoopTree, LoopTree]] = {}
+
+    def program(self) -> Program:
+        """The program."""
+        source, weights, result = self.problem.tensors
+        self.src, self.dst = self._computed(source, "x"), self._computed(result, "y")
+        self.weights = self.problem.transformed_weights
+        src, dst, weights_at = (
+            Place(slot) if md == own else self._temporary(md.size)
+            for slot, md, own in (
+                (SRC, self.src, source),
+                (DST, self.dst, result),
+                (DST + 1, self.weights, weights),
+            )
+        )
+        before: list[Step] = []
+        if src.buffer < 0:
+            before.append(move_step(source, self.src, Place(SRC), src))
+        if dst.buffer < 0 and self.chain.computed.compute.reads_destination:
+            before.append(move_step(result, self.dst, Place(DST), dst))
+        if weights_at.buffer < 0:
+            tree = weights_tree(weights, self.weights)
+            before.append(
+                TreeStep(tree, (Place(DST + 1), weights_at), weights.size + self.weights.size, is_named=False)
+            )
+        chunks = list(self._chunks())
+        tiles = max(chunk.images * chunk.rows for chunk in chunks) * prod(self.tiles[1:])
+        v, m = (self._temporary(4 * self.places * (tiles * n + _GAP)) for n in (self.inputs, self.outputs))
+        operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.chain.operands)}
+        at = {"x": src, "y": dst, "u": weights_at, "v": v, "m": m, **operands}
+        steps = [step for chunk in chunks for step in self._steps(chunk, at)]
+        after = [move_step(self.dst, result, dst, Place(DST))] if dst.buffer < 0 else []
+        scalars = len(self.chain.computed.scalars)
+        return Program(self._slots(), (*before, *steps, *after), tuple(self.temporaries), scalars).verify()
+
+    def _slots(self) -> tuple[Slot, ...]:
+        source, weights, _ = self.problem.tensors
+        bias = (Slot(ARG_BIAS, span=self.problem.bias.extent_range()),) if self.problem.has_bias else ()
+        return (
+            Slot(ARG_SRC, span=source.extent_range()),
+            Slot(ARG_DST, is_written=True),
+            Slot(ARG_WEIGHTS, span=weights.extent_range()),
+            *bias,
+            *self.chain.computed.slots(),
+        )
+
+    def _temporary(self, nbytes: int) -> Place:
+        self.temporaries.append(nbytes)
+        return Place(~(len(self.temporaries) - 1))
+
+    def _computed(self, md: MemoryDesc, name: str) -> MemoryDesc:
+        """A tensor as it lies where its channels are contiguous, and else in the format that is preferred."""
+        digits = [index_digits(md, dim) for dim in range(md.ndims)]
+        is_plain = all(len(of) == 1 for dim, of in enumerate(digits) if dim != 1)
+        return md if is_plain and digits[1][0].stride == 1 else self.problem.preferred()[name]
+
+    # --- chunks ---------------------------------------------------------------------------------------------
+
+    def _chunks(self) -> Iterator[_Chunk]:
+        batch, rows = self.relation.batch, self.tiles[0]
+        row_bytes = 4 * self.places * prod(self.tiles[1:]) * (self.inputs + self.outputs)
+        if not self._moves_evenly():
+            yield _Chunk(0, batch, 0, rows)
+        elif row_bytes * rows <= _CHUNK_BYTES:
+            images = min(max(_CHUNK_BYTES // (row_bytes * rows), 1), batch)
+            yield _Chunk(0, images, 0, rows, batch // images)
+            if batch % images:
+                yield _Chunk(batch - batch % images, batch % images, 0, rows)
+        else:
+            count = -(-rows // max(_CHUNK_BYTES // row_bytes, 1))
+            most = -(-rows // count)
+            middle = max(-(-rows // most) - 2, 0)
+            for image in range(batch):
+                yield _Chunk(image, 1, 0, most)
+                if middle:
+                    yield _Chunk(image, 1, most, most, middle)
+                if rows > most:
+                    yield _Chunk(image, 1, most * (1 + middle), rows - most * (1 + middle))
+
+    def _moves_evenly(self) -> bool:
+        """True where all tensors move by the same bytes from an image, and from a row, to the next."""
+        return all(len(tensor.digits[dim]) == 1 for tensor in self.chain.operands for dim in (0, 2))
+
+    def _steps(self, chunk: _Chunk, at: Mapping[str, Place]) -> Iterator[Step]:
+        key = chunk.images, chunk.row, chunk.rows
+        trees = self.trees.get(key) or self.trees.setdefault(key, self._trees(*key))
+        tiles = chunk.images * chunk.rows * prod(self.tiles[1:])
+        terms = self.places * tiles * self.inputs * self.outputs
+        work = (
+            tiles * self.places * 8 * self.inputs,
+            terms // NOMINAL.terms_per_byte,
+            tiles * self.places * 8 * self.outputs,
+        )
+        turn = (chunk.images, 0) if chunk.rows == self.tiles[0] else (0, chunk.rows * self.tile)
+        steps, strides = [], []
+        for tree, nbytes, note in zip(
+            trees, work, ("tiles of the source", "products", "results"), strict=True
+        ):
+            places = [at.get(tensor.name, at["y"]) for tensor in tree.tensors]
+            places = [
+                place._replace(offset=_moved(tensor, chunk.image, 0)) if tensor.name not in "uvm" else place
+                for tensor, place in zip(tree.tensors, places, strict=True)
+            ]
+            strides.append(
+                tuple(0 if tensor.name in "uvm" else _moved(tensor, *turn) for tensor in tree.tensors)
+            )
+            scalars = (0, tree.scalars)
+            steps.append(TreeStep(tree, tuple(places), nbytes, scalars, note, is_named=note == "products"))
+        if chunk.turns == 1:
+            yield from steps
+        else:
+            yield RepeatStep(chunk.turns, tuple(steps), tuple(strides))
+
+    # --- trees ----------------------------------------------------------------------------------------------
+
+    def _trees(self, images: int, row: int, rows: int) -> tuple[LoopTree, LoopTree, LoopTree]:
+        tiles = (rows, *self.tiles[1:])
+        return (
+            self._source_tree(images, row, tiles),
+            self._product_tree(images, tiles),
+            self._result_tree(images, row, tiles),
+        )
+
+    def _source_tree(self, images: int, row: int, tiles: tuple[int, ...]) -> LoopTree:
+        """v of x."""
+        x, v = TreeTensor.of_desc("x", self.src), self._places("v", self.inputs, images, tiles)
+        b, c, at = TreeAxis("b", images), TreeAxis("i", self.inputs), _axes("o", tiles)
+        window = _axes("k", (self.size,) * self.ndims)
+        index, guards = self._indices(
+            row,
+            tiles,
+            at,
+            window,
+            [-dim.padding for dim in self.relation.dims],
+            [dim.window for dim in self.relation.dims],
+        )
+        writer, own = _Writer(), TreeTensor.row_major("window", (self.size,) * self.ndims)
+        items: list[Item] = []
+        if guards:
+            items.append(Each(window, (own.store(window, Const(0.0)),)))
+        items.append(Each(window, (own.store(window, x.load(b, c, *index)),), guards))
+        windows = {place: own.load(*place) for place in product(range(self.size), repeat=self.ndims)}
+        found = writer.along_dims(transforms(self.tile, self.taps)[2], windows, self.ndims)
+        stores = (v.store((number, b, *at, c), found[place]) for number, place in enumerate(sorted(found)))
+        each = Each((b, *at, c), (*items, *writer.items, *stores), (), (own,))
+        return LoopTree((x, v), (each,)).verify()
+
+    def _product_tree(self, images: int, tiles: tuple[int, ...]) -> LoopTree:
+        """m of v and u."""
+        count = images * prod(tiles)
+        v, m = (self._matrices(name, n, count) for name, n in (("v", self.inputs), ("m", self.outputs)))
+        digits = [index_digits(self.weights, dim) for dim in (0, 1, self.weights.ndims - 1)]
+        sizes = self.places, self.inputs, self.outputs
+        u = TreeTensor(
+            "u",
+            DataType.f32,
+            sizes,
+            (*sizes[:2], self.weights.padded_dims[0]),
+            (digits[2], digits[1], digits[0]),
+        )
+        e, t, i, j = (
+            TreeAxis(*axis)
+            for axis in (("e", self.places), ("t", count), ("i", self.inputs), ("j", self.outputs))
+        )
+        summed = Each((i,), (fold_over("sum", "total", v.load(e, t, i) * u.load(e, i, j)),))
+        return LoopTree((v, u, m), (Each((e, t, j), (summed, m.store((e, t, j), Ref("total")))),)).verify()
+
+    def _result_tree(self, images: int, row: int, tiles: tuple[int, ...]) -> LoopTree:
+        """y of m, with all that attributes do."""
+        m, y = self._places("m", self.outputs, images, tiles), TreeTensor.of_desc("y", self.dst)
+        b, c, at = TreeAxis("b", images), TreeAxis("j", self.outputs), _axes("o", tiles)
+        point = _axes("k", (self.tile,) * self.ndims)
+        index, guards = self._indices(
+            row, tiles, at, point, [0] * self.ndims, [dim.points for dim in self.relation.dims]
+        )
+        writer, own = _Writer(), TreeTensor.row_major("points", (self.tile,) * self.ndims)
+        places = product(range(self.size), repeat=self.ndims)
+        windows = {place: writer.named(m.load(number, b, *at, c)) for number, place in enumerate(places)}
+        found = writer.along_dims(transforms(self.tile, self.taps)[0], windows, self.ndims)
+        kept = (own.store(place, value) for place, value in found.items())
+        where = b, c, *index
+        value = self.chain.result(own.load(*point), y, where)
+        made = Each(point, (y.store(where, value),), guards)
+        each = Each((b, *at, c), (*writer.items, *kept, made), (), (own,))
+        old = old_tensors(self.chain.computed.compute, y)
+        scalars = len(self.chain.computed.scalars)
+        return LoopTree((m, y, *self.chain.operands, *old), (each,), scalars).verify()
+
+    def _indices(
+        self,
+        row: int,
+        tiles: tuple[int, ...],
+        at: tuple[TreeAxis, ...],
+        inner: tuple[TreeAxis, ...],
+        first: Sequence[int],
+        ends: Sequence[int],
+    ) -> tuple[list[Affine], tuple[Guard, ...]]:
+        """Where the elements of tiles lie along each spatial dim, and what holds of those that are inside."""
+        found, guards = [], []
+        for d, (o, k, start, end) in enumerate(zip(at, inner, first, ends, strict=True)):
+            start += row * self.tile if d == 0 else 0
+            found.append(o * self.tile + k + start)
+            if start < 0 or (tiles[d] - 1) * self.tile + k.extent - 1 + start >= end:
+                guards.append(Guard(found[-1], end))
+        return found, tuple(guards)
+
+    def _places(self, name: str, channels: int, images: int, tiles: tuple[int, ...]) -> TreeTensor:
+        """The matrices of all places, by image and tile."""
+        sizes = self.places, images, *tiles, channels
+        step = images * prod(tiles) * channels + _GAP
+        inner = [prod(sizes[dim + 1 :]) for dim in range(1, len(sizes))]
+        return _strided(name, sizes, (step, *inner))
+
+    def _matrices(self, name: str, channels: int, count: int) -> TreeTensor:
+        """The same, by the number of the tile."""
+        return _strided(name, (self.places, count, channels), (count * channels + _GAP, channels, 1))
+
+
+def _axes(letter: str, extents: Sequence[int]) -> tuple[TreeAxis, ...]:
+    return tuple(TreeAxis(f"{letter}{d}", n) for d, n in enumerate(extents))
+
+
+def _strided(name: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> TreeTensor:
+    digits: tuple[IndexDigits, ...] = tuple((IndexDigit(1, stride),) for stride in strides)
+    return TreeTensor(name, DataType.f32, sizes, sizes, digits)
+
+
+def _moved(tensor: TreeTensor, images: int, rows: int) -> int:
+    """By how many bytes a tensor moves from an element to that of another image and row."""
+    return tensor.data_type.nbytes(offset_at(tensor.digits[0], images) + offset_at(tensor.digits[2], rows))
+
+
+# --- which is faster ----------------------------------------------------------------------------------------
+
+
+def fastest_tile(relation: ConvolutionExtents, *, may_be_direct: bool) -> int:
+    """The points of a tile that take the least time; 0 where the direct algorithm takes less."""
+    tiles = TILES[relation.dims[0].kernel, len(relation.dims)]
+    return tiles[-1]
