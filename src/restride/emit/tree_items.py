@@ -68,6 +68,7 @@ class ItemWriter:
         self.number = schedule.tree.number
         self.streams, self.scalars = schedule.streams, scalars
         self._streamed: dict[int, frozenset[Access]] = {}
+        self._read_again = schedule.read_again
         self.rows: dict[str, int] = {}
         tensors = schedule.tensors.values()
         self.integral = {tensor.name for tensor in tensors if tensor.data_type.is_integral}
@@ -383,10 +384,12 @@ class ItemWriter:
         if run is None or cursor.only is not None or cursor.mask is not None or not isinstance(odd, Store):
             return False
         accesses = [(item.tensor, item.index) for item in (even, odd)]
-        tensor, is_read = self._tensor(even.tensor), even.tensor in self.schedule.read_again
-        if is_read or run.count(even.tensor) != run.valid or not self._are_neighbours(*accesses):
+        tensor = self._tensor(even.tensor)
+        if run.count(even.tensor) != run.valid or not self._are_neighbours(*accesses):
             return False
-        if any(self.schedule.computed[access] or run.digit.stride(access) != 2 for access in accesses):
+        if even.tensor in self._read_again or any(
+            self.schedule.computed[access] or run.digit.stride(access) != 2 for access in accesses
+        ):
             return False
         values = ((self.value(item.value, cursor), item) for item in (even, odd))
         first, second = (
@@ -447,6 +450,8 @@ class ItemWriter:
             self._forget_tensors(cursor, written)
 
     def _forget_tensors(self, cursor: TreeCursor, names: set[str]) -> None:
+        if self._read_again.isdisjoint(names):
+            return
         stale = [
             expr
             for expr in cursor.known

@@ -31,8 +31,8 @@ from ..ir.computation import Computation
 from ..ir.expression import Expr, Load
 from ..ir.program import Program
 from ..ir.tree import Each, TreeTensor
-from ..model.operation import OperationProblem
 from ..loading import load_whole
+from ..model.operation import OperationProblem
 from ..model.parse import check_written
 from ..model.pointwise import check_attributes
 from ..model.prop_kind import PropKind

@@ -81,3 +81,10 @@ ROWS_OF_DECODED, LEAST_DECODED = 16, 1 << 14
 # Rows of all steps of a recurrent network that are worth moving its weights for; and steps, for the weights
 # that each step reads again.
 LEAST_RNN_ROWS, LEAST_RNN_STEPS = 64, 4
+
+# --- Winograd's algorithm (`ops/programs/winograd.py`) ------------------------------------------------------
+
+# Products that take as long as to read a weight from memory; as to transform an element of a tile that is
+# read, and one of a tile that is written. How many times faster it is to be than the direct algorithm.
+WEIGHT_READ, TILE_READ, TILE_WRITTEN = 16, 30, 20
+LEAST_GAIN = 1.15

@@ -55,11 +55,11 @@ def why_no_layout(md: MemoryDesc) -> str:
 
 def about_opaque(md: MemoryDesc) -> str:
     """What an opaque format is, in words."""
-    _, _, *taps = md.dims
-    window = [str(n) for n in md.padded_dims[2:]]
+    taps, window = md.dims[2:], md.padded_dims[2:]
+    tile = [winograd_tile(md.layout)] * len(taps)
     return (
         f"Winograd's algorithm multiplies these weights: each window of {_times(taps)} taps became one of "
-        f"{_times(window)} numbers,\nfor tiles of {_times([winograd_tile(md.layout)] * len(taps))} points. Those "
+        f"{_times(window)} numbers,\nfor tiles of {_times(tile)} points. Those "
         f"of all windows at one place are a matrix of inputs by outputs."
     )
 

@@ -41,6 +41,7 @@ from ...ir.expression import Affine, Const, Expr, Ref, TreeAxis
 from ...ir.numbers import Number
 from ...ir.program import DST, SRC, Place, Program, RepeatStep, Slot, Step, TreeStep
 from ...ir.tree import Each, Guard, Item, Let, LoopTree, TreeTensor, fold_over
+from ...schedule.fold_order import LEAST_GAIN, TILE_READ, TILE_WRITTEN, WEIGHT_READ
 from ...schedule.machine import NOMINAL
 
 if TYPE_CHECKING:
@@ -462,6 +463,18 @@ def _moved(tensor: TreeTensor, images: int, rows: int) -> int:
 
 
 def fastest_tile(relation: ConvolutionExtents, *, may_be_direct: bool) -> int:
-    """The points of a tile that take the least time; 0 where the direct algorithm takes less."""
-    tiles = TILES[relation.dims[0].kernel, len(relation.dims)]
-    return tiles[-1]
+    """The points of a tile that take the least time; 0 where the direct algorithm takes less.
+
+    Time is counted in products. A weight takes as long to read as some products, whatever becomes of it.
+    """
+    inputs, outputs, ndims = relation.window_channels, relation.point_channels, len(relation.dims)
+    taps = relation.dims[0].kernel
+
+    def time(tile: int) -> int:
+        tiles = relation.batch * prod(-(-dim.points // tile) for dim in relation.dims)
+        moves = tiles * (TILE_READ * inputs + TILE_WRITTEN * outputs) if tile > 1 else 0
+        products = inputs * outputs * max(tiles, WEIGHT_READ)
+        return (tile + taps - 1) ** ndims * (products + moves)
+
+    best = min(TILES[taps, ndims], key=time)
+    return best if not may_be_direct or time(best) * LEAST_GAIN < time(1) else 0
