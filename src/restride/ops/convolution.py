@@ -81,7 +81,8 @@ class ConvolutionProblem(ProductProblem):
     call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
     defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
     algorithms = "direct", "auto", "winograd"
-    node_values: ClassVar = {"algorithm": lambda node, dst: "direct"}
+    # A gradient's node has none.
+    node_values: ClassVar = {"algorithm": lambda node, dst: getattr(node, "algorithm", "direct")}
     arguments = """
     Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
     (outputs, inputs, ...), with groups (groups, outputs, inputs, ...); `bias` (outputs). `dilates`: 0 is
@@ -141,13 +142,18 @@ class ConvolutionProblem(ProductProblem):
             raise refuse("RS-X02:no-winograd", what=call.what, where=self.shown_tensors, why=why)
         if is_opaque:
             return winograd_tile(weights.layout)
-        is_inference = call.prop_kind is PropKind.forward_inference
-        if why or not (algorithm == "winograd" or is_inference):
+        if algorithm == "auto" and call.prop_kind is not PropKind.forward_inference:
+            return 0
+        return self.best_tile(may_be_direct=algorithm == "auto")
+
+    def best_tile(self, *, may_be_direct: bool) -> int:
+        """The points of a tile that are fastest; 0 where the direct algorithm is, or is the only one."""
+        if self._why_direct():
             return 0
         load_whole("restride.ops.programs.winograd")
         from .programs.winograd import fastest_tile
 
-        return fastest_tile(self.relation, may_be_direct=algorithm == "auto")
+        return fastest_tile(self.relation, may_be_direct=may_be_direct)
 
     def _why_direct(self) -> str:
         """Why Winograd's algorithm is not for the problem; empty where it is."""
@@ -324,6 +330,9 @@ class ConvolutionProblem(ProductProblem):
     @property
     def terms(self) -> int:
         relation = self.relation
+        if self.tile:
+            tiles = prod(-(-dim.points // self.tile) * (self.tile + dim.kernel - 1) for dim in relation.dims)
+            return relation.batch * relation.window_channels * relation.point_channels * tiles
         taps = prod(dim.kernel * dim.points for dim in relation.dims)
         channels = relation.groups * relation.window_channels * relation.point_channels
         return relation.batch * channels * taps

@@ -106,7 +106,8 @@ def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
         pairs = [*zip(node.inputs, way.inputs, strict=False), *zip(node.outputs, way.outputs, strict=False)]
         for name, md in pairs:
             kind = graph.tensors[name]
-            if (md.dims, md.data_type, md.format_kind) != (kind.desc_dims, kind.data_type, "blocked"):
+            is_known = md.format_kind == "blocked" or (md.format_kind == "opaque" and name in graph.constants)
+            if (md.dims, md.data_type) != (kind.desc_dims, kind.data_type) or not is_known:
                 raise refuse("RS-F10:formats-were-chosen", name=short_repr(f"{name!r} as {md}"), kind=kind)
         if isinstance(node.operation, VIEWS):
             view = view_of(node.operation, way.inputs[0], graph.tensors[node.output])
@@ -377,6 +378,8 @@ class _AlternativesWriter:
         window = {name: getattr(operation, name) for name in ("strides", "dilates", "padding_l")}
         problem = self._problem(node, **window)
         assert isinstance(problem, ConvolutionProblem)
+        if operation.algorithm == "winograd":
+            problem = replace(problem, tile=problem.best_tile(may_be_direct=False))
         source, weights, result = (problem.preferred()[name] for name in problem.names)
         pairs = [(source, result)]
         results = _families(self._types[node.output])

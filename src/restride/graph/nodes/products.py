@@ -20,7 +20,8 @@ from .operations import Operation, TensorType, check_groups
 class ConvolutionOperation(Operation):
     """Source, weights and, where there is one, a bias of as many values as there are outputs.
 
-    The numbers are those of `onednn.ConvolutionForward`: a dilation of 0 is dense.
+    The numbers are those of `onednn.ConvolutionForward`: a dilation of 0 is dense. `algorithm`: "direct" or
+    "winograd".
     """
 
     strides: Dims
@@ -28,6 +29,7 @@ class ConvolutionOperation(Operation):
     padding_l: Dims
     padding_r: Dims
     groups: int = 1
+    algorithm: str = field(default="direct", kw_only=True)
 
     _spec = ConvolutionProblem
 

@@ -18,6 +18,7 @@
 | `bias` | sums with constants go into biases |
 | `gathers` | rolls, windows of them, and other rows that moves copy more than once are copied once |
 | `epilogues` | functions and sums go into the node before them, as post-ops |
+| `winograd` | convolutions take Winograd's algorithm where that is faster |
 
 They run until none has anything left to do. What is left of a transpose is a view, whose format propagation
 finds.
@@ -43,6 +44,7 @@ from .integers import fuse_integers
 from .moves import fuse_batches, fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
 from .norms import fuse_layer_norm
 from .weights import fuse_batch_norm, fuse_bias, fuse_scale
+from .winograd import choose_winograd
 
 __all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse", "parse_fusions"]
 
@@ -61,7 +63,7 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "bias": fuse_bias,
 }
 # Last: what has epilogues takes no other weights any more.
-_LAST = {"gathers": fuse_gathers, "epilogues": fuse_epilogues}
+_LAST = {"gathers": fuse_gathers, "epilogues": fuse_epilogues, "winograd": choose_winograd}
 FUSIONS = ("dead", "integers", *_REWRITES, *_LAST)
 _MOST_ROUNDS = 8
 

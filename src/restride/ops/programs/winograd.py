@@ -465,13 +465,14 @@ def _moved(tensor: TreeTensor, images: int, rows: int) -> int:
 def fastest_tile(relation: ConvolutionExtents, *, may_be_direct: bool) -> int:
     """The points of a tile that take the least time; 0 where the direct algorithm takes less.
 
-    Time is counted in products. A weight takes as long to read as some products, whatever becomes of it.
+    Time is counted in products. A weight takes as long to read as some products, whatever becomes of it. It
+    is that of one image, so that results of an image do not depend on those beside it.
     """
     inputs, outputs, ndims = relation.window_channels, relation.point_channels, len(relation.dims)
     taps = relation.dims[0].kernel
 
     def time(tile: int) -> int:
-        tiles = relation.batch * prod(-(-dim.points // tile) for dim in relation.dims)
+        tiles = prod(-(-dim.points // tile) for dim in relation.dims)
         moves = tiles * (TILE_READ * inputs + TILE_WRITTEN * outputs) if tile > 1 else 0
         products = inputs * outputs * max(tiles, WEIGHT_READ)
         return (tile + taps - 1) ** ndims * (products + moves)
