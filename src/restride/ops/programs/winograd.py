@@ -351,28 +351,46 @@ class WinogradProgram:
         )
 
     def _source_tree(self, images: int, row: int, tiles: tuple[int, ...]) -> LoopTree:
-        """v of x."""
+        """v of x. Rows that the tiles of a line read are copied with the padding around them."""
         x, v = TreeTensor.of_desc("x", self.src), self._places("v", self.inputs, images, tiles)
         b, c, at = TreeAxis("b", images), TreeAxis("i", self.inputs), _axes("o", tiles)
-        window = _axes("k", (self.size,) * self.ndims)
-        index, guards = self._indices(
-            row,
-            tiles,
-            at,
-            window,
-            [-dim.padding for dim in self.relation.dims],
-            [dim.window for dim in self.relation.dims],
-        )
-        writer, own = _Writer(), TreeTensor.row_major("window", (self.size,) * self.ndims)
+        size, tile, last = self.size, self.tile, self.relation.dims[-1]
+        width = (tiles[-1] - 1) * tile + size
+        rows = _axes("k", (size,) * (self.ndims - 1))
+        own = TreeTensor.row_major("rows", (size,) * (self.ndims - 1) + (width,))
         items: list[Item] = []
-        if guards:
-            items.append(Each(window, (own.store(window, Const(0.0)),)))
-        items.append(Each(window, (own.store(window, x.load(b, c, *index)),), guards))
-        windows = {place: own.load(*place) for place in product(range(self.size), repeat=self.ndims)}
-        found = writer.along_dims(transforms(self.tile, self.taps)[2], windows, self.ndims)
+
+        def fill(first: int, count: int, *guards: Guard) -> None:
+            if count > 0:
+                w = TreeAxis("w", count)
+                items.append(Each((*rows, w), (own.store((*rows, w + first), Const(0.0)),), guards))
+
+        inside: list[Guard] = []
+        index: list[Affine] = []
+        for o, k, dim in zip(at, rows, self.relation.dims, strict=False):
+            start = row * tile - dim.padding
+            index.append(o * tile + k + start)
+            if start < 0:
+                fill(0, width, Guard(index[-1] * -1 + -1, -start))
+            over = (tiles[0] - 1) * tile + size + start - dim.window
+            if over > 0:
+                fill(0, width, Guard(index[-1] + -dim.window, over))
+            inside += [Guard(index[-1], dim.window)] * (start < 0 or over > 0)
+        count = min(last.window, width - last.padding)
+        fill(0, last.padding)
+        fill(last.padding + count, width - last.padding - count)
+        w = TreeAxis("w", count)
+        copied = own.store((*rows, w + last.padding), x.load(b, c, *index, w))
+        items.append(Each((*rows, w), (copied,), tuple(inside)))
+        writer = _Writer()
+        windows = {
+            place: own.load(*place[:-1], at[-1] * tile + place[-1])
+            for place in product(range(size), repeat=self.ndims)
+        }
+        found = writer.along_dims(transforms(tile, self.taps)[2], windows, self.ndims)
         stores = (v.store((number, b, *at, c), found[place]) for number, place in enumerate(sorted(found)))
-        each = Each((b, *at, c), (*items, *writer.items, *stores), (), (own,))
-        return LoopTree((x, v), (each,)).verify()
+        items.append(Each((at[-1],), (*writer.items, *stores)))
+        return LoopTree((x, v), (Each((b, *at[:-1], c), tuple(items), (), (own,)),)).verify()
 
     def _product_tree(self, images: int, tiles: tuple[int, ...]) -> LoopTree:
         """m of v and u."""
@@ -398,40 +416,27 @@ class WinogradProgram:
         """y of m, with all that attributes do."""
         m, y = self._places("m", self.outputs, images, tiles), TreeTensor.of_desc("y", self.dst)
         b, c, at = TreeAxis("b", images), TreeAxis("j", self.outputs), _axes("o", tiles)
-        point = _axes("k", (self.tile,) * self.ndims)
-        index, guards = self._indices(
-            row, tiles, at, point, [0] * self.ndims, [dim.points for dim in self.relation.dims]
+        size, tile, dims = self.size, self.tile, self.relation.dims
+        rows, w = _axes("k", (tile,) * (self.ndims - 1)), TreeAxis("w", dims[-1].points)
+        own = TreeTensor.row_major("rows", (tile,) * (self.ndims - 1) + (tiles[-1] * tile,))
+        writer = _Writer()
+        places = product(range(size), repeat=self.ndims)
+        windows = {place: writer.named(m.load(n, b, *at, c)) for n, place in enumerate(places)}
+        found = writer.along_dims(transforms(tile, self.taps)[0], windows, self.ndims)
+        kept = (own.store((*place[:-1], at[-1] * tile + place[-1]), value) for place, value in found.items())
+        made = Each((at[-1],), (*writer.items, *kept))
+        index = [o * tile + k + row * tile for o, k in zip(at, rows, strict=False)]
+        guards = tuple(
+            Guard(each, dim.points)
+            for each, dim in zip(index, dims, strict=False)
+            if (row + tiles[0]) * tile > dim.points
         )
-        writer, own = _Writer(), TreeTensor.row_major("points", (self.tile,) * self.ndims)
-        places = product(range(self.size), repeat=self.ndims)
-        windows = {place: writer.named(m.load(number, b, *at, c)) for number, place in enumerate(places)}
-        found = writer.along_dims(transforms(self.tile, self.taps)[0], windows, self.ndims)
-        kept = (own.store(place, value) for place, value in found.items())
-        where = b, c, *index
-        value = self.chain.result(own.load(*point), y, where)
-        made = Each(point, (y.store(where, value),), guards)
-        each = Each((b, *at, c), (*writer.items, *kept, made), (), (own,))
+        where = b, c, *index, w
+        stored = y.store(where, self.chain.result(own.load(*rows, w), y, where))
+        each = Each((b, *at[:-1], c), (made, Each((*rows, w), (stored,), guards)), (), (own,))
         old = old_tensors(self.chain.computed.compute, y)
         scalars = len(self.chain.computed.scalars)
         return LoopTree((m, y, *self.chain.operands, *old), (each,), scalars).verify()
-
-    def _indices(
-        self,
-        row: int,
-        tiles: tuple[int, ...],
-        at: tuple[TreeAxis, ...],
-        inner: tuple[TreeAxis, ...],
-        first: Sequence[int],
-        ends: Sequence[int],
-    ) -> tuple[list[Affine], tuple[Guard, ...]]:
-        """Where the elements of tiles lie along each spatial dim, and what holds of those that are inside."""
-        found, guards = [], []
-        for d, (o, k, start, end) in enumerate(zip(at, inner, first, ends, strict=True)):
-            start += row * self.tile if d == 0 else 0
-            found.append(o * self.tile + k + start)
-            if start < 0 or (tiles[d] - 1) * self.tile + k.extent - 1 + start >= end:
-                guards.append(Guard(found[-1], end))
-        return found, tuple(guards)
 
     def _places(self, name: str, channels: int, images: int, tiles: tuple[int, ...]) -> TreeTensor:
         """The matrices of all places, by image and tile."""
