@@ -60,6 +60,13 @@ class CaseOperand:
             return self
         return replace(self, md=pd.query_md("exec_arg_md", self.arg))
 
+    def readable(self, held: Bytes) -> tuple[rs.MemoryDesc, Bytes]:
+        """Where the elements are read: of an opaque format, those that it was made of."""
+        if self.md.format_kind == "blocked" or self.values is None:
+            return self.md, held
+        plain = rs.MemoryDesc(self.md.dims, self.md.data_type)
+        return plain, stored(plain, self.values())
+
     def filled(self) -> Bytes:
         """The bytes of an input."""
         if self.values is not None:
@@ -79,7 +86,11 @@ def stored(md: rs.MemoryDesc, values: Array) -> Bytes:
     held[...] = 0
     if not md.nelems:
         return held
-    if md.data_type.bits >= 8 and _fill(md, held, rounded(values, md.data_type)):
+    if (
+        md.format_kind == "blocked"
+        and md.data_type.bits >= 8
+        and _fill(md, held, rounded(values, md.data_type))
+    ):
         return held
     # An array has no elements of 4 bits.
     kind = md.data_type if md.data_type.bits >= 8 else DataType.f32

@@ -246,7 +246,7 @@ class _TestRun:
     def _exact(self) -> dict[int, Array]:
         """What the formula says, of inputs that no run has touched."""
         work, held = self.work, self._held
-        read = {one.name: (one.md, held[one.arg]) for one in work.reads}
+        read = {one.name: one.readable(held[one.arg]) for one in work.reads}
         if self.test.case.has_sum:
             old = self._summed
             read[old.name] = old.md, held[work.in_place] if work.in_place else old.filled()

@@ -60,7 +60,7 @@ def _by(values: tuple[int, ...]) -> str:
 
 def _opaque_name(layout: Layout) -> str:
     """`winograd4x4`, with the points of a tile along each spatial dim."""
-    return f"winograd{_by((winograd_tile(layout),) * (len(layout.dims) - 2))}"
+    return f"winograd{_by(winograd_tile(layout))}"
 
 
 def _is_dense(layout: Layout) -> bool:

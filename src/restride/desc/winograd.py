@@ -3,7 +3,7 @@
 Each window of taps becomes a window of `tile + taps - 1` numbers along each spatial dim
 (`ops/programs/winograd.py`). The outermost dims are those, so that a product of matrices has one place of all
 windows; then come blocks of outputs, inputs, and the outputs of a block. As a layout: `padded_dims` are the
-transformed extents, and `dims` those of the weights.
+transformed extents, and `dims` those of the weights, which may have one group in front.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ TILES = {(3, 1): (2, 4), (3, 2): (2, 4), (5, 1): (2,), (5, 2): (2,)}
 """By taps and the number of spatial dims, the points of a tile along each of these."""
 
 
-def winograd_layout(dims: tuple[int, ...], tile: int, block: int) -> Layout:
-    """The layout of (outputs, inputs, taps, ...) for tiles of so many points along each spatial dim."""
-    outputs, inputs, *taps = dims
+def winograd_layout(dims: tuple[int, ...], ndims: int, tile: int, block: int) -> Layout:
+    """The layout of weights of so many spatial dims for tiles of so many points along each."""
+    *groups, outputs, inputs = dims[:-ndims]
     padded = -(-outputs // block) * block
-    window = [tile + n - 1 for n in taps]
+    window = [tile + n - 1 for n in dims[-ndims:]]
     matrix = padded * inputs
-    strides = [prod(window[d + 1 :]) * matrix for d in range(len(window))]
-    sizes = padded, inputs, *window
-    return Layout(dims, sizes, (inputs * block, block, *strides), (block,), (0,), (1,))
+    strides = [prod(window[d + 1 :]) * matrix for d in range(ndims)]
+    sizes = *groups, padded, inputs, *window
+    steps = *(prod(sizes) for _ in groups), inputs * block, block, *strides
+    return Layout(dims, sizes, steps, (block,), (len(groups),), (1,))
 
 
-def winograd_tile(layout: Layout) -> int:
+def winograd_tile(layout: Layout) -> tuple[int, ...]:
     """The points of a tile along each spatial dim."""
-    return layout.padded_dims[-1] - layout.dims[-1] + 1
+    sizes = zip(layout.padded_dims[2:], layout.dims[2:], strict=True)
+    return tuple(padded - n + 1 for padded, n in sizes if padded != n)
 
 
 def is_winograd(layout: Layout) -> bool:
     """True where a layout is one that `winograd_layout` makes."""
-    taps = layout.dims[2:]
-    if len(set(taps)) != 1 or len(layout.inner_blks) != 1 or len(layout.padded_dims) != len(layout.dims):
+    if len(layout.padded_dims) != len(layout.dims) or len(layout.inner_blks) != 1:
         return False
-    tile, block = winograd_tile(layout), layout.inner_blks[0]
-    fits = tile in TILES.get((taps[0], len(taps)), ())
-    return fits and block > 0 and layout == winograd_layout(layout.dims, tile, block)
+    tile, taps = winograd_tile(layout), layout.dims[-1:]
+    ndims, block = len(tile), layout.inner_blks[0]
+    groups = layout.dims[: len(layout.dims) - 2 - ndims]
+    fits = len(set(tile)) == 1 and tile[0] in TILES.get((*taps, ndims), ()) and groups in ((), (1,))
+    return fits and block > 0 and layout == winograd_layout(layout.dims, ndims, tile[0], block)

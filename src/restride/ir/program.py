@@ -112,6 +112,7 @@ class TreeStep:
 
     `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step.
     `rewrites`: the transforms that made the tree, as text, of `source` where that became no other step.
+    `kind`: what the step is called, where that is not what its loops are.
     """
 
     tree: LoopTree
@@ -122,6 +123,7 @@ class TreeStep:
     is_named: bool = True
     rewrites: str = field(default="", compare=False)
     source: LoopTree | None = field(default=None, compare=False)
+    kind: str = ""
 
     @property
     def sources(self) -> tuple[Place, ...]:

@@ -141,7 +141,7 @@ class ConvolutionProblem(ProductProblem):
         if why and (algorithm == "winograd" or is_opaque):
             raise refuse("RS-X02:no-winograd", what=call.what, where=self.shown_tensors, why=why)
         if is_opaque:
-            return winograd_tile(weights.layout)
+            return winograd_tile(weights.layout)[0]
         if algorithm == "auto" and call.prop_kind is not PropKind.forward_inference:
             return 0
         return self.best_tile(may_be_direct=algorithm == "auto")
@@ -161,7 +161,7 @@ class ConvolutionProblem(ProductProblem):
         taps = {dim.kernel for dim in relation.dims}
         if self.is_transposed or not self.is_forward:
             return "only convolutions forward have it"
-        if relation.has_groups:
+        if relation.groups > 1:
             return "the weights have groups"
         if any((dim.stride, dim.dilation) != (1, 1) for dim in relation.dims):
             return "strides and distances of taps must be 1"
@@ -308,8 +308,9 @@ class ConvolutionProblem(ProductProblem):
     @property
     def transformed_weights(self) -> MemoryDesc:
         """The weights as Winograd's algorithm multiplies them."""
-        dims = self.tensors[1].dims
-        return MemoryDesc._make("opaque", DataType.f32, winograd_layout(dims, self.tile, 2 * self.block))
+        dims, ndims = self.tensors[1].dims, len(self.relation.dims)
+        layout = winograd_layout(dims, ndims, self.tile, 2 * self.block)
+        return MemoryDesc._make("opaque", DataType.f32, layout)
 
     def program(self) -> Program:
         if not self.tile:

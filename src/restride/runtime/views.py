@@ -37,6 +37,8 @@ def strided(md: MemoryDesc, buffer: Buffer) -> Array:
 
 def logical(md: MemoryDesc, buffer: Buffer) -> Array:
     """A copy in logical, row-major order, without padding."""
+    if md.format_kind == "opaque":
+        raise refuse("RS-M15:opaque", what="Memory.to_numpy")
     if md.data_type.bits < 8:
         return _logical_nibbles(md, buffer)
     twin = element_type(md)

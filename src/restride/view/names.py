@@ -55,8 +55,8 @@ def why_no_layout(md: MemoryDesc) -> str:
 
 def about_opaque(md: MemoryDesc) -> str:
     """What an opaque format is, in words."""
-    taps, window = md.dims[2:], md.padded_dims[2:]
-    tile = [winograd_tile(md.layout)] * len(taps)
+    tile = winograd_tile(md.layout)
+    taps, window = md.dims[-len(tile) :], md.padded_dims[-len(tile) :]
     return (
         f"Winograd's algorithm multiplies these weights: each window of {_times(taps)} taps became one of "
         f"{_times(window)} numbers,\nfor tiles of {_times(tile)} points. Those "

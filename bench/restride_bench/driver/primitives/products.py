@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Annotated, Any, ClassVar
@@ -21,7 +21,7 @@ from restride import DataType
 from .. import knobs
 from ..attr_text import FactorText, PostOpText, wrong
 from ..cases import Case, bits_of, why_no_gradient
-from ..compare import Tolerance
+from ..compare import Points, Tolerance
 from ..fill import Array, rounded
 from ..formulas import after_post_ops, finished, scale_of, taps, zero_point_of
 from ..knobs import Knob, Several, caseless, matching, parse_count
@@ -234,6 +234,7 @@ class InnerProductCase(ProductCase):
 
 _ALGORITHMS = ("direct", "auto", "wino")
 _NAMES = {f"{kind}_{alg}": alg for kind in ("convolution", "deconvolution") for alg in _ALGORITHMS}
+_WINOGRAD_ERROR = 3e-5
 _DEPTHWISE = {"weights": rs.onednn.Arg.WEIGHTS, "bias": rs.onednn.Arg.BIAS}
 _WINDOWS = ("strides", "dilates", "padding_l", "padding_r")
 
@@ -310,7 +311,24 @@ class ConvCase(ProductCase):
         return (*numbers, padding_behind(*self.window_sizes, self.kernel, *numbers))
 
     def parameters(self, is_forward: bool) -> dict[str, Any]:
-        return {"algorithm": f"{self.prefix}_{self.alg}", **dict(zip(_WINDOWS, self.windows, strict=True))}
+        name = self.alg.replace("wino", "winograd")
+        return {"algorithm": f"{self.prefix}_{name}", **dict(zip(_WINDOWS, self.windows, strict=True))}
+
+    @property
+    def reason_against_winograd(self) -> str:
+        """Why the case has no Winograd's algorithm; empty where it has."""
+        if self.driver == "deconv" or not self.is_forward:
+            return "only convolutions forward have it"
+        if self.groups > 1 or len(self.kernel) > 2 or set(self.kernel) not in ({3}, {5}):
+            return "kernels are of 3 or 5 taps in one or two dims, without groups"
+        if {*self.window_strides, *(n + 1 for n in self.dilation)} != {1}:
+            return "strides are 1, and dilates 0"
+        return "" if set(map(str, self.dt)) == {"f32"} else "tensors are f32"
+
+    def tolerance(self, name: str) -> Tolerance:
+        """Winograd's transforms are rounded: errors are shares of the largest value."""
+        own = super(ConvCase, self).tolerance(name)
+        return replace(own, allows=_is_near_largest) if self.alg == "wino" else own
 
     # --- a depthwise convolution behind ---
 
@@ -450,8 +468,12 @@ class ConvCase(ProductCase):
                 yield f"Case not supported: {op}, there is one in two spatial dims"
             if any(other.kind == "sum" for other in self.attr_post_ops[: self.fused_place]):
                 yield f"Invalid case: a sum in front of {op}, of a result that nobody has"
-        if self.alg == "wino":
-            yield "Case not supported: --alg=wino, there is direct"
+        if self.alg == "wino" and self.reason_against_winograd:
+            yield f"Case not supported: --alg=wino, {self.reason_against_winograd}"
+
+
+def _is_near_largest(points: Points) -> Array:
+    return np.asarray(points.diff <= _WINOGRAD_ERROR * np.abs(points.right).max(initial=0.0))
 
 
 def _flat(x: Array) -> Array:

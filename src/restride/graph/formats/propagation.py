@@ -185,5 +185,7 @@ def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: 
 
 
 def format_name(md: MemoryDesc) -> str:
-    """A format in a word: its tag, or its strides where it has none."""
+    """A format in a word: its tag or name, or its strides where it has none."""
+    if md.format_kind == "opaque":
+        return str(md).rpartition(" ")[2]
     return md.tag or f"strides {'x'.join(map(str, md.strides))}"

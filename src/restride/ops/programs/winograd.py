@@ -24,7 +24,7 @@ are rounded once, from doubles; `v` and `y` are computed in f32, in the order of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from ...desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ...desc.memory_desc import MemoryDesc
-from ...desc.winograd import TILES
+from ...desc.winograd import TILES, winograd_tile
 from ...dtypes import DataType
 from ...ir.attribute_chain import move_step, old_tensors
 from ...ir.digits import IndexDigit, IndexDigits, index_digits, offset_at
@@ -176,13 +176,15 @@ def _sum(numbers: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
 
 def weights_tree(md: MemoryDesc, transformed: MemoryDesc) -> LoopTree:
     """The loops that transform weights, in doubles: tensors `w` and `u`."""
-    outputs, inputs, *taps = md.dims
-    matrix = transforms(transformed.padded_dims[-1] - taps[-1] + 1, taps[-1])[1]
+    tile = winograd_tile(transformed.layout)
+    *groups, outputs, inputs = md.dims[: -len(tile)]
+    taps, group = md.dims[-len(tile) :], (0,) * len(groups)
+    matrix = transforms(tile[0], taps[0])[1]
     w, u = TreeTensor.of_desc("w", md), _transformed("u", transformed)
     j, i, writer = TreeAxis("j", outputs), TreeAxis("i", inputs), _Writer()
-    windows = {at: writer.named(w.load(j, i, *at)) for at in product(*map(range, taps))}
+    windows = {at: writer.named(w.load(*group, j, i, *at)) for at in product(*map(range, taps))}
     found = writer.along_dims(matrix, windows, len(taps))
-    stores = (u.store((j, i, *place), value) for place, value in found.items())
+    stores = (u.store((*group, j, i, *place), value) for place, value in found.items())
     return LoopTree((w, u), (Each((j, i), (*writer.items, *stores)),), number=Number.f64).verify()
 
 
@@ -193,8 +195,9 @@ def weights_program(src: MemoryDesc, dst: MemoryDesc) -> Program:
 
 
 def _transformed(name: str, md: MemoryDesc) -> TreeTensor:
-    """Weights in a Winograd format: (outputs, inputs, place along each dim)."""
-    sizes = md.dims[0], *md.padded_dims[1:]
+    """Weights in a Winograd format: (outputs, inputs, place along each dim), one group in front or none."""
+    outputs = md.ndims - len(winograd_tile(md.layout)) - 2
+    sizes = tuple(md.dims[dim] if dim == outputs else n for dim, n in enumerate(md.padded_dims))
     digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
     return TreeTensor(name, DataType.f32, sizes, md.padded_dims, digits)
 
@@ -258,6 +261,7 @@ class WinogradProgram:
         operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.chain.operands)}
         at = {"x": src, "y": dst, "u": weights_at, "v": v, "m": m, **operands}
         steps = [step for chunk in chunks for step in self._steps(chunk, at)]
+        before += self._padding(dst)
         after = [move_step(self.dst, result, dst, Place(DST))] if dst.buffer < 0 else []
         scalars = len(self.chain.computed.scalars)
         return Program(self._slots(), (*before, *steps, *after), tuple(self.temporaries), scalars).verify()
@@ -310,6 +314,17 @@ class WinogradProgram:
         """True where all tensors move by the same bytes from an image, and from a row, to the next."""
         return all(len(tensor.digits[dim]) == 1 for tensor in self.chain.operands for dim in (0, 2))
 
+    def _padding(self, dst: Place) -> Iterator[Step]:
+        """The zeros behind the channels of the result. No loop of a chunk reaches all of them."""
+        count = self.dst.padded_dims[1] - self.outputs
+        if count:
+            y = TreeTensor.of_desc("y", self.dst)
+            batch, _, *sizes = y.sizes
+            b, c, at = TreeAxis("b", batch), TreeAxis("c", count), _axes("o", sizes)
+            zero = replace(y, sizes=y.padded).store((b, c + self.outputs, *at), Const(0.0))
+            tree = LoopTree((replace(y, sizes=y.padded),), (Each((b, c, *at), (zero,)),)).verify()
+            yield TreeStep(tree, (dst,), 4 * batch * count * prod(sizes), is_named=False)
+
     def _steps(self, chunk: _Chunk, at: Mapping[str, Place]) -> Iterator[Step]:
         key = chunk.images, chunk.row, chunk.rows
         trees = self.trees.get(key) or self.trees.setdefault(key, self._trees(*key))
@@ -334,7 +349,8 @@ class WinogradProgram:
                 tuple(0 if tensor.name in "uvm" else _moved(tensor, *turn) for tensor in tree.tensors)
             )
             scalars = (0, tree.scalars)
-            steps.append(TreeStep(tree, tuple(places), nbytes, scalars, note, is_named=note == "products"))
+            is_named = note == "products"
+            steps.append(TreeStep(tree, tuple(places), nbytes, scalars, note, is_named, kind="winograd"))
         if chunk.turns == 1:
             yield from steps
         else:
@@ -396,13 +412,14 @@ class WinogradProgram:
         """m of v and u."""
         count = images * prod(tiles)
         v, m = (self._matrices(name, n, count) for name, n in (("v", self.inputs), ("m", self.outputs)))
-        digits = [index_digits(self.weights, dim) for dim in (0, 1, self.weights.ndims - 1)]
+        outputs = self.weights.ndims - self.ndims - 2
+        digits = [index_digits(self.weights, dim) for dim in (outputs, outputs + 1, self.weights.ndims - 1)]
         sizes = self.places, self.inputs, self.outputs
         u = TreeTensor(
             "u",
             DataType.f32,
             sizes,
-            (*sizes[:2], self.weights.padded_dims[0]),
+            (*sizes[:2], self.weights.padded_dims[outputs]),
             (digits[2], digits[1], digits[0]),
         )
         e, t, i, j = (
@@ -414,7 +431,8 @@ class WinogradProgram:
 
     def _result_tree(self, images: int, row: int, tiles: tuple[int, ...]) -> LoopTree:
         """y of m, with all that attributes do."""
-        m, y = self._places("m", self.outputs, images, tiles), TreeTensor.of_desc("y", self.dst)
+        m, whole = self._places("m", self.outputs, images, tiles), TreeTensor.of_desc("y", self.dst)
+        y = replace(whole, padded=whole.sizes)
         b, c, at = TreeAxis("b", images), TreeAxis("j", self.outputs), _axes("o", tiles)
         size, tile, dims = self.size, self.tile, self.relation.dims
         rows, w = _axes("k", (tile,) * (self.ndims - 1)), TreeAxis("w", dims[-1].points)

@@ -51,7 +51,8 @@ class Launch:
     which on, and how many. `strides`: how many bytes each place moves from one turn of a repeat to the next.
     What is not `is_named` only serves another launch; `note` is what is to be told of it, and
     `rewrites` the transforms that made several launches of one tree. `inner`: the launches whose kernels it
-    calls, by the places of their addresses among the numbers of what was lowered.
+    calls, by the places of their addresses among the numbers of what was lowered. `called`: its kind, where
+    that is not the one of its loops.
     """
 
     lowered: Lowered
@@ -66,12 +67,13 @@ class Launch:
     note: str = ""
     rewrites: str = ""
     inner: tuple[tuple[int, Launch], ...] = ()
+    called: str = ""
     _kernels: dict[bool, Kernel] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         """The kind of kernel."""
-        return self.lowered.kind
+        return self.called or self.lowered.kind
 
     @property
     def why(self) -> str:

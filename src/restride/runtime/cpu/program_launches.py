@@ -137,6 +137,7 @@ def _tree_launches(
             is_named=step.is_named,
             note=step.note,
             rewrites="" if step.source else step.rewrites,
+            called=step.kind,
         )
 
 
