@@ -47,6 +47,28 @@ def _convolution(name: str) -> Callable[[random.Random], RandomProblem]:
     return draw
 
 
+def random_winograd(rng: random.Random) -> RandomProblem:
+    """A convolution by Winograd's algorithm, of any formats, attributes, and tiles cut off at the edges."""
+    taps, rank = rng.choice((3, 3, 3, 5)), rng.choice((1, 2, 2, 2))
+    batch, inputs, outputs = rng.choice((1, 2, 5)), rng.randint(1, 34), rng.randint(1, 40)
+    sizes = tuple(rng.randint(1, 21) for _ in range(rank))
+    padding = tuple(tuple(rng.randint(0, taps - 1) for _ in range(rank)) for _ in range(2))
+    both = zip(sizes, *padding, strict=True)
+    results = tuple(max(n + before + behind - taps + 1, 0) for n, before, behind in both)
+    ones, zeros = (1,) * rank, (0,) * rank
+    every = (batch, inputs, *sizes), (outputs, inputs, *(taps,) * rank), (batch, outputs, *results)
+    src, weights, dst = (open_desc(rng, each, "f32") for each in every)
+    bias = rs.MemoryDesc((outputs,), rng.choice(("f32", "bf16")), "a") if rng.random() < 0.5 else None
+    attr = _attr(rng, ("f32", "f32", "f32"), every[2], 1)
+    words = "forward_inference", "convolution_winograd"
+    return RandomProblem(
+        rs.ConvolutionForward,
+        lambda engine: rs.ConvolutionForward.PrimitiveDesc(
+            engine, *words, src, weights, bias, dst, ones, zeros, *padding, attr
+        ),
+    )
+
+
 def _product_types(rng: random.Random, *, has_bytes: bool) -> tuple[str, str, str]:
     draw = rng.random()
     if draw < 0.2:
@@ -142,4 +164,5 @@ PRODUCTS: dict[str, Callable[[random.Random], RandomProblem]] = {
     "inner product": _inner_product,
     "matmul": _matmul,
     "compressed matmul": _compressed_matmul,
+    "winograd": random_winograd,
 }

@@ -302,13 +302,20 @@ class WinogradProgram:
         else:
             count = -(-rows // max(_CHUNK_BYTES // row_bytes, 1))
             most = -(-rows // count)
-            middle = max(-(-rows // most) - 2, 0)
+            parts = [(row, min(most, rows - row)) for row in range(0, rows, most)]
+            inside = [part for part in parts if part[1] == most and self._is_inside(*part)]
             for image in range(batch):
-                yield _Chunk(image, 1, 0, most)
-                if middle:
-                    yield _Chunk(image, 1, most, most, middle)
-                if rows > most:
-                    yield _Chunk(image, 1, most * (1 + middle), rows - most * (1 + middle))
+                for row, own in parts:
+                    if (row, own) not in inside:
+                        yield _Chunk(image, 1, row, own)
+                    elif (row, own) == inside[0]:
+                        yield _Chunk(image, 1, row, own, len(inside))
+
+    def _is_inside(self, row: int, rows: int) -> bool:
+        """True where tiles of so many lines touch no padding, and all of their points are of the result."""
+        dim, end = self.relation.dims[0], (row + rows) * self.tile
+        begins = row * self.tile >= dim.padding
+        return begins and end + self.taps - 1 - dim.padding <= dim.window and end <= dim.points
 
     def _moves_evenly(self) -> bool:
         """True where all tensors move by the same bytes from an image, and from a row, to the next."""
@@ -435,7 +442,8 @@ class WinogradProgram:
         y = replace(whole, padded=whole.sizes)
         b, c, at = TreeAxis("b", images), TreeAxis("j", self.outputs), _axes("o", tiles)
         size, tile, dims = self.size, self.tile, self.relation.dims
-        rows, w = _axes("k", (tile,) * (self.ndims - 1)), TreeAxis("w", dims[-1].points)
+        rows = _axes("k", [min(tile, dim.points) for dim in dims[:-1]])
+        w = TreeAxis("w", dims[-1].points)
         own = TreeTensor.row_major("rows", (tile,) * (self.ndims - 1) + (tiles[-1] * tile,))
         writer = _Writer()
         places = product(range(size), repeat=self.ndims)
