@@ -30,7 +30,7 @@ def memory_of(md: rs.MemoryDesc, values: Array, engine: rs.Engine) -> rs.Memory:
         return memory
     held = np.full(md.size, 0xA5, np.uint8)
     plain = np.broadcast_to(values, md.dims).astype(md.data_type.numpy)
-    if md.data_type.bits < 8:
+    if md.data_type.bits < 8 or md.format_kind == "opaque":
         _move(md, plain, held)
     else:
         storage = held.view(md.data_type.numpy)
