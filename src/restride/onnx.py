@@ -16,7 +16,13 @@ from .errors import Error
 from .graph.importers.onnx.checking import ModelCheck, check_model, takes_steps
 from .graph.importers.onnx.divided import DividedNetwork
 from .graph.importers.onnx.functions import check_functions
-from .graph.importers.onnx.inputs import ModelSource, assumed_dims, network_inputs, with_values
+from .graph.importers.onnx.inputs import (
+    ModelSource,
+    assumed_dims,
+    fusions_off,
+    network_inputs,
+    with_values,
+)
 from .graph.importers.onnx.islands import check_packages
 from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
@@ -34,6 +40,7 @@ def load(
     rule: str = "optimal",
     without: Iterable[str] = (),
     fallback: str | None = None,
+    exact: bool = False,
 ) -> Network:
     """The network of an ONNX model.
 
@@ -43,6 +50,7 @@ def load(
             may follow from them, and from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions that are off, of `rs.graph.FUSIONS`
+    exact  convolutions never take Winograd's algorithm: the same as its name in `without`
     fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a network
             whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
             `Network`. Needs the packages onnx and onnxruntime
@@ -63,6 +71,7 @@ def load(
     """
     try:
         constants, own_dims = {} if values is None else values, {} if dims is None else dims
+        without = fusions_off("rs.onnx.load", without, exact)
         source = with_values(read_model(model), constants)
         if fallback is not None:
             parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "nodes run nowhere else")

@@ -120,6 +120,7 @@ _LATE = {
     ("runtime.cpu.program_launches", "targets.schedule_store"): "the first program is compiled",
     ("model.base", "model.scheduling"): "another schedule is wanted",
     ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
+    ("ops.reorder", "ops.programs.winograd"): "weights become those of Winograd's algorithm",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
         "runtime.cpu.program_launches",

@@ -286,11 +286,11 @@ class MemoryDesc(ViewMethods, Accessors):
 
     def is_injective(self) -> bool:
         """True where no two positions share an offset, as a destination needs (N8)."""
-        return is_injective(self.stored._blocked("is_injective"))
+        return is_injective(stored_desc(self)._blocked("is_injective"))
 
     def extent_range(self) -> tuple[int, int]:
         """Lowest and one past the highest element offset of all elements and padding, offset0 included."""
-        return extent_range(self.stored._blocked("extent_range"))
+        return extent_range(stored_desc(self)._blocked("extent_range"))
 
     def _blocked(self, what: str) -> Layout:
         """The layout, where there is one with known extents."""
@@ -299,14 +299,6 @@ class MemoryDesc(ViewMethods, Accessors):
         if self._kind == "opaque":
             raise refuse("RS-M15:opaque", what=f"MemoryDesc.{what}")
         raise refuse("RS-M15:no-layout-yet", what=what, owner=self)
-
-    @property
-    def stored(self) -> MemoryDesc:
-        """The numbers in memory, as a tensor of their own: another one where the format is opaque alone."""
-        if self._kind != "opaque":
-            return self
-        layout = replace(self._layout, dims=self._layout.padded_dims)
-        return MemoryDesc._make("blocked", self._type, layout)
 
     # Derived descriptors
 
@@ -394,3 +386,10 @@ class MemoryDesc(ViewMethods, Accessors):
     def from_json(cls, text: str | bytes) -> MemoryDesc:
         """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
         return cls._make(*text_forms.from_text(text))
+
+
+def stored_desc(md: MemoryDesc) -> MemoryDesc:
+    """The numbers in memory, as a tensor of their own: another one where the format is opaque alone."""
+    if md.format_kind != "opaque":
+        return md
+    return MemoryDesc._make("blocked", md.data_type, replace(md.layout, dims=md.padded_dims))

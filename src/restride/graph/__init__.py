@@ -56,6 +56,7 @@ if _typing.TYPE_CHECKING:
         InnerProductOperation,
         MatmulOperation,
         QuantizedMatmulOperation,
+        WinogradConvolutionOperation,
     )
     from .nodes.recurrent import RecurrentOperation
     from .rewrites.fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
@@ -99,6 +100,7 @@ __all__ = [
     "SumOperation",
     "TensorType",
     "TransposeOperation",
+    "WinogradConvolutionOperation",
     "fuse",
 ]
 
@@ -116,7 +118,7 @@ _LATER = {
         "nodes.operations": "BinaryOperation DequantizeOperation EltwiseOperation Operation PReluOperation "
         "PrimitiveOperation QuantizeOperation SumOperation TensorType",
         "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation "
-        "QuantizedMatmulOperation",
+        "QuantizedMatmulOperation WinogradConvolutionOperation",
         "nodes.recurrent": "RecurrentOperation",
         "rewrites.fusions": "AppliedFusion FUSIONS FusedGraph fuse",
     }.items()

@@ -31,7 +31,6 @@ from ..ir.computation import Computation
 from ..ir.expression import Expr, Load
 from ..ir.program import Program
 from ..ir.tree import Each, TreeTensor
-from ..loading import load_whole
 from ..model.operation import OperationProblem
 from ..model.parse import check_written
 from ..model.pointwise import check_attributes
@@ -62,6 +61,7 @@ from .programs.depthwise_fusion import AttrParts, attr_parts, whole_arg
 from .programs.product_chain import ProductChain
 from .programs.program_chain import chained
 from .programs.windows import window_count, window_span
+from .programs.winograd import WinogradProgram, fastest_tile
 
 _WINDOW = "strides", "dilates", "padding_l", "padding_r"
 _PLANE = 2
@@ -150,9 +150,6 @@ class ConvolutionProblem(ProductProblem):
         """The points of a tile that are fastest; 0 where the direct algorithm is, or is the only one."""
         if self._why_direct():
             return 0
-        load_whole("restride.ops.programs.winograd")
-        from .programs.winograd import fastest_tile
-
         return fastest_tile(self.relation, may_be_direct=may_be_direct)
 
     def _why_direct(self) -> str:
@@ -315,9 +312,6 @@ class ConvolutionProblem(ProductProblem):
     def program(self) -> Program:
         if not self.tile:
             return ProductProblem.program(self)
-        load_whole("restride.ops.programs.winograd")
-        from .programs.winograd import WinogradProgram
-
         return WinogradProgram(self).program()
 
     def preferred(self) -> dict[str, MemoryDesc]:

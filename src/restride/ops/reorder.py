@@ -11,7 +11,7 @@ from ..desc.attr import Attr, Compensation, PrimitiveAttr
 from ..desc.attr_check import check_attr
 from ..desc.attr_value import structure_of
 from ..desc.layout import RUNTIME_DIM
-from ..desc.memory_desc import MemoryDesc
+from ..desc.memory_desc import MemoryDesc, stored_desc
 from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..frozen import dataclass
@@ -96,7 +96,7 @@ class ReorderProblem(ProblemBase):
     def _opaque_program(self) -> Program:
         """The program that writes an opaque format: from the same one, a copy."""
         if self.src == self.dst:
-            return ReorderProblem(self.src.stored, self.dst.stored).program()
+            return ReorderProblem(stored_desc(self.src), stored_desc(self.dst)).program()
         load_whole("restride.ops.programs.winograd")
         from .programs.winograd import weights_program
 

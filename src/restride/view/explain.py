@@ -9,7 +9,7 @@ from typing import Any
 
 from ..desc.inner_blocks import usual_steps
 from ..desc.layout import Layout, LayoutDigit, layout_digits, storage_elements
-from ..desc.memory_desc import MemoryDesc
+from ..desc.memory_desc import MemoryDesc, stored_desc
 from .names import about_opaque, aligned, axis_names, counted, has_layout, title, why_no_layout
 
 
@@ -20,7 +20,9 @@ def explain(md: MemoryDesc, *, tag: str = "") -> str:
     expression of the axes' names that equals `md.offset` for every index.
     """
     if md.format_kind == "opaque":
-        return "\n".join([str(md), about_opaque(md), "", *_Words(md.stored, axis_names(md.ndims)).lines()])
+        return "\n".join(
+            [str(md), about_opaque(md), "", *_Words(stored_desc(md), axis_names(md.ndims)).lines()]
+        )
     if not has_layout(md):
         return f"{title(md, tag)}\n{why_no_layout(md)}"
     return "\n".join([title(md, tag), "", *_Words(md, axis_names(md.ndims, tag)).lines()])

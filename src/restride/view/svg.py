@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..desc.layout import storage_elements
-from ..desc.memory_desc import MemoryDesc
+from ..desc.memory_desc import MemoryDesc, stored_desc
 from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
 from .names import axis_names, byte_text, counted, elision_text, has_layout, title, why_no_layout
 from .palette import Palette
@@ -39,7 +39,7 @@ def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
     """The picture of memory, to be placed or made a document."""
     drawing = Drawing()
     drawing.text(0, 8, title(md, tag), size=14, font_weight="bold")
-    md = md.stored
+    md = stored_desc(md)
     if not has_layout(md):
         drawing.text(0, 30, why_no_layout(md), fill=FAINT)
     elif not md.nelems:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..desc.layout import storage_elements
-from ..desc.memory_desc import MemoryDesc
+from ..desc.memory_desc import MemoryDesc, stored_desc
 from .names import axis_names, byte_text, counted, elision_text, has_layout, title, why_no_layout
 from .palette import Palette
 from .walk import Walk, WalkLine, gaps
@@ -74,7 +74,7 @@ def show(md: MemoryDesc, *, tag: str = "", ink: TextStyle | None = None, width: 
     """
     pen = TextStyle() if ink is None else ink
     heading = pen.bold(title(md, tag))
-    md = md.stored
+    md = stored_desc(md)
     if not has_layout(md):
         return f"{heading}\n{why_no_layout(md)}"
     if not md.nelems:

@@ -20,8 +20,7 @@ from .operations import Operation, TensorType, check_groups
 class ConvolutionOperation(Operation):
     """Source, weights and, where there is one, a bias of as many values as there are outputs.
 
-    The numbers are those of `onednn.ConvolutionForward`: a dilation of 0 is dense. `algorithm`: "direct" or
-    "winograd".
+    The numbers are those of `onednn.ConvolutionForward`: a dilation of 0 is dense.
     """
 
     strides: Dims
@@ -29,9 +28,17 @@ class ConvolutionOperation(Operation):
     padding_l: Dims
     padding_r: Dims
     groups: int = 1
-    algorithm: str = field(default="direct", kw_only=True)
 
+    algorithm: ClassVar[str] = "direct"
     _spec = ConvolutionProblem
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradConvolutionOperation(ConvolutionOperation):
+    """The same by Winograd's algorithm: strides and distances of taps are 1, kernels of 3 or 5 taps."""
+
+    kind: ClassVar[str] = "winograd_convolution"
+    algorithm: ClassVar[str] = "winograd"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ first node of a path on, so many.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from ...desc.memory_desc import MemoryDesc
 from ...ops.convolution import ConvolutionProblem
 from ..graph import Node
-from ..nodes.products import ConvolutionOperation
+from ..nodes.products import ConvolutionOperation, WinogradConvolutionOperation
 from .draft import GraphDraft
 
 __all__ = ["choose_winograd"]
@@ -25,19 +25,17 @@ def choose_winograd(draft: GraphDraft) -> None:
     depths: dict[str, int] = {}
     for place, node in draft:
         depth = max((depths.get(name, 0) for name in node.inputs), default=0)
-        operation = node.operation
-        if isinstance(operation, ConvolutionOperation) and operation.algorithm == "winograd":
-            depth += 1
-        elif depth < _MOST_IN_A_PATH and _is_faster(draft, node):
-            assert isinstance(operation, ConvolutionOperation)
-            draft.fuse(place, replace(node, operation=replace(operation, algorithm="winograd")))
-            depth += 1
+        if depth < _MOST_IN_A_PATH and _is_faster(draft, node):
+            numbers = (getattr(node.operation, each.name) for each in fields(node.operation))
+            node = replace(node, operation=WinogradConvolutionOperation(*numbers))
+            draft.fuse(place, node)
+        depth += isinstance(node.operation, WinogradConvolutionOperation)
         depths |= dict.fromkeys(node.outputs, depth)
 
 
 def _is_faster(draft: GraphDraft, node: Node) -> bool:
     operation = node.operation
-    if not isinstance(operation, ConvolutionOperation) or draft.known(node.sources[1]) is None:
+    if type(operation) is not ConvolutionOperation or draft.known(node.sources[1]) is None:
         return False
     spec, names = operation._spec, (*node.sources[:2], node.output)
     types = [draft.type(name) for name in names]

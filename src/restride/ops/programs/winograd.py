@@ -83,7 +83,7 @@ def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
 # --- transforms as items of trees ---------------------------------------------------------------------------
 
 
-class _Writer:
+class _TransformItems:
     """Writes the values of transforms, each with a name of its own."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ def weights_tree(md: MemoryDesc, transformed: MemoryDesc) -> LoopTree:
     taps, group = md.dims[-len(tile) :], (0,) * len(groups)
     matrix = transforms(tile[0], taps[0])[1]
     w, u = TreeTensor.of_desc("w", md), _transformed("u", transformed)
-    j, i, writer = TreeAxis("j", outputs), TreeAxis("i", inputs), _Writer()
+    j, i, writer = TreeAxis("j", outputs), TreeAxis("i", inputs), _TransformItems()
     windows = {at: writer.named(w.load(*group, j, i, *at)) for at in product(*map(range, taps))}
     found = writer.along_dims(matrix, windows, len(taps))
     stores = (u.store((*group, j, i, *place), value) for place, value in found.items())
@@ -405,7 +405,7 @@ class WinogradProgram:
         w = TreeAxis("w", count)
         copied = own.store((*rows, w + last.padding), x.load(b, c, *index, w))
         items.append(Each((*rows, w), (copied,), tuple(inside)))
-        writer = _Writer()
+        writer = _TransformItems()
         windows = {
             place: own.load(*place[:-1], at[-1] * tile + place[-1])
             for place in product(range(size), repeat=self.ndims)
@@ -445,7 +445,7 @@ class WinogradProgram:
         rows = _axes("k", [min(tile, dim.points) for dim in dims[:-1]])
         w = TreeAxis("w", dims[-1].points)
         own = TreeTensor.row_major("rows", (tile,) * (self.ndims - 1) + (tiles[-1] * tile,))
-        writer = _Writer()
+        writer = _TransformItems()
         places = product(range(size), repeat=self.ndims)
         windows = {place: writer.named(m.load(n, b, *at, c)) for n, place in enumerate(places)}
         found = writer.along_dims(transforms(tile, self.taps)[0], windows, self.ndims)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....desc.parse import parse_ints, short_repr
+from ....desc.parse import parse_bool, parse_ints, short_repr
 from ....dtypes import DataType
 from ....errors import InvalidArguments, refuse
 from ....runtime.alloc import Array
@@ -138,14 +138,23 @@ class ModelSource:
         return follows_batch(self.model, batches, self.translate)
 
 
+def fusions_off(what: str, without: Iterable[str], exact: bool) -> Iterable[str]:
+    """The fusions that are switched off by name, and where results are to be exact Winograd's algorithm."""
+    if not parse_bool(f"{what}: exact", exact):
+        return without
+    return [*([without] if isinstance(without, str) else without), "winograd"]
+
+
 def network_of(
     model: OnnxModel,
     translate: Translator,
     dims: Mapping[str, Sequence[int]] | None,
     rule: str,
     without: Iterable[str],
+    exact: bool,
 ) -> Network:
     """The network of a model of another library, whose nodes `translate` knows; else as `rs.onnx.load`."""
+    without = fusions_off("rs.openvino.load", without, exact)
     check_order(model)
     inputs = network_inputs(model, {} if dims is None else dims)
     graphs = ModelSource(model, tuple(inputs), {}, translate)
