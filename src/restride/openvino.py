@@ -33,7 +33,7 @@ from .arrays.openvino.xml_source import opened
 from .arrays.shuffles import shuffle_channels
 from .desc.parse import parse_int, parse_ints, short_repr
 from .errors import Error, InvalidArguments, refuse
-from .graph.importers.onnx.inputs import network_of
+from .graph.importers.onnx.inputs import fusions_off, network_of
 from .graph.importers.openvino.model import read_ir_model
 from .graph.importers.openvino.operators import translate_layer
 from .graph.network.network import Network
@@ -189,7 +189,8 @@ def load(
 
     `dims`, `rule`, `without` and `exact` are those of `rs.onnx.load`, and so are the errors.
     """
-    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, without, exact)
+    off = fusions_off("rs.openvino.load", without, exact)
+    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, off)
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:

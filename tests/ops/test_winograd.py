@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.desc.text_forms import to_values
+from restride.desc.winograd import winograd_layout
 from restride.ops.programs import winograd
 from restride.ops.programs.winograd import transforms
 from support.computed import computed, memory_of, padding_is_zero, run
@@ -234,3 +236,13 @@ def test_nothing_else_reads_the_format():
     for call in calls:
         with refused("opaque" if call is not calls[-1] else "as they are"):
             call()
+
+
+@pytest.mark.parametrize("block", [8, 32])
+def test_weights_in_blocks_of_another_machine_are_read_as_they_lie(block):
+    case = case_of(2, 12, 20, (10, 10))
+    layout = winograd_layout(case.dims[1], 2, 4, block)
+    md = rs.MemoryDesc.from_dict(to_values("opaque", rs.f32, layout))
+    pd = pd_of(case, ("any", md, "any"))
+    assert pd.weights_desc() == md
+    assert error_of(case, pd) < MOST / 10

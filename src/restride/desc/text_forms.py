@@ -279,8 +279,8 @@ def _opaque_layout(data: dict[str, Any], lists: dict[str, object]) -> Descriptor
     """The parts of a descriptor of weights in a Winograd format."""
     sizes = parse_dims(lists["dims"]), parse_dims(lists["padded_dims"], "padded_dims")
     strides = parse_strides(lists["strides"], len(sizes[0]))
-    blocks = (parse_ints(lists[name], name) for name in _LISTS[3:])
-    layout = Layout(*sizes, strides, *blocks, parse_int(data["offset0"], "offset0"))
+    sizes_of, axes, steps = (parse_ints(lists[name], name) for name in _LISTS[3:])
+    layout = Layout(*sizes, strides, sizes_of, axes, steps, parse_int(data["offset0"], "offset0"))
     if not is_winograd(layout) or data["data_type"] != "f32":
         raise refuse("RS-F05:opaque", layout=short_repr({name: data[name] for name in _FIELDS[1:]}))
     check_range(layout, DataType.f32)

@@ -36,10 +36,10 @@ def winograd_tile(layout: Layout) -> tuple[int, ...]:
 
 def is_winograd(layout: Layout) -> bool:
     """True where a layout is one that `winograd_layout` makes."""
-    if len(layout.padded_dims) != len(layout.dims) or len(layout.inner_blks) != 1:
+    if not 3 <= len(layout.padded_dims) == len(layout.dims) or len(layout.inner_blks) != 1:
         return False
-    tile, taps = winograd_tile(layout), layout.dims[-1:]
+    tile, taps = winograd_tile(layout), layout.dims[-1]
     ndims, block = len(tile), layout.inner_blks[0]
     groups = layout.dims[: len(layout.dims) - 2 - ndims]
-    fits = len(set(tile)) == 1 and tile[0] in TILES.get((*taps, ndims), ()) and groups in ((), (1,))
+    fits = len(set(tile)) == 1 and tile[0] in TILES.get((taps, ndims), ()) and groups in ((), (1,))
     return fits and block > 0 and layout == winograd_layout(layout.dims, ndims, tile[0], block)

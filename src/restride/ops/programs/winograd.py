@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..convolution import ConvolutionProblem
     from .convolution import ConvolutionExtents
 
+Index = tuple[Affine | TreeAxis | int, ...]
 Matrix = tuple[tuple[Fraction, ...], ...]
 _POINTS = {4: (0, 1, -1), 6: (0, Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2), Fraction(-3, 2))}
 # Elements between the matrices of two places: of a power of two of them, places would share sets of a cache.
@@ -236,7 +237,8 @@ class WinogradProgram:
         """The program."""
         source, weights, result = self.problem.tensors
         self.src, self.dst = self._computed(source, "x"), self._computed(result, "y")
-        self.weights = self.problem.transformed_weights
+        is_ready = weights.format_kind == "opaque"
+        self.weights = weights if is_ready else self.problem.transformed_weights
         src, dst, weights_at = (
             Place(slot) if md == own else self._temporary(md.size)
             for slot, md, own in (
@@ -457,7 +459,7 @@ class WinogradProgram:
             for each, dim in zip(index, dims, strict=False)
             if (row + tiles[0]) * tile > dim.points
         )
-        where = b, c, *index, w
+        where: Index = (b, c, *index, w)
         stored = y.store(where, self.chain.result(own.load(*rows, w), y, where))
         each = Each((b, *at[:-1], c), (made, Each((*rows, w), (stored,), guards)), (), (own,))
         old = old_tensors(self.chain.computed.compute, y)
@@ -487,7 +489,8 @@ def _strided(name: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Tre
 
 def _moved(tensor: TreeTensor, images: int, rows: int) -> int:
     """By how many bytes a tensor moves from an element to that of another image and row."""
-    return tensor.data_type.nbytes(offset_at(tensor.digits[0], images) + offset_at(tensor.digits[2], rows))
+    elements = offset_at(tensor.digits[0], images) + offset_at(tensor.digits[2], rows)
+    return tensor.data_type.nbytes(elements)
 
 
 # --- which is faster ----------------------------------------------------------------------------------------
@@ -506,7 +509,7 @@ def fastest_tile(relation: ConvolutionExtents, *, may_be_direct: bool) -> int:
         tiles = prod(-(-dim.points // tile) for dim in relation.dims)
         moves = tiles * (TILE_READ * inputs + TILE_WRITTEN * outputs) if tile > 1 else 0
         products = inputs * outputs * max(tiles, WEIGHT_READ)
-        return (tile + taps - 1) ** ndims * (products + moves)
+        return int((tile + taps - 1) ** ndims * (products + moves))
 
     best = min(TILES[taps, ndims], key=time)
     return best if not may_be_direct or time(best) * LEAST_GAIN < time(1) else 0

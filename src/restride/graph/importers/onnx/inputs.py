@@ -151,10 +151,8 @@ def network_of(
     dims: Mapping[str, Sequence[int]] | None,
     rule: str,
     without: Iterable[str],
-    exact: bool,
 ) -> Network:
     """The network of a model of another library, whose nodes `translate` knows; else as `rs.onnx.load`."""
-    without = fusions_off("rs.openvino.load", without, exact)
     check_order(model)
     inputs = network_inputs(model, {} if dims is None else dims)
     graphs = ModelSource(model, tuple(inputs), {}, translate)
