@@ -48,7 +48,7 @@ _GROUPS = {
     "pointwise": "binary eltwise_primitive prelu",
     "folds": "softmax normalization reduction_primitive lrn",
     "windows": "pooling resampling",
-    "products": "matmul inner_product convolution quantized_matmul",
+    "products": "matmul inner_product convolution winograd quantized_matmul",
     "recurrent": "rnn rnn_bytes",
     "formats": "block_scales formats stored_formats",
 }

@@ -56,7 +56,7 @@ _INVALID = {
     "--bnorm --dt=s8 --dir=BWD_D ic3": "a gradient of integers",
     "--gnorm g5ic12": "5 groups of 12 channels",
     "--conv --dir=BWD_D --dt=s8:s8:s32 ic3oc4_iw5kw3": "a gradient of integers",
-    "--conv --alg=wino ic3oc4_iw5kw3": "--alg=wino, there is direct",
+    "--conv --alg=wino g4ic4oc4_iw5kw3": "kernels are of 3 or 5 taps in one or two dims, without groups",
     "--matmul --attr-zero-points=dst:common:2 3x4:4x5": "zero points of dst, which is f32",
     "--matmul --dt=f64 --attr-post-ops=sum:1:0:s32 3x4:4x5": "reads f64 as a type of another size",
     "--matmul --dt=s4:s4:f32 3x4:4x5": "a source of s4",

@@ -81,7 +81,7 @@ class ConvolutionProblem(ProductProblem):
     call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
     defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
     algorithms = "direct", "auto", "winograd"
-    # A gradient's node has none.
+    # Nodes have one where it is not the direct one.
     node_values: ClassVar = {"algorithm": lambda node, dst: getattr(node, "algorithm", "direct")}
     arguments = """
     Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`

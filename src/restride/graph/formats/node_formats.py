@@ -57,6 +57,7 @@ from ..nodes.products import (
     InnerProductOperation,
     MatmulOperation,
     QuantizedMatmulOperation,
+    WinogradConvolutionOperation,
 )
 from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
@@ -378,7 +379,7 @@ class _AlternativesWriter:
         window = {name: getattr(operation, name) for name in ("strides", "dilates", "padding_l")}
         problem = self._problem(node, **window)
         assert isinstance(problem, ConvolutionProblem)
-        if operation.algorithm == "winograd":
+        if isinstance(operation, WinogradConvolutionOperation):
             problem = replace(problem, tile=problem.best_tile(may_be_direct=False))
         source, weights, result = (problem.preferred()[name] for name in problem.names)
         pairs = [(source, result)]

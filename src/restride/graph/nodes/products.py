@@ -29,7 +29,6 @@ class ConvolutionOperation(Operation):
     padding_r: Dims
     groups: int = 1
 
-    algorithm: ClassVar[str] = "direct"
     _spec = ConvolutionProblem
 
 
