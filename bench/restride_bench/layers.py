@@ -91,20 +91,22 @@ class LayerCalls(NamedTuple):
     reordered: Call
 
 
-def primitive_of(layer: Layer, types: str) -> rs.onednn.ConvolutionForward | rs.onednn.Matmul:
+def primitive_of(
+    layer: Layer, types: str, algorithm: str = "direct"
+) -> rs.onednn.ConvolutionForward | rs.onednn.Matmul:
     """The primitive in the formats that it likes."""
     engine = rs.Engine("cpu")
     mds = [rs.MemoryDesc(*each, "any") for each in zip(layer.dims, TYPES[types], strict=True)]
     if not layer.strides:
         return rs.onednn.Matmul(rs.onednn.Matmul.PrimitiveDesc(engine, *mds))
     window = [list(each) for each in (layer.strides, layer.padding, layer.padding)]
-    head = engine, "forward_inference", "convolution_direct"
+    head = engine, "forward_inference", f"convolution_{algorithm}"
     return rs.onednn.ConvolutionForward(rs.onednn.ConvolutionForward.PrimitiveDesc(*head, *mds, *window))
 
 
-def restride_calls(layer: Layer, types: str) -> tuple[LayerCalls, int]:
+def restride_calls(layer: Layer, types: str, algorithm: str = "direct") -> tuple[LayerCalls, int]:
     """The calls in those formats, and how many bytes it must move."""
-    engine, primitive = rs.Engine("cpu"), primitive_of(layer, types)
+    engine, primitive = rs.Engine("cpu"), primitive_of(layer, types, algorithm)
     pd, stream = primitive.get_primitive_desc(), rs.onednn.Stream(engine)
     descs = {
         rs.onednn.Arg.SRC: pd.src_desc(),
@@ -205,6 +207,7 @@ def _fill(held: np.ndarray[tuple[int], np.dtype[np.uint8]], kind: str, seed: int
 _FACTORS = {"f32": 1, "bf16": 2, "u8·s8": 4, "s8·s8": 4}
 _COPIED = 1 << 27
 _ONEDNN, _AGAIN = "oneDNN", ", reordered"
+_WINOGRAD, _FEWER = "convolution_winograd", f"{OWN}, Winograd"
 LAYERS = (
     convolution("ResNet-50 3x3, 64→64 at 56", 64, 64, 56, 3),
     convolution("ResNet-50 3x3, 256→256 at 14", 256, 256, 14, 3),
@@ -213,7 +216,12 @@ LAYERS = (
     convolution("ResNet-50 1x1, 1024→256 at 14", 1024, 256, 14, 1),
     convolution("ResNet-50 1x1, 2048→512 at 7", 2048, 512, 7, 1),
     convolution("ResNet-50 1x1 by 2, 256→512 at 56", 256, 512, 56, 1, 2),
+    convolution("ResNet-50 3x3, 128→128 at 28", 128, 128, 28, 3),
+    convolution("VGG 3x3, 64→64 at 224", 64, 64, 224, 3),
     convolution("VGG 3x3, 128→128 at 112", 128, 128, 112, 3),
+    convolution("VGG 3x3, 256→256 at 56", 256, 256, 56, 3),
+    convolution("VGG 3x3, 512→512 at 28", 512, 512, 28, 3),
+    convolution("VGG 3x3, 512→512 at 14", 512, 512, 14, 3),
     convolution("VGG-19 3x3, 3→64 at 224", 3, 64, 224, 3),
     convolution("Inception 3x3, 64→96 at 35", 64, 96, 35, 3),
     convolution("DenseNet 3x3, 128→32 at 28", 128, 32, 28, 3),
@@ -223,6 +231,8 @@ LAYERS = (
     convolution("MobileNet depthwise 3x3, 512 at 14", 512, 512, 14, 3, groups=512),
     convolution("MobileNet depthwise 3x3 by 2, 128 at 56", 128, 128, 56, 3, 2, groups=128),
     convolution("MobileNet depthwise 3x3, 128 at 56, batch 16", 128, 128, 56, 3, batch=16, groups=128),
+    convolution("ResNet-50 3x3, 128→128 at 28, batch 4", 128, 128, 28, 3, batch=4),
+    convolution("ResNet-50 3x3, 256→256 at 14, batch 4", 256, 256, 14, 3, batch=4),
     convolution("ResNet-50 3x3, 64→64 at 56, batch 16", 64, 64, 56, 3, batch=16),
     convolution("ResNet-50 3x3, 512→512 at 7, batch 16", 512, 512, 7, 3, batch=16),
     convolution("ResNet-50 1x1, 1024→256 at 14, batch 16", 1024, 256, 14, 1, batch=16),
@@ -263,6 +273,8 @@ def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> RowPlan:
         except OneDNNError as error:
             refused[_ONEDNN] = why_not(error)
     sides = {name: each.alone for name, each in made.items()}
+    if layer.strides and primitive_of(layer, types, "auto").get_primitive_desc().get_algorithm() == _WINOGRAD:
+        sides[_FEWER] = restride_calls(layer, types, "winograd")[0].alone
     if setting.torch is not None and TYPES[types][0] in TORCH_TYPES:
         sides["torch"] = torch_call(setting.torch, layer, types)
     sides |= {f"{name}{_AGAIN}": each.reordered for name, each in made.items()}
@@ -304,6 +316,7 @@ _COLUMNS: Columns = {
     "of the peak": lambda row: f"{of_peak(row):.0%}",
     "x oneDNN": lambda row: ratio(row.over(_ONEDNN)),
     "x oneDNN, with reorders": lambda row: ratio(row.over(f"{_ONEDNN}{_AGAIN}", f"{OWN}{_AGAIN}")),
+    "Winograd x oneDNN": lambda row: ratio(row.over(_ONEDNN, _FEWER)),
     "x torch": lambda row: ratio(row.over("torch")),
 }
 

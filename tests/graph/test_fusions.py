@@ -712,7 +712,8 @@ def test_a_network_is_left_with_what_computes():
     found = _checked(_network())
     assert _kinds(found) == ["convolution", "shuffle", "convolution"]
     assert {each.fusion for each in found.applied} == set(FUSIONS) - {
-        *("dead", "integers", "bias", "layer_norm", "attention", "batches", "lifts", "gathers")
+        *("dead", "integers", "bias", "layer_norm", "attention", "batches", "lifts", "gathers"),
+        "winograd",
     }
 
 
