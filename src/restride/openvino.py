@@ -183,12 +183,13 @@ def load(
     dims: Mapping[str, Sequence[int]] | None = None,
     rule: str = "optimal",
     without: Iterable[str] = (),
+    precision: str = "f32",
 ) -> Network:
     """The network of an OpenVINO IR: the path of its .xml file, and of its .bin file where that lies apart.
 
-    `dims`, `rule` and `without` are those of `rs.onnx.load`, and so are the errors.
+    `dims`, `rule`, `without` and `precision` are those of `rs.onnx.load`, and so are the errors.
     """
-    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, without)
+    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, without, precision)
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:
