@@ -19,14 +19,20 @@ from restride.graph import (
     GraphBuilder,
     InnerProductOperation,
     LayerNormalizationOperation,
+    LrnOperation,
     MatmulOperation,
+    PadOperation,
     PoolingOperation,
+    PReluOperation,
     PrimitiveOperation,
     ReductionOperation,
     ReorderOperation,
     ResamplingOperation,
     ReshapeOperation,
+    ShuffleOperation,
+    SliceOperation,
     SoftmaxOperation,
+    SumOperation,
     TransposeOperation,
 )
 from restride.graph.graph import Constant, Graph
@@ -260,6 +266,48 @@ def test_results_of_bf16_are_within_two_hundredths(make: Callable[[], Graph], ru
     found = rs.Network(graph, precision="bf16", rule=rule)(x)
     assert found.dtype == np.float32
     assert 1e-5 < np.abs(found - wanted).max() / np.abs(wanted).max() < 2e-2
+
+
+_SPLIT = values(1, 16, 1, 1)
+_BETWEEN: dict[str, Callable[[GraphBuilder, str], str]] = {
+    "function": lambda b, x: b.add(EltwiseOperation("eltwise_gelu_tanh"), x),
+    "clip": lambda b, x: b.add(EltwiseOperation("eltwise_clip", -0.5, 0.5), x),
+    "own square": lambda b, x: b.add(BinaryOperation("binary_mul"), x, x),
+    "constant": lambda b, x: b.add(BinaryOperation("binary_max"), x, b.constant(_SPLIT)),
+    "condition": lambda b, x: b.add(
+        BinaryOperation("binary_select"), x, x, b.add(BinaryOperation("binary_gt"), x, b.constant(_SPLIT))
+    ),
+    "sum": lambda b, x: b.add(SumOperation((1.0, 2.0)), x, b.add(_RELU, x)),
+    "slopes": lambda b, x: b.add(PReluOperation(), x, b.constant(_SPLIT)),
+    "softmax": lambda b, x: b.add(SoftmaxOperation("softmax_accurate", 1), x),
+    "average": lambda b, x: b.add(
+        PoolingOperation("pooling_avg_exclude_padding", (3, 3), (1, 1), (0, 0), (1, 1), (1, 1)), x
+    ),
+    "larger": lambda b, x: b.add(ResamplingOperation("resampling_nearest", (8, 8)), x),
+    "mean": lambda b, x: b.add(ReductionOperation("reduction_mean", (2, 3)), x),
+    "shuffle": lambda b, x: b.add(ShuffleOperation(1, 4), x),
+    "slice": lambda b, x: b.add(SliceOperation((0, 0, 1, 3), (2, 16, 3, 2), (1, 1, 1, -1)), x),
+    "pad": lambda b, x: b.add(PadOperation((0, 0, 1, 0), (0, 0, 1, 2), 0.5), x),
+    "gather": lambda b, x: b.add(
+        PrimitiveOperation("Gather", (("algorithm", "axis"), ("axis", 2))), x, b.constant(np.array([3, 0, 1]))
+    ),
+    "lrn": lambda b, x: b.add(LrnOperation("lrn_across_channels", 3, 1e-4, 0.75, 1.0), x),
+    "another type": lambda b, x: b.add(ReorderOperation(rs.f32), b.add(ReorderOperation(rs.f16), x)),
+}
+
+
+@pytest.mark.usefixtures("has_dots")
+@pytest.mark.parametrize("without", ["", "epilogues"])
+@pytest.mark.parametrize("word", _BETWEEN)
+def test_what_lies_between_products_may_be_anything(word: str, without: str) -> None:
+    b = GraphBuilder()
+    x = b.add(window(1), b.input("x", (2, 16, 4, 4)), b.constant(values(16, 16, 1, 1)))
+    graph = b.graph(b.add(window(1), _BETWEEN[word](b, x), b.constant(values(24, 16, 1, 1))))
+    x, off = values(2, 16, 4, 4), [without] if without else []
+    wanted = rs.Network(graph)(x)
+    net = rs.Network(graph, precision="bf16", without=off)
+    assert np.abs(net(x) - wanted).max() < 2e-2 * np.abs(wanted).max()
+    assert "precision: bf16, of which 0 " not in str(net.explain())
 
 
 @pytest.mark.usefixtures("has_none")
