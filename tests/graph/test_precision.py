@@ -310,6 +310,31 @@ def test_what_lies_between_products_may_be_anything(word: str, without: str) -> 
     assert "precision: bf16, of which 0 " not in str(net.explain())
 
 
+@pytest.mark.usefixtures("has_dots")
+def test_tables_that_products_read_rows_of_are_narrow() -> None:
+    b = GraphBuilder()
+    gather = PrimitiveOperation("Gather", (("algorithm", "axis"), ("axis", 0)))
+    x = b.add(gather, b.constant(values(50, 32)), b.input("x", (6,), "s64"), name="rows")
+    graph = b.graph(b.add(MatmulOperation(), x, b.constant(values(32, 8))))
+    x = np.arange(6) * 7
+    wanted = values(50, 32)[x].astype(np.float64) @ values(32, 8)
+    assert np.abs(run(graph, "bf16", x) - wanted).max() < 1e-2 * np.abs(wanted).max()
+    assert types(rs.Network(graph, precision="bf16").plan().graph)["rows"] == "bf16"
+
+
+@pytest.mark.usefixtures("has_dots")
+def test_what_a_residual_reads_has_the_type_that_products_want() -> None:
+    """Though moves of their own lead there."""
+    b = GraphBuilder()
+    y = b.add(InnerProductOperation(), b.input("x", (6, 32)), b.constant(values(32, 32)), name="first")
+    views = [b.add(ReshapeOperation((2, 3, 32)), y), b.add(ReshapeOperation((3, 2, 32)), y)]
+    z = b.add(MatmulOperation(), views[0], b.constant(values(1, 32, 32)))
+    z = b.add(_ADD, b.add(ReshapeOperation((3, 2, 32)), z), views[1])
+    graph = rs.Network(b.graph(z), precision="bf16").plan().graph
+    assert types(graph)["first"] == "bf16"
+    assert [node.inputs for node in graph if isinstance(node.operation, ReorderOperation)] == [("x",)]
+
+
 @pytest.mark.usefixtures("has_none")
 @pytest.mark.parametrize(("precision", "least", "most"), [("bf16", 1e-4, 1e-2), ("f16", 1e-6, 2e-3)])
 @pytest.mark.parametrize("count", [1, 5])

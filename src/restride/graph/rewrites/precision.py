@@ -204,8 +204,8 @@ class _LoweredGraph:
 
         for node in self._graph.nodes:
             count = 2 if node.name in lowering else 0
-            if isinstance(node.operation, ConcatOperation) and node.output in narrow:
-                count = len(node.sources)
+            if _is_move(node) and node.output in narrow:
+                count = _reads_narrow(node)[0]
             node = replace(node, inputs=(*map(factor, node.inputs[:count]), *node.inputs[count:]))
             nodes.append(self._typed(node, narrow))
         return self._graph.replaced(nodes, self._constants) if lowering else self._graph
@@ -229,18 +229,14 @@ class _LoweredGraph:
                 wanted.update(node.sources[:2])
             elif follows and wanted.intersection(node.outputs):
                 wanted.update(node.sources[:first])
-        narrow = {name for name in wanted - fixed if self._is_f32(name)}
+        # What a move reads and makes has one type.
         moves = [node for node in graph.nodes if _is_move(node)]
-        while True:
-            # What a move reads and makes has one type.
-            mixed = set[str]()
-            for node in moves:
-                sources = node.sources[: _reads_narrow(node)[0]]
-                ends = {*node.outputs, *sources}.difference(graph.constants)
-                mixed.update(() if ends <= narrow else ends)
-            if not mixed & narrow:
-                return narrow
-            narrow -= mixed
+        sources = (node.sources[: _reads_narrow(node)[0]] for node in moves)
+        pairs = zip(sources, (node.outputs for node in moves), strict=True)
+        ends = [{*reads, *writes}.difference(graph.constants) for reads, writes in pairs]
+        fixed.update(name for name in graph.tensors if not self._is_f32(name))
+        fixed = _joined(fixed, ends)
+        return _joined(wanted - fixed, ends) - fixed
 
     def _typed(self, node: Node, narrow: set[str]) -> Node:
         """The node with the type of its result said where that does not follow."""
@@ -269,6 +265,15 @@ class _LoweredGraph:
         constant = self._constants.setdefault(new, ConvertedConstant(self._graph.constants[name], self._kind))
         self._types[new] = constant.type
         return new
+
+
+def _joined(names: set[str], ends: list[set[str]]) -> set[str]:
+    """Names, and all that moves between these `ends` join with them."""
+    while True:
+        more = set[str]().union(*(own for own in ends if not own.isdisjoint(names)))
+        if more <= names:
+            return names
+        names = names | more
 
 
 def _is_move(node: Node) -> bool:
