@@ -35,9 +35,9 @@ from restride.graph import (
     SumOperation,
     TransposeOperation,
 )
-from restride.graph.graph import Constant, Graph
+from restride.graph.graph import Graph
 from restride.graph.rewrites import precision as module
-from restride.graph.rewrites.precision import ConvertedConstant, lowered
+from restride.graph.rewrites.precision import lowered
 from restride.targets import jit
 from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
@@ -230,23 +230,6 @@ def test_a_network_of_integers_stays_as_it_is() -> None:
     x = b.add(ReorderOperation(rs.f32), x)
     graph = b.graph(b.add(MatmulOperation(), x, b.constant(values(64, 32))))
     assert lowered(graph, "bf16") is graph
-
-
-def test_converted_constants_are_rounded_when_they_are_read() -> None:
-    constant = Constant(values(4, 3))
-    made = ConvertedConstant(constant, rs.bf16)
-    assert made.type.data_type is rs.bf16
-    assert np.array_equal(made.values, constant.values.astype(rs.bf16.numpy))
-    assert (
-        made
-        == ConvertedConstant(Constant(constant.values.copy()), rs.bf16)
-        == pickle.loads(pickle.dumps(made))
-    )
-    assert made == Constant(made.values)
-    assert made != constant
-    assert hash(made) == hash(Constant(made.values))
-    with pytest.raises(ValueError, match="read-only"):
-        made.values[0] = 1
 
 
 # --- results ------------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ Products of integers are faster than both: a network that has some, or weights o
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from ...errors import refuse
 from ...ops.product import has_dots_of_bf16
 from ...schedule.machine import NOMINAL
 from ...targets.isa import host_isa
-from ..graph import Constant, FloatArray, Graph, Node
+from ..graph import Constant, Graph, Node
 from ..nodes.layers import (
     BatchNormalizationOperation,
     LayerNormalizationOperation,
@@ -53,18 +52,18 @@ from ..nodes.operations import (
     PReluOperation,
     PrimitiveOperation,
     SumOperation,
-    TensorType,
 )
 from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from .scaled_constant import ScaledConstant
 
-__all__ = ["PRECISIONS", "ConvertedConstant", "lowered"]
+__all__ = ["PRECISIONS", "lowered"]
 
 PRECISIONS = "f32", "bf16", "f16"
 """What networks compute with: f32, or f32 with some tensors of a type of 16 bits."""
 
 _PRODUCTS = ConvolutionOperation, InnerProductOperation, MatmulOperation
 _MOVES = ReshapeOperation, TransposeOperation, SliceOperation, ConcatOperation, ShuffleOperation
-_ALL = 1 << 30
+_ALL, _ONE = 1 << 30, np.ones(())
 # How many sources these read of either type, where they make either; what is behind those is f32. And which
 # of them follow: their sources are bf16 where their result is.
 _ALLOWING: tuple[tuple[tuple[type[Operation], ...], int, bool], ...] = (
@@ -102,42 +101,6 @@ def lowered(graph: Graph, precision: str) -> Graph:
     return rewrite.with_weights(products) if host_isa().name in _WIDENING else graph
 
 
-class ConvertedConstant(Constant):
-    """A constant as another type, rounded only when somebody wants it: runs read what was packed of it."""
-
-    __slots__ = ("constant", "data_type")
-
-    constant: Constant
-    data_type: DataType
-
-    def __init__(self, constant: Constant, data_type: DataType) -> None:
-        object.__setattr__(self, "constant", constant)
-        object.__setattr__(self, "data_type", data_type)
-
-    @property
-    def values(self) -> FloatArray:
-        """The rounded numbers, in new memory."""
-        values = self.constant.values.astype(cast(Any, self.data_type.numpy))
-        values.flags.writeable = False
-        return values
-
-    @property
-    def type(self) -> TensorType:
-        """The dims of the constant, as the other type."""
-        return TensorType(self.constant.type.dims, self.data_type)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ConvertedConstant) and self.data_type is other.data_type:
-            return self.constant == other.constant
-        return Constant.__eq__(self, other)
-
-    def __hash__(self) -> int:
-        return hash(self.type)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ConvertedConstant, (self.constant, self.data_type)
-
-
 class _LoweredGraph:
     """A graph while tensors get other types. `kind`: of 16 bits."""
 
@@ -154,19 +117,22 @@ class _LoweredGraph:
         weights = {node.sources[1] for node in products if node.sources[1] in graph.constants}
         if sum(graph.tensors[name].nbytes for name in weights) <= NOMINAL.l3:
             return graph
-        names = {}
-        for node in products:
-            source, name = node.sources[:2]
-            is_f32 = self._is_f32(source) and self._is_f32(name)
-            if is_f32 and name in weights and self._rows(node) <= _MOST_ROWS and self._holds(name):
-                names[node.name] = name
-        nodes = [
-            replace(node, inputs=(node.inputs[0], self._converted(names[node.name]), *node.inputs[2:]))
-            if node.name in names
-            else node
-            for node in graph.nodes
-        ]
-        return graph.replaced(nodes, self._constants) if names else graph
+        nodes = list[Node]()
+        for node in graph.nodes:
+            name = node.sources[1] if isinstance(node.operation, _PRODUCTS) else ""
+            if (
+                name in weights
+                and self._is_of_f32(node)
+                and self._rows(node) <= _MOST_ROWS
+                and self._holds(name)
+            ):
+                node = replace(node, inputs=(node.inputs[0], self._converted(name), *node.inputs[2:]))
+            nodes.append(node)
+        return graph.replaced(nodes, self._constants) if self._constants else graph
+
+    def _is_of_f32(self, node: Node) -> bool:
+        """True where both factors of a product are f32."""
+        return all(self._is_f32(name) for name in node.sources[:2])
 
     def _rows(self, node: Node) -> int:
         """How many times a product reads each of its weights."""
@@ -203,9 +169,8 @@ class _LoweredGraph:
             return copies[name]
 
         for node in self._graph.nodes:
-            count = 2 if node.name in lowering else 0
-            if _is_move(node) and node.output in narrow:
-                count = _reads_narrow(node)[0]
+            is_narrow = node.name in lowering or (_is_move(node) and node.output in narrow)
+            count = _reads_narrow(node)[0] if is_narrow else 0
             node = replace(node, inputs=(*map(factor, node.inputs[:count]), *node.inputs[count:]))
             nodes.append(self._typed(node, narrow))
         return self._graph.replaced(nodes, self._constants) if lowering else self._graph
@@ -213,10 +178,9 @@ class _LoweredGraph:
     def _has_pairs(self, node: Node) -> bool:
         """True for a product of f32 that adds up enough channels."""
         source, weights = (self._graph.tensors[name] for name in node.sources[:2])
-        is_f32 = self._is_f32(node.sources[0]) and self._is_f32(node.sources[1])
         axis = -1 if isinstance(node.operation, MatmulOperation) else 1
         channels = source.dims[axis] // getattr(node.operation, "groups", 1)
-        return is_f32 and bool(weights.elements) and channels >= _LEAST_CHANNELS
+        return self._is_of_f32(node) and bool(weights.elements) and channels >= _LEAST_CHANNELS
 
     def _narrow_tensors(self, lowering: set[str]) -> set[str]:
         """The tensors that products want narrow, where all that makes and reads them allows it."""
@@ -231,9 +195,9 @@ class _LoweredGraph:
                 wanted.update(node.sources[:first])
         # What a move reads and makes has one type.
         moves = [node for node in graph.nodes if _is_move(node)]
-        sources = (node.sources[: _reads_narrow(node)[0]] for node in moves)
-        pairs = zip(sources, (node.outputs for node in moves), strict=True)
-        ends = [{*reads, *writes}.difference(graph.constants) for reads, writes in pairs]
+        ends = [
+            {*node.sources[: _reads_narrow(node)[0]], *node.outputs} - {*graph.constants} for node in moves
+        ]
         fixed.update(name for name in graph.tensors if not self._is_f32(name))
         fixed = _joined(fixed, ends)
         return _joined(wanted - fixed, ends) - fixed
@@ -262,8 +226,8 @@ class _LoweredGraph:
     def _converted(self, name: str) -> str:
         """A constant as the other type."""
         new = self._new_name(name)
-        constant = self._constants.setdefault(new, ConvertedConstant(self._graph.constants[name], self._kind))
-        self._types[new] = constant.type
+        self._constants[new] = ScaledConstant(self._graph.constants[name], _ONE, self._kind)
+        self._types[new] = self._constants[new].type
         return new
 
 
