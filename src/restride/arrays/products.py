@@ -64,8 +64,8 @@ def matmul(
     dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
     out      where to write: an array or `Memory` of (..., M, N), which is returned
     fpmath_mode  "strict"; "any": rows of `x` are quantized to 8 bits too where weights are quantized to
-             integers, so that bytes are multiplied; "bf16": rows of f32 are rounded to bf16 beside weights
-             of 4 bits where the processor multiplies pairs of these. Both do that of factors of f32 too
+             integers, so that bytes are multiplied; "bf16": beside weights of 4 bits rows are rounded to bf16
+             where the processor multiplies pairs of these
 
     Floats are summed as f32, or f64 where one is f64, integers exactly. NumPy in, NumPy out; a tensor in, a
     tensor out; a `Memory` in, a `Memory` out.
