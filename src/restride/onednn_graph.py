@@ -32,15 +32,16 @@ def load(
     dims: Mapping[str, Sequence[int]] | None = None,
     rule: str = "optimal",
     without: Iterable[str] = (),
+    precision: str = "f32",
 ) -> Network:
     """The network of a graph of oneDNN: the path of its .json file, or that file, open.
 
     Inputs and outputs are called by the numbers of their logical tensors: "0", "59". Inputs come in the order
-    of `input_ports`, in any strides. `dims`, `rule` and `without` are those of `rs.onnx.load`, and so are the
-    errors.
+    of `input_ports`, in any strides. `dims`, `rule`, `without` and `precision` are those of `rs.onnx.load`,
+    and so are the errors.
     """
     try:
-        return network_of(read_graph(source), translate_operation, dims, rule, without)
+        return network_of(read_graph(source), translate_operation, dims, rule, without, precision)
     except Error as error:
         error.drop_frames()
         raise

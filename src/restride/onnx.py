@@ -21,6 +21,7 @@ from .graph.importers.onnx.inputs import (
     assumed_dims,
     fusions_off,
     network_inputs,
+    network_of_source,
     with_values,
 )
 from .graph.importers.onnx.islands import check_packages
@@ -28,6 +29,7 @@ from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
 from .graph.importers.onnx.reader import check_operators, check_order
 from .graph.network.network import Network
+from .graph.rewrites.precision import PRECISIONS
 
 __all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]
 
@@ -41,6 +43,7 @@ def load(
     without: Iterable[str] = (),
     fallback: str | None = None,
     exact: bool = False,
+    precision: str = "f32",
 ) -> Network:
     """The network of an ONNX model.
 
@@ -54,6 +57,8 @@ def load(
     fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a network
             whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
             `Network`. Needs the packages onnx and onnxruntime
+    precision  "f32"; "bf16" and "f16" allow tensors of that type where they are f32 in the model and it is
+            faster. Sums are of f32, and inputs and outputs stay as they are; `explain` says what was done
 
     Where a run decides which branch of an `If` is taken, or how many steps a `Loop` or a `Scan` has, the
     network is a `DividedNetwork`: each branch and each body is planned when it is first taken. Loops of up to
@@ -72,6 +77,7 @@ def load(
     try:
         constants, own_dims = {} if values is None else values, {} if dims is None else dims
         without = fusions_off("rs.onnx.load", without, exact)
+        how = rule, without, parse_word("rs.onnx.load: precision", precision, PRECISIONS)
         source = with_values(read_model(model), constants)
         if fallback is not None:
             parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "nodes run nowhere else")
@@ -79,15 +85,15 @@ def load(
             check_functions(source)
             check_order(source)
             if not check_model(source, assumed_dims(source, own_dims)).is_whole:
-                return DividedNetwork(source, own_dims, rule, without, has_islands=True)
+                return DividedNetwork(source, own_dims, *how, has_islands=True)
         check_operators(source)
         check_order(source)
         inputs = network_inputs(source, own_dims)
         is_open = any(each.dims is None or None in each.dims for each in inputs)
         if takes_steps(source, assumed_dims(source, own_dims), is_open):
-            return DividedNetwork(source, own_dims, rule, without, has_islands=fallback is not None)
+            return DividedNetwork(source, own_dims, *how, has_islands=fallback is not None)
         graphs = ModelSource(source, tuple(inputs), constants)
-        return Network.of_source(inputs, source.outputs, graphs, rule, without, is_linear=graphs.is_linear)
+        return network_of_source(graphs, *how)
     except Error as error:
         error.drop_frames()
         raise

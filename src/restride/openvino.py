@@ -184,13 +184,14 @@ def load(
     rule: str = "optimal",
     without: Iterable[str] = (),
     exact: bool = False,
+    precision: str = "f32",
 ) -> Network:
     """The network of an OpenVINO IR: the path of its .xml file, and of its .bin file where that lies apart.
 
-    `dims`, `rule`, `without` and `exact` are those of `rs.onnx.load`, and so are the errors.
+    `dims`, `rule`, `without`, `exact` and `precision` are those of `rs.onnx.load`, and so are the errors.
     """
     off = fusions_off("rs.openvino.load", without, exact)
-    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, off)
+    return network_of(read_ir_model(model, weights), translate_layer, dims, rule, off, precision)
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:

@@ -90,7 +90,7 @@ def test_random_numbers_go_in_where_no_file_is_named(here: Path, capsys: pytest.
 
 
 def test_a_profile_has_a_row_for_each_step(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("mix.onnx", "--input", "x=x.npy", "--profile", "--rule", "greedy")
+    words = ("mix.onnx", "--input", "x=x.npy", "--profile", "--rule", "greedy", "--precision", "bf16")
     steps = json.loads(said(capsys, *words, "--json"))["steps"]
     assert [each["operation"] for each in steps] == ["convolution", "reorder"]
     assert [each["products"] for each in steps] == [4 * 3 * 30, 0]
@@ -165,6 +165,7 @@ def test_a_saved_network_runs_without_its_model(here: Path, capsys: pytest.Captu
     assert "saved for 1x3x5x6" in refused(capsys, "mix.net", "--dims", "x=1x3x7x6")
     assert "the inputs are x" in refused(capsys, "mix.net", "--dims", "z=1x3x7x6")
     assert "for models" in refused(capsys, "mix.net", "--rule", "plain")
+    assert "for models" in refused(capsys, "mix.net", "--precision", "bf16")
     assert "for models" in refused(capsys, "mix.net", "--value", "x=1")
 
 

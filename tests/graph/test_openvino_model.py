@@ -251,6 +251,7 @@ def test_outputs_come_in_the_order_of_the_file(tmp_path: Path) -> None:
     path.write_text(text.replace("</edges>", f"{''.join(edges)}</edges>"))
     net = rs.openvino.load(path)
     assert net.outputs == ("Abs", "Exp", "Tanh")
+    assert rs.openvino.load(path, precision="bf16").precision == "bf16"
     assert np.allclose(net(X)["Exp"], np.exp(np.tanh(X)), atol=1e-5)
 
 

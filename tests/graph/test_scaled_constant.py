@@ -37,6 +37,14 @@ def test_values_are_products_in_doubles_rounded_once() -> None:
     assert halves.type == made.type
 
 
+def test_values_of_another_type_are_rounded_from_f32() -> None:
+    made = ScaledConstant(Constant(WEIGHTS), np.ones(()), rs.bf16)
+    assert made.type == TensorType((4, 3, 2), rs.bf16)
+    assert np.array_equal(made.values, WEIGHTS.astype(rs.bf16.numpy))
+    assert made == Constant(made.values) == pickle.loads(pickle.dumps(made))
+    assert made != ScaledConstant(Constant(WEIGHTS), np.ones(()))
+
+
 def test_values_go_when_their_reader_does() -> None:
     made = ScaledConstant(Constant(WEIGHTS), FACTOR)
     alive = weakref.ref(made.values)

@@ -342,7 +342,7 @@ def test_gradients_are_those_of_torch() -> None:
     ("options", "message"),
     [
         ({"precison": "f32"}, "precision"),
-        ({"precision": "bf16"}, "f32"),
+        ({"precision": "f8"}, "bf16"),
         ({"fallback": 1}, "fallback"),
     ],
 )

@@ -36,6 +36,7 @@ from ..graph.network.file import is_saved_network, read_network_file
 from ..graph.network.network import Network
 from ..graph.network.plan import NetworkPlan, NetworkStep
 from ..graph.network.run_program import StepTime
+from ..graph.rewrites.precision import PRECISIONS
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import Array, add_inputs, prepare, random_input, read_input
@@ -69,6 +70,7 @@ def add_arguments(parser: Parser) -> None:
         "--std", type=checked(_numbers), default=[1.0], metavar="N,...", help="of pictures, by channel"
     )
     parser.add_argument("--rule", choices=RULES, help="how formats of a model are chosen")
+    parser.add_argument("--precision", choices=PRECISIONS, help="what f32 may be computed with")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run so often, and tell the best")
     parser.add_argument("--profile", action="store_true", help="tell the time of each step")
     parser.add_argument("--output", metavar="FILE.npy", help="write the only output")
@@ -120,9 +122,9 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
     """The network of a model or of a saved one, and the dims of inputs that no file brings."""
     dims = dict(options.dims)
     if not is_saved_network(options.model):
-        rule = options.rule or "optimal"
-        return onnx.load(options.model, dims=dims, values=dict(options.value), rule=rule), {}
-    for name in ("rule", "value"):
+        how = {"rule": options.rule or "optimal", "precision": options.precision or "f32"}
+        return onnx.load(options.model, dims=dims, values=dict(options.value), **how), {}
+    for name in ("rule", "precision", "value"):
         if getattr(options, name):
             raise wrong_usage(
                 f"--{name} is for models",

@@ -56,18 +56,18 @@ __all__ = [
 _TOO_SMALL = 2.0**-128
 
 # --- attr modes --------------------------------------------------------------
-# Modes of arithmetic that oneDNN's attributes have; here there is one way.
+# Modes of arithmetic that oneDNN's attributes have.
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
 ROUNDING_MODES = ("environment", "stochastic")
-# Those that change something, where they are for integers too.
+# Those that change something.
 _LOWER_MODES = "bf16", "any"
 
 
 class ModeAttr:
     """The part of `PrimitiveAttr` for modes. What would only allow less exact results is held, and changes
-    nothing, they stay those of the contract; but "any" for integers too.
+    nothing, they stay those of the contract; but for the floating-point modes "bf16" and "any".
     """
 
     __slots__ = ("_accumulation", "_deterministic", "_fpmath")
@@ -84,9 +84,11 @@ class ModeAttr:
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
         """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any".
 
-        With `apply_to_int`, of a source of floats that is multiplied with weights of few bits: "bf16" rounds
-        it and weights of 4 bits to bf16 where the processor multiplies pairs of these; "any" quantizes it to
-        8 bits, a scale for each row and group, beside weights of integers. Nothing else changes a bit (N1).
+        "bf16" and "any" round the factors of f32 of matmul, inner product, convolution and deconvolution to
+        bf16, where the processor multiplies pairs of these and each is used 16 times or more; sums stay f32.
+        With `apply_to_int` also a source of floats that is multiplied with weights of few bits: "bf16" rounds
+        it and weights of 4 bits to bf16; "any" quantizes it to 8 bits, a scale for each row and group, beside
+        weights of integers. `impl_info_str` says "bf16_contraction" then. Nothing else changes a bit (N1).
         """
         precision = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
         self._fpmath = precision, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
@@ -191,7 +193,7 @@ class PrimitiveAttr(ModeAttr):
             self._scratchpad,
             self._compensation,
             None if self._rnn is None or self._rnn == RnnQparams() else self._rnn,
-            self._fpmath[0] if self._fpmath[1] and self._fpmath[0] in _LOWER_MODES else "strict",
+            *(self._fpmath if self._fpmath[0] in _LOWER_MODES else ()),
         )
 
     @classmethod
@@ -202,7 +204,7 @@ class PrimitiveAttr(ModeAttr):
         attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
         attr._post_ops, attr._scratchpad = frozen.post_ops, frozen.scratchpad
         attr._compensation, attr._rnn = frozen.compensation, frozen.rnn
-        attr._fpmath = frozen.fpmath, frozen.fpmath in _LOWER_MODES
+        attr._fpmath = frozen.fpmath, frozen.fpmath_int
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:

@@ -146,8 +146,9 @@ class RnnQparams:
 class Attr:
     """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
-    `output_scales` are the scales of the source by their older name; there are never both. `fpmath`: what
-    floats that are multiplied with weights of few bits may become, "bf16" or, with "any", integers.
+    `output_scales` are the scales of the source by their older name; there are never both. `fpmath`:
+    "bf16" or "any" where factors of f32 may be rounded to bf16; with `fpmath_int` so may floats that are
+    multiplied with weights of few bits, or become integers with "any".
     """
 
     output_scales: Factor | None = None
@@ -158,6 +159,7 @@ class Attr:
     compensation: Compensation | None = None
     rnn: RnnQparams | None = None
     fpmath: str = "strict"
+    fpmath_int: bool = False
 
     @classmethod
     def common(
@@ -237,7 +239,7 @@ class Attr:
         parts += [f"attr-post-ops:{chain_str(self.post_ops)}"] if self.post_ops else []
         parts += [_compensation_text(self.compensation)] if self.compensation else []
         parts += ["attr-rnn-qparams"] if self.rnn else []
-        parts += [f"attr-fpmath:{self.fpmath}:true"] if self.fpmath != "strict" else []
+        parts += [f"attr-fpmath:{self.fpmath}{':true' * self.fpmath_int}"] if self.fpmath != "strict" else []
         parts += ["attr-scratchpad:user"] if self.scratchpad == "user" else []
         return " ".join(parts)
 
@@ -298,6 +300,7 @@ def structure_of(attr: Attr) -> Attr:
         attr.compensation,
         None if attr.rnn is None else RnnQparams(weights_mask=attr.rnn.weights_mask),
         attr.fpmath,
+        attr.fpmath_int,
     )
 
 

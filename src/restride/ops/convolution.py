@@ -111,7 +111,8 @@ class ConvolutionProblem(ProductProblem):
         algorithm = call.algorithm()
         tensors, bias = cls.read_tensors(call)
         window = _read_window(call, tensors[0].ndims)
-        problem = cls(tensors=tensors, bias=bias, block=kernel_block(), **window)
+        mode = Attr(fpmath=attr.fpmath)
+        problem = cls(tensors=tensors, bias=bias, block=kernel_block(), attr=mode, **window)
         problem._check_shapes(call.what)
         problem.check_types(call.what)
         is_open = problem.dst.format_kind == "any"
@@ -173,8 +174,9 @@ class ConvolutionProblem(ProductProblem):
     @property
     def _best_pack(self) -> int:
         """The number of channels kernels multiply at once: those that are summed."""
-        first = self.tensors[2 if self.direction is BACKWARD_DATA else 0]
-        return kernel_pack(first.data_type, self.tensors[1].data_type)
+        source, weights = self.factor_types
+        is_data = self.direction is BACKWARD_DATA
+        return kernel_pack(self.tensors[2].data_type if is_data else source, weights)
 
     def _check_shapes(self, what: str) -> None:
         refuse_dims = self.refuse_dims(what)

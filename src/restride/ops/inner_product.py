@@ -54,7 +54,7 @@ class InnerProductProblem(ProductProblem):
 
     @classmethod
     def read(cls, call: ArgumentReader) -> InnerProductProblem:
-        problem = cls(*cls.read_tensors(call), kernel_block())
+        problem = cls(*cls.read_tensors(call), kernel_block(), call.frozen_attr())
         problem._check_shapes(call.what)
         problem.check_types(call.what)
         pack = kernel_pack(*problem.factor_types) if problem.is_forward else 1

@@ -134,6 +134,7 @@ class MatmulProblem(ProductProblem):
         """The problem of an execution: `mds` by argument."""
         tensors, bias = (mds[ARG_SRC], mds[ARG_WEIGHTS], mds[ARG_DST]), mds.get(ARG_BIAS, MemoryDesc())
         problem = replace(self, tensors=tensors, bias=bias)
+        problem = replace(problem, pack=kernel_pack(*problem.factor_types)) if problem.rounded else problem
         problem._check_shapes(what)
         return problem.checked(what)
 
@@ -201,7 +202,8 @@ class MatmulProblem(ProductProblem):
     def grown(self) -> dict[int, DataType]:
         """Integers of 4 bits become bytes; all else that is not multiplied as it is becomes f32.
 
-        That is what is narrower than the floats of the other factor, and what has factors along `k`.
+        That is what is narrower than the floats of the other factor, and what has factors along `k`; else
+        a mode may round.
         """
         types = {arg: md.data_type for arg, md in zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False)}
         grouped = {arg for arg in types if self._has_groups(arg)}
@@ -209,6 +211,8 @@ class MatmulProblem(ProductProblem):
             if grouped:
                 return dict.fromkeys(types, DataType.f32)
             return {arg: DataType.s8 for arg, kind in types.items() if kind.bits < 8}
+        if not grouped and not self.has_runtime and self.rounded:
+            return self.rounded
         return {arg: DataType.f32 for arg, kind in types.items() if arg in grouped or kind not in FACTORS}
 
     def _kernel_pack(self) -> int:
@@ -237,17 +241,22 @@ class MatmulProblem(ProductProblem):
         return size if size and (kind.bits >= 8 or size % NIBBLES == 0) else None
 
     @property
+    def _mode(self) -> str:
+        """The mode of a source of floats beside weights of few bits."""
+        return self.attr.fpmath if self.attr.fpmath_int else "strict"
+
+    @property
     def _quantizes_rows(self) -> bool:
         """True where products are of integers, though the source is of floats."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
         # Bytes by bytes need an instruction for pairs.
         has_kernel = kind.bits < _BYTE or kernel_pack(DataType.s8, DataType.s8) > 1
-        return size is not None and self.attr.fpmath == "any" and has_kernel and are_quantized(kind, k, size)
+        return size is not None and self._mode == "any" and has_kernel and are_quantized(kind, k, size)
 
     @property
     def _rounds_rows(self) -> bool:
         """True where products are of bf16, though the source is of wider floats."""
-        is_lower = self.attr.fpmath != "strict" and self.tensors[1].data_type.bits < _BYTE
+        is_lower = self._mode != "strict" and self.tensors[1].data_type.bits < _BYTE
         return self.group is not None and is_lower and not self._quantizes_rows and has_dots_of_bf16()
 
     @property

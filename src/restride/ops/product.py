@@ -42,6 +42,7 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped
 from ..schedule.contraction.pack import packed_count
+from ..schedule.fold_order import LEAST_USES
 from ..schedule.machine import NOMINAL
 from ..targets.isa import host_isa
 from .programs.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
@@ -214,7 +215,20 @@ class ProductProblem(OperationProblem):
     @property
     def grown(self) -> dict[int, DataType]:
         """By argument, the factors that are converted before they are multiplied, and their types then."""
-        return {}
+        return self.rounded
+
+    @property
+    def rounded(self) -> dict[int, DataType]:
+        """The factors of f32 that are rounded to bf16: where a mode allows it, an instruction multiplies
+        pairs of these, and each is used so often that another pass over it costs little.
+        """
+        if self.attr.fpmath == "strict" or not (self.is_forward and has_dots_of_bf16()):
+            return {}
+        factors = dict(zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False))
+        is_often = self.terms >= LEAST_USES * sum(md.nelems for md in factors.values())
+        is_float = all(md.data_type in (DataType.f32, DataType.bf16) for md in factors.values())
+        rounded = {arg: DataType.bf16 for arg, md in factors.items() if md.data_type is DataType.f32}
+        return rounded if is_often and is_float else {}
 
     @property
     def factor_types(self) -> tuple[DataType, DataType]:

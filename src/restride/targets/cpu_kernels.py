@@ -249,7 +249,7 @@ def lower_plan(plan: ContractionPlan, machine: Machine, isa: Isa) -> Lowered:
     sums = plan.contraction
     first, second, *_ = (access.tensor.data_type for access in sums.accesses)
     kind = "integer_" if sums.groups is not None and sums.sums_integers else ""
-    kind = "bf16_" if first is DataType.bf16 and second.bits < 8 else kind
+    kind = "bf16_" if first is DataType.bf16 and (second is first or second.bits < 8) else kind
     return Lowered(
         *(plan, _write_contraction, isa, f"{kind}contraction", str(plan), plan.steps, code, numbers),
         choice=partial(_contraction_choice, plan, machine, isa),

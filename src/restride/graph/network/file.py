@@ -2,8 +2,8 @@
 
     file    := head header tensor*
     head    := "restride network" version 0 bytes-of-header sha256-of-header      16, 4, 4, 8 and 32 bytes
-    header  := JSON: rule, inputs, outputs, machine, plans, graphs for other batches, and numbered lists of
-               tensors, of constants, and of what they became in other formats
+    header  := JSON: rule, precision, inputs, outputs, machine, plans, graphs for other batches, and numbered
+               lists of tensors, of constants, and of what they became in other formats
     tensor  := bytes at a multiple of 64, in the order of the list; each has its CRC-32 in the header
 
 Nothing in a file is executed, and no address or kernel is in it. Tensors are mapped, and checked when they
@@ -103,7 +103,7 @@ class NetworkFile:
         self._mapped, self._begin = mapped, begin
         self.inputs = tuple(map(_input, header["inputs"]))
         self.outputs = tuple(map(str, header["outputs"]))
-        self.rule = str(header["rule"])
+        self.rule, self.precision = str(header["rule"]), str(header.get("precision", "f32"))
         self._check_places()
         self._checked: set[int] = set()
 

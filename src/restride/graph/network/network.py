@@ -49,8 +49,9 @@ class Network:
     `__dlpack__`. One output comes as an array, several as a dict; of the kind of the first input.
 
     `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of fusions that are off,
-    of `rs.graph.FUSIONS`. For each dims of the inputs a plan is made
-    at the first call, and kept; the eight used last stay. Threads may call one network at the same time.
+    of `rs.graph.FUSIONS`. `precision`: "f32"; with "bf16" or "f16" tensors may be of that type where that
+    is faster, sums are of f32. For each dims of the inputs a plan is made at the first call, and kept; the
+    eight used last stay. Threads may call one network at the same time.
 
     >>> import numpy as np
     >>> import restride as rs
@@ -61,13 +62,15 @@ class Network:
     array([[ 1.,  4.,  9., 16.]], dtype=float32)
     """
 
-    def __init__(self, graph: Graph, *, rule: str = "optimal", without: Iterable[str] = ()) -> None:
+    def __init__(
+        self, graph: Graph, *, rule: str = "optimal", without: Iterable[str] = (), precision: str = "f32"
+    ) -> None:
         load_whole("restride.graph.network.planned_runs")
         from .planned_runs import FixedGraph, PlannedRuns, graph_inputs
 
         inputs = graph_inputs(graph)
-        plans = PlannedRuns(inputs, graph.outputs, FixedGraph(graph), rule, without)
-        self._start(plans, inputs, graph.outputs, rule)
+        plans = PlannedRuns(inputs, graph.outputs, FixedGraph(graph), rule, without, precision=precision)
+        self._start(plans, inputs, graph.outputs, rule, precision)
 
     @classmethod
     def of_source(
@@ -80,6 +83,7 @@ class Network:
         dims: Sequence[Dims] = (),
         is_linear: IsLinear | None = None,
         largest: int = 1024,
+        precision: str = "f32",
     ) -> Network:
         """A network whose graph depends on the dims of its inputs: `source` makes it of them.
 
@@ -97,8 +101,13 @@ class Network:
         check_function(f"{what}: source", 0 if source is None else source)
         check_function(f"{what}: is_linear", is_linear)
         largest = parse_int(largest, f"{what}: largest")
-        plans = PlannedRuns(inputs, outputs, source, rule, without, is_linear=is_linear, largest=largest)
-        network._start(plans, inputs, outputs, rule)
+        plans = PlannedRuns(
+            *(inputs, outputs, source, rule, without),
+            is_linear=is_linear,
+            largest=largest,
+            precision=precision,
+        )
+        network._start(plans, inputs, outputs, rule, precision)
         usual: tuple[Dims, ...] = parse_field(f"{what}: dims", tuple[Dims, ...], dims)
         network._usual = (usual,) if usual else ()
         return network
@@ -109,9 +118,11 @@ class Network:
         inputs: Sequence[NetworkInput],
         outputs: Sequence[str],
         rule: str,
+        precision: str = "f32",
         file: NetworkFile | None = None,
     ) -> None:
         self._inputs, self._outputs, self._rule = tuple(inputs), tuple(outputs), rule
+        self._precision = precision
         self._planned, self._file, self._usual = plans, file, file.dims if file else ()
         self._recorded: dict[tuple[Dims, ...], RecordedRun | None] = {}
 
@@ -130,10 +141,16 @@ class Network:
         """The rule that chooses formats."""
         return self._rule
 
+    @property
+    def precision(self) -> str:
+        """The precision that it may compute with: "f32", "bf16" or "f16". `explain` says what does."""
+        return self._precision
+
     def with_rule(self, rule: str) -> Network:
         """The same network, whose formats are chosen by another rule."""
         network = type(self).__new__(type(self))
-        network._start(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
+        plans = self._plans.with_rule(rule)
+        network._start(plans, self._inputs, self._outputs, rule, self._precision)
         network._usual = self._usual
         return network
 
@@ -148,7 +165,7 @@ class Network:
         usual = self._usual[0] if self._usual else ()
         return type(self).of_source, (
             *(self._inputs, self._outputs, source, self._rule, without),
-            *(usual, *batches),
+            *(usual, *batches, self._precision),
         )
 
     def __copy__(self) -> Network:
@@ -186,7 +203,7 @@ class Network:
             error.drop_frames()
             raise
         network = cls.__new__(cls)
-        network._start(None, file.inputs, file.outputs, file.rule, file)
+        network._start(None, file.inputs, file.outputs, file.rule, file.precision, file)
         return network
 
     def __repr__(self) -> str:

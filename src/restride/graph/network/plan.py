@@ -1,6 +1,7 @@
 """The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
 
-1. Fusions leave fewer nodes (`rewrites/fusions.py`), and `expansions.py` there those that primitives run.
+1. Fusions leave fewer nodes (`rewrites/fusions.py`), and `expansions.py` there those that primitives run;
+   `precision.py` gives tensors other types, where a precision below f32 is asked for.
 2. Propagation gives every tensor its format, and says where reorders stand.
 3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
    What is to be concatenated is written into the whole, where that can be (`concat_windows.py`).
@@ -27,6 +28,7 @@ from ..lowering import LoweredNode, lower_node, lower_reorder
 from ..nodes.operations import row_major
 from ..rewrites.expansions import runnable
 from ..rewrites.fusions import AppliedFusion, FusedGraph, fuse
+from ..rewrites.precision import lowered
 from .concat_windows import free_concats, part_windows
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
 
@@ -85,6 +87,7 @@ class NetworkPlan:
     outputs      where each output lies at the end
     constants    the format of each constant that steps read, and where its values come from
     arena        where tensors lie in the block of a run
+    precision    what it may compute with, "f32" or less; `graph` has the types
     """
 
     graph: Graph
@@ -95,6 +98,7 @@ class NetworkPlan:
     outputs: Mapping[str, TensorLocation]
     constants: Mapping[str, tuple[Constant, MemoryDesc]]
     arena: ArenaPlan = field(repr=False)
+    precision: str = "f32"
 
     @property
     def reorders(self) -> int:
@@ -132,12 +136,13 @@ def plan_network(
     engine: Engine,
     without: Iterable[str] = (),
     ends: Mapping[str, MemoryDesc] = MappingProxyType({}),
+    precision: str = "f32",
 ) -> NetworkPlan:
     """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
     `without`: fusions that are off. `ends`: the formats of inputs and outputs that are not row-major; an
-    output of format "any" is given as it was written. What was planned before stays as it is. Raises what the
-    primitives raise, with the names of nodes.
+    output of format "any" is given as it was written. `precision`: what tensors may be of (`precision.py`).
+    What was planned before stays as it is. Raises what the primitives raise, with the names of nodes.
     """
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     runnable_graph = runnable(planned.fused.graph)
@@ -145,8 +150,10 @@ def plan_network(
         problem = chosen_problem(runnable_graph, planned.ways)
         formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
     else:
+        runnable_graph = lowered(runnable_graph, precision)
         formats = propagate(format_problem(runnable_graph, ends), rule)
-    return _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
+    plan = _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
+    return replace(plan, precision=precision)
 
 
 def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation]:
@@ -187,11 +194,25 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
         yield from (f"  {reorder}" for reorder in reorders)
     in_use = f"{arena.lower_bound} are in use at once"
     yield f"memory: {arena.peak} bytes a run; {in_use}, and all tensors apart would be {arena.unshared}"
+    is_lower = plan.precision != "f32"
+    yield from [precision_text(plan)] * is_lower
     yield f"kernels: of {len(plan.steps)} steps"
     for step in plan.steps:
         pd = step.lowered.pd
-        yield f"  {step.node}: {step.operation}, {pd.impl_info_str}"
+        types = f" of {' x '.join(_types(step)[:-1])} to {_types(step)[-1]}" * is_lower
+        yield f"  {step.node}: {step.operation}{types}, {pd.impl_info_str}"
         yield from (f"    {line}" for line in pd.schedule.splitlines() if not line.startswith("#"))
+
+
+def precision_text(plan: NetworkPlan) -> str:
+    """What a network may compute with, and how much it does."""
+    narrow = sum(plan.precision in _types(step) for step in plan.steps)
+    return f"precision: {plan.precision}, of which {narrow} of {len(plan.steps)} steps have tensors"
+
+
+def _types(step: NetworkStep) -> list[str]:
+    """The types of what a step computes with: of at most two sources, and of its result."""
+    return [str(place.md.data_type) for place in (*step.reads[:2], step.writes[0])]
 
 
 def _moves(plan: NetworkPlan) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ..dims import Dims
 from ..formats.propagation import RULES
 from ..graph import Graph
 from ..rewrites.fusions import fuse, parse_fusions
+from ..rewrites.precision import PRECISIONS
 from .file import NetworkFile
 from .inputs import NetworkInput, check_dims, wrong_inputs
 from .plan import NetworkPlan, PlannedGraph, explain_plan, plan_network
@@ -71,7 +72,9 @@ class PlannedRuns:
         forms: Sequence[BatchForm] = (),
         is_linear: IsLinear | None = None,
         largest: int = LARGEST,
+        precision: str = "f32",
     ) -> None:
+        self._precision = parse_word("Network: precision", precision, PRECISIONS)
         self._rule = parse_word("Network: rule", rule, RULES, "no rule of propagation has this name")
         self._inputs, self._outputs, self._source = inputs, outputs, source
         self._without, self._saved, self._forms = parse_fusions(without), saved, tuple(forms)
@@ -84,7 +87,7 @@ class PlannedRuns:
 
     def with_rule(self, rule: str) -> PlannedRuns:
         """The same network, planned by another rule; constants are shared."""
-        shared = self._prepacked, self._forms, self._is_linear, self._largest
+        shared = self._prepacked, self._forms, self._is_linear, self._largest, self._precision
         return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
 
     def made_of(self) -> tuple[GraphSource, tuple[str, ...], IsLinear | None, int]:
@@ -132,7 +135,8 @@ class PlannedRuns:
         for input_dims in dims:
             if self._is_linear is not None and not any(form.covers(input_dims) for form in forms):
                 forms += batch_forms(self._inputs, input_dims, self._fused, self._is_linear, self._largest)
-        file = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
+        how = self._rule, self._precision
+        file = write_network(path, self._inputs, self._outputs, *how, saved, forms)
         for (input_dims, runner), tensors in zip(pairs, file.tensors, strict=True):
             record = runner.record(tensors)
             if record is not None:
@@ -154,7 +158,8 @@ class PlannedRuns:
             raise wrong_inputs([tensor.name for tensor in self._inputs], [f"dims of {len(dims)}"])
         for tensor, extents in zip(self._inputs, dims, strict=True):
             check_dims(tensor, extents)
-        plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)
+        graph, rule, without = self._graph(dims), self._rule, self._without
+        plan = plan_network(graph, rule, self._engine, without, precision=self._precision)
         return Runner(plan, self._engine, self._prepacked)
 
     def _graph(self, dims: tuple[Dims, ...]) -> Graph | PlannedGraph:
@@ -168,4 +173,5 @@ class PlannedRuns:
 def planned_file(file: NetworkFile) -> PlannedRuns:
     """The plans of a saved network. Raises InvalidArguments where its header does not hold."""
     saved = SavedNetwork(file)
-    return PlannedRuns(file.inputs, file.outputs, saved.graph, file.rule, (), saved, forms=saved.forms)
+    source = file.inputs, file.outputs, saved.graph, file.rule, ()
+    return PlannedRuns(*source, saved, forms=saved.forms, precision=file.precision)

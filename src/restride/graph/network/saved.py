@@ -36,6 +36,7 @@ from ..graph import Constant, Graph
 from ..nodes.operations import row_major
 from ..rewrites.draft import AppliedFusion
 from ..rewrites.fusions import FusedGraph
+from ..rewrites.precision import PRECISIONS
 from ..stored_constant import StoredConstant
 from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, naming_file
 from .inputs import NetworkInput
@@ -56,7 +57,7 @@ class SavedNetwork:
 
     def __init__(self, file: NetworkFile) -> None:
         self._file, self._header, self._path = file, file.header, file.path
-        if file.rule not in RULES:
+        if file.rule not in RULES or file.precision not in PRECISIONS:
             raise refuse("RS-F10:names-rule-propagation", path=shown(self._path))
         naming_file(self._path, self._read)
 
@@ -268,6 +269,7 @@ def write_network(
     inputs: Sequence[NetworkInput],
     outputs: Sequence[str],
     rule: str,
+    precision: str,
     plans: Sequence[SavedPlan],
     forms: Sequence[BatchForm],
 ) -> WrittenNetwork:
@@ -281,6 +283,7 @@ def write_network(
     header: Values = {
         "machine": machine_facts(),
         "rule": rule,
+        "precision": precision,
         "inputs": [
             {
                 "name": network_input.name,

@@ -1,4 +1,4 @@
-"""Weights times a factor, multiplied only when somebody wants them: runs read what was packed of them."""
+"""Weights times a factor, or of another type, made only when somebody wants them: runs read packed ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...dtypes import DataType
 from ...files.mapped_file import release_pages
 from ..graph import Constant, FloatArray
 from ..nodes.operations import TensorType
@@ -14,27 +15,30 @@ __all__ = ["ScaledConstant"]
 
 
 class ScaledConstant(Constant):
-    """Weights times a factor that broadcasts to them, in doubles, rounded once to f32.
+    """Weights times a factor that broadcasts to them, in doubles, rounded once to f32, and then to a type.
 
     `values` are made whenever they are asked for, and live as long as their reader: nothing is held beside
     the weights, which may be a part of a mapped file.
     """
 
-    __slots__ = ("factor", "weights")
+    __slots__ = ("data_type", "factor", "weights")
 
     weights: Constant
     factor: FloatArray
+    data_type: DataType
 
-    def __init__(self, weights: Constant, factor: FloatArray) -> None:
+    def __init__(self, weights: Constant, factor: FloatArray, data_type: DataType = DataType.f32) -> None:
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "factor", factor)
+        object.__setattr__(self, "data_type", data_type)
 
     @property
     def values(self) -> FloatArray:
         """The products, in new memory; no array of doubles is made."""
         weights = self.weights.values
-        products = np.empty(weights.shape, np.float32)
+        products: FloatArray = np.empty(weights.shape, np.float32)
         np.multiply(weights, self.factor, out=products, dtype=np.float64, casting="same_kind")
+        products = products.astype(self.data_type.numpy, copy=False)
         # That may be the last that anybody reads of them.
         release_pages(weights)
         products.flags.writeable = False
@@ -42,11 +46,11 @@ class ScaledConstant(Constant):
 
     @property
     def type(self) -> TensorType:
-        """The dims of the weights, as f32."""
-        return TensorType(self.weights.type.dims)
+        """The dims of the weights, and the type."""
+        return TensorType(self.weights.type.dims, self.data_type)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, ScaledConstant):
+        if isinstance(other, ScaledConstant) and self.data_type is other.data_type:
             # Products are compared by what they are made of: to make them takes longer.
             return np.array_equal(self.factor, other.factor) and self.weights == other.weights
         return Constant.__eq__(self, other)
@@ -55,4 +59,4 @@ class ScaledConstant(Constant):
         return hash(self.type)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScaledConstant, (self.weights, self.factor)
+        return ScaledConstant, (self.weights, self.factor, self.data_type)

@@ -102,13 +102,14 @@ class DividedNetwork(Network):
         dims: Mapping[str, Sequence[int]],
         rule: str,
         without: Iterable[str],
+        precision: str = "f32",
         *,
         has_islands: bool = False,
     ) -> None:
         model = model.unpacked
         self._model, self._without, self._has_islands = model, tuple(without), has_islands
         self._dims = {name: tuple(own) for name, own in dims.items()}
-        self._start(None, network_inputs(model, dims, _undef_or_type), model.outputs, rule)
+        self._start(None, network_inputs(model, dims, _undef_or_type), model.outputs, rule, precision)
         self._is_fixed = all(each.dims is not None and None not in each.dims for each in self._inputs)
         # What decides a branch is a part of what steps are kept by, as dims are: the branch is what follows.
         self._conditions = _conditions(model.nodes)
@@ -129,11 +130,12 @@ class DividedNetwork(Network):
 
     def with_rule(self, rule: str) -> DividedNetwork:
         """The same network, in whose parts formats are chosen by another rule."""
-        return DividedNetwork(self._model, self._dims, rule, self._without, has_islands=self._has_islands)
+        how = rule, self._without, self._precision
+        return DividedNetwork(self._model, self._dims, *how, has_islands=self._has_islands)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The model: where a pickle is read, parts and islands are made anew."""
-        values = self._model, self._dims, self._rule, self._without
+        values = self._model, self._dims, self._rule, self._without, self._precision
         return partial(DividedNetwork, *values, has_islands=self._has_islands), ()
 
     def save(self, path: object, *dims: InputDims) -> NoReturn:
@@ -309,7 +311,8 @@ class DividedNetwork(Network):
             for each in part.inputs
         ]
         network = Network.of_source(
-            inputs, part.outputs, lambda dims: translated(part, dims), self._rule, self._without
+            *(inputs, part.outputs, lambda dims: translated(part, dims), self._rule, self._without),
+            precision=self._precision,
         )
         network.plan()
         return network
@@ -346,7 +349,8 @@ class DividedNetwork(Network):
             inputs=tuple(inputs),
             outputs=tuple(dict.fromkeys(body.outputs)),
         )
-        return DividedNetwork(model, {}, self._rule, self._without, has_islands=self._has_islands)
+        how = self._rule, self._without, self._precision
+        return DividedNetwork(model, {}, *how, has_islands=self._has_islands)
 
     def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""

@@ -151,9 +151,15 @@ def network_of(
     dims: Mapping[str, Sequence[int]] | None,
     rule: str,
     without: Iterable[str],
+    precision: str = "f32",
 ) -> Network:
     """The network of a model of another library, whose nodes `translate` knows; else as `rs.onnx.load`."""
     check_order(model)
     inputs = network_inputs(model, {} if dims is None else dims)
-    graphs = ModelSource(model, tuple(inputs), {}, translate)
-    return Network.of_source(inputs, model.outputs, graphs, rule, without, is_linear=graphs.is_linear)
+    return network_of_source(ModelSource(model, tuple(inputs), {}, translate), rule, without, precision)
+
+
+def network_of_source(source: ModelSource, rule: str, without: Iterable[str], precision: str) -> Network:
+    """The network of what makes graphs of a model."""
+    ends, is_linear = (source.inputs, source.model.outputs), source.is_linear
+    return Network.of_source(*ends, source, rule, without, is_linear=is_linear, precision=precision)

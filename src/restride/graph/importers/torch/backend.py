@@ -28,6 +28,7 @@ from ....desc.parse import parse_bool, parse_word
 from ....foreign import text_of
 from ....ops.product import kernel_block
 from ...network.prepacking import PrepackedConstants
+from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import missing_error
 from .export import decompositions, undivided
 from .index_ranges import index_ranges
@@ -52,8 +53,9 @@ def compile_graph(
 ) -> Any:
     """The backend that torch.compile calls with a graph of Dynamo's, and what its inputs are like.
 
-    `options`: "precision", of which there is "f32"; "fallback", False refuses graphs of which torch would run
-    a part; "dynamic", False leaves graphs of symbolic sizes to torch. Raises InvalidArguments for others.
+    `options`: "precision", "f32", or what tensors of that may become, "bf16" or "f16"; "fallback", False
+    refuses graphs of which torch would run a part; "dynamic", False leaves graphs of symbolic sizes to torch.
+    Raises InvalidArguments for others.
     """
     own, graphs = _Options.of(options, mode), list[CompiledGraph]()
 
@@ -93,7 +95,7 @@ class _Options:
         own = cls(
             **{parse_word("torch.compile: option", name, names): x for name, x in (options or {}).items()}
         )
-        parse_word("torch.compile: precision", own.precision, ["f32"])
+        parse_word("torch.compile: precision", own.precision, PRECISIONS)
         for name in ("fallback", "dynamic"):
             parse_bool(f"torch.compile: {name}", getattr(own, name))
         return own
@@ -233,7 +235,7 @@ class CompiledGraph:
             if _has_format(value) and args[at].stride() != value.stride():
                 formats[places[at]] = format_of(args[at], value.shape)
         with torch.no_grad():
-            plan = partitioned(module, known, state.prepacked, formats)
+            plan = partitioned(module, known, state.prepacked, formats, self._options.precision)
         refused = [(why, called(node)) for node, why in plan.eager.items() if why not in CHOICES]
         if refused and not self._options.fallback:
             raise missing_error("the graph", by_operator(refused))

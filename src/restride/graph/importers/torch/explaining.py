@@ -11,6 +11,7 @@ from torch._dynamo import eval_frame
 
 from ....desc.viewer import Explanation
 from ....errors import refuse
+from ...network.plan import precision_text
 from .backend import GRAPHS, CompiledGraph
 from .partition import Partitioned, made_by
 from .reader import called
@@ -87,6 +88,8 @@ def _networks(plan: Partitioned) -> Iterator[str]:
             f"{_bytes(part.inputs)} bytes in, {_bytes(part.outputs)} bytes out, "
             f"{part.plan.arena.peak} bytes a run"
         )
+        if part.plan.precision != "f32":
+            yield f"    {precision_text(part.plan)}"
 
 
 def _word(node: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ....desc.parse import parse_word
 from ....errors import Error, refuse
 from ....runtime.free_memory import check_room
 from ...batch_form import LARGEST
@@ -16,6 +17,7 @@ from ...dims import Dims
 from ...graph import Graph
 from ...network.inputs import NetworkInput
 from ...network.network import Network
+from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import data_type_of
 from .export import exported, follows_batch, largest_batch, open_shapes
 from .reader import element_of
@@ -28,6 +30,7 @@ def compile_module(
     example: torch.Tensor | Sequence[torch.Tensor] | Mapping[str, torch.Tensor] | None = None,
     *,
     rule: str = "optimal",
+    precision: str = "f32",
 ) -> CompiledModule:
     """A module in evaluation mode as a network: its formats propagated, its weights packed once.
 
@@ -35,13 +38,14 @@ def compile_module(
     example  a tensor, or the tensors of a call, by position or a dict by name: their types and numbers of
              dims; values do not matter, and other extents make a plan of their own. A program has its own
     rule     how formats are chosen: "plain", "greedy" or "optimal"
+    precision  "f32"; with "bf16" or "f16" tensors may be of that type where that is faster: `rs.onnx.load`
 
     Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
     Unimplemented for operators that restride has not, all at once with the lines that call them, and for
     arguments of operators that it has not.
     """
     try:
-        return CompiledModule(module, example, rule)
+        return CompiledModule(module, example, rule, precision)
     except Error as error:
         error.drop_frames()
         raise
@@ -61,6 +65,7 @@ class CompiledModule:
         module: torch.nn.Module | torch.export.ExportedProgram,
         example: torch.Tensor | Sequence[torch.Tensor] | Mapping[str, torch.Tensor] | None = None,
         rule: str = "optimal",
+        precision: str = "f32",
     ) -> None:
         program = module if isinstance(module, torch.export.ExportedProgram) else None
         named: Mapping[str, Any] = {}
@@ -79,6 +84,7 @@ class CompiledModule:
         self._shapes = [(None,) * x.dim() for x in tensors] if program is None else open_shapes(program)
         self._largest = LARGEST if program is None else largest_batch(program)
         self._module, self._rule, self._lock = module, rule, threading.RLock()
+        self._precision = parse_word("compile_module: precision", precision, PRECISIONS)
         self._state: tuple[Any, ...] = ()
         self._network, self._tree, self._state = self._compile()
 
@@ -170,6 +176,7 @@ class CompiledModule:
             dims=tuple(of_example.values()),
             is_linear=is_linear,
             largest=self._largest,
+            precision=self._precision,
         )
         return network, first.tree, state
 

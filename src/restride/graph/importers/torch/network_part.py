@@ -143,6 +143,7 @@ class NetworkPart:
         known: Mapping[fx.Node, torch.Tensor],
         prepacked: PrepackedConstants,
         formats: Mapping[fx.Node, MemoryDesc],
+        precision: str = "f32",
     ) -> None:
         start = time.perf_counter()
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
@@ -152,7 +153,7 @@ class NetworkPart:
         names = [*[each.name for each in model.inputs], *model.outputs]
         pairs = zip(names, (*inputs, *outputs), strict=True)
         ends = {name: formats[node] for name, node in pairs if node in formats}
-        self.plan = plan_network(graph, "optimal", engine, ends=ends)
+        self.plan = plan_network(graph, "optimal", engine, ends=ends, precision=precision)
         runner = Runner(self.plan, engine, prepacked)
         runner.prepare()
         values = [node.meta["val"] for node in outputs]
