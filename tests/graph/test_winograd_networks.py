@@ -7,6 +7,7 @@ import pytest
 
 import restride as rs
 from restride.graph import ConvolutionOperation, EltwiseOperation, WinogradConvolutionOperation, fuse
+from restride.graph.rewrites import precision
 from support.convolved import Case, forward
 
 ONES, ZEROS = (1, 1), (0, 0)
@@ -58,6 +59,15 @@ def test_weights_that_a_call_brings_and_narrow_layers_stay_direct():
     x, w = builder.input("x", (1, 32, 20, 20)), builder.input("w", (32, 32, 3, 3))
     graph = builder.graph(builder.add(ConvolutionOperation(ONES, ZEROS, ONES, ONES), x, w))
     assert count_of(fuse(graph).graph) == count_of(fuse(chain_of(1, channels=4)[0]).graph) == 0
+
+
+@pytest.mark.parametrize("has_pairs", [True, False])
+def test_with_lower_precision_pairs_of_bf16_are_multiplied_instead(has_pairs, monkeypatch):
+    monkeypatch.setattr(precision, "has_dots_of_bf16", lambda: has_pairs)
+    graph, x, wanted = chain_of(2)
+    net = rs.Network(graph, precision="bf16")
+    assert ("winograd" in str(net.plan(x.shape))) is not has_pairs
+    assert np.abs(net(x) - wanted).max() < 2e-2 * np.abs(wanted).max()
 
 
 def test_a_saved_network_has_the_same_bits(tmp_path):

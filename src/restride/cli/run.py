@@ -122,8 +122,9 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
     """The network of a model or of a saved one, and the dims of inputs that no file brings."""
     dims = dict(options.dims)
     if not is_saved_network(options.model):
-        how = {"rule": options.rule or "optimal", "precision": options.precision or "f32"}
-        return onnx.load(options.model, dims=dims, values=dict(options.value), **how), {}
+        rule, precision = options.rule or "optimal", options.precision or "f32"
+        values = dict(options.value)
+        return onnx.load(options.model, dims=dims, values=values, rule=rule, precision=precision), {}
     for name in ("rule", "precision", "value"):
         if getattr(options, name):
             raise wrong_usage(

@@ -13,7 +13,9 @@ The second is where time goes into reading weights: those that at most eight row
 network whose weights no cache holds. So it is for f16, which no instruction multiplies. Other weights would
 be widened again and again, which takes longer than to read them.
 
-Products of integers are faster than both: a network that has some, or weights of few bits, stays as it is.
+Convolutions by Winograd's algorithm go the direct way where pairs are multiplied, and keep their weights
+elsewhere. Products of integers are faster than both: a network that has some, or weights of few bits, stays
+as it is.
 """
 
 from __future__ import annotations
@@ -53,7 +55,12 @@ from ..nodes.operations import (
     PrimitiveOperation,
     SumOperation,
 )
-from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from ..nodes.products import (
+    ConvolutionOperation,
+    InnerProductOperation,
+    MatmulOperation,
+    WinogradConvolutionOperation,
+)
 from .scaled_constant import ScaledConstant
 
 __all__ = ["PRECISIONS", "lowered"]
@@ -122,6 +129,7 @@ class _LoweredGraph:
             name = node.sources[1] if isinstance(node.operation, _PRODUCTS) else ""
             if (
                 name in weights
+                and not isinstance(node.operation, WinogradConvolutionOperation)
                 and self._is_of_f32(node)
                 and self._rows(node) <= _MOST_ROWS
                 and self._holds(name)
@@ -169,6 +177,8 @@ class _LoweredGraph:
             return copies[name]
 
         for node in self._graph.nodes:
+            if node.name in lowering and isinstance(node.operation, WinogradConvolutionOperation):
+                node = replace(node, operation=node.operation.direct)
             is_narrow = node.name in lowering or (_is_move(node) and node.output in narrow)
             count = _reads_narrow(node)[0] if is_narrow else 0
             node = replace(node, inputs=(*map(factor, node.inputs[:count]), *node.inputs[count:]))

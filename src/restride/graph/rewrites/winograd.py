@@ -7,7 +7,7 @@ first node of a path on, so many.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from ...desc.memory_desc import MemoryDesc
 from ...ops.convolution import ConvolutionProblem
@@ -26,8 +26,8 @@ def choose_winograd(draft: GraphDraft) -> None:
     for place, node in draft:
         depth = max((depths.get(name, 0) for name in node.inputs), default=0)
         if depth < _MOST_IN_A_PATH and _is_faster(draft, node):
-            numbers = (getattr(node.operation, each.name) for each in fields(node.operation))
-            node = replace(node, operation=WinogradConvolutionOperation(*numbers))
+            assert isinstance(node.operation, ConvolutionOperation)
+            node = replace(node, operation=WinogradConvolutionOperation.of(node.operation))
             draft.fuse(place, node)
         depth += isinstance(node.operation, WinogradConvolutionOperation)
         depths |= dict.fromkeys(node.outputs, depth)
