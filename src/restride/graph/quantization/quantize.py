@@ -71,11 +71,15 @@ class QuantizationReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedSource:
-    """What makes the graphs of a quantized network: those of the f32 network, changed by a recipe."""
+    """What makes the graphs of a quantized network: those of the f32 network, changed by a recipe.
+
+    `dims`: of the inputs of a sample, by name.
+    """
 
     parts: NetworkParts
     recipe: Recipe
     report: QuantizationReport
+    dims: Mapping[str, Dims]
 
     def __call__(self, dims: Mapping[str, Dims]) -> Graph:
         """The graph for inputs of these dims."""
@@ -100,7 +104,7 @@ class QuantizedNetwork(Network):
         from .qdq import qdq_model
 
         source = self._quantized
-        return qdq_model(source.parts, source.recipe)
+        return qdq_model(source.parts, source.recipe, source.dims)
 
     @property
     def _quantized(self) -> QuantizedSource:
@@ -172,7 +176,9 @@ def quantize_network(
         count, error = _most_layers(lambda n: _change(seen, of_layers(order[:n])), len(order), most)
         reasons |= {name: f"the outputs lose more than {most:g} with it" for name in order[count:]}
         report = QuantizationReport(_rows(seen.graph, reasons, errors), error)
-        source = QuantizedSource(parts, of_layers(order[:count]), report)
+        names = (each.name for each in parts.inputs)
+        dims = dict(zip(names, next(iter(seen.graphs)), strict=True))
+        source = QuantizedSource(parts, of_layers(order[:count]), report, dims)
         made = QuantizedNetwork.of_source(*replace(parts, source=source).arguments)
         assert isinstance(made, QuantizedNetwork)
         return made

@@ -324,9 +324,10 @@ class _IntegerPass:
 
     def _rows(self, node: Node, operation: PrimitiveOperation) -> bool:
         """Rows of a table of integers, of which those become floats that are taken."""
-        table, indices = self._integers.get(node.inputs[0]), node.inputs[1]
+        table = self._integers.get(node.inputs[0])
         if table is None or operation.kind != "gather" or len(table.stored.type.dims) != _MATRIX:
             return False
+        indices = node.inputs[1]
         parameters, places = dict(operation.parameters), self._types[indices].dims
         if parameters.pop("algorithm").removeprefix("gather_") != "axis" or any(parameters.values()):
             return False
