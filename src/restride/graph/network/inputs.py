@@ -16,7 +16,16 @@ from ...runtime.views import packed_nibbles
 from ..dims import Dims, by
 from ..fields import check_fields
 
-__all__ = ["NetworkInput", "as_stored", "check_dims", "dense_input", "fixed_dims", "in_order", "returned", "wrong_inputs"]
+__all__ = [
+    "NetworkInput",
+    "as_stored",
+    "check_dims",
+    "dense_input",
+    "fixed_dims",
+    "in_order",
+    "returned",
+    "wrong_inputs",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Networks of bytes from networks of f32: where they are quantized, with which scales, and what that loses."""
+"""Networks of bytes from networks of f32: where bytes are, with which scales, and what that loses."""

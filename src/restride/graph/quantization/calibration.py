@@ -2,7 +2,7 @@
 
     range     [low, high], 0 in it, that a method keeps of what the samples bring; what is outside saturates
     bytes     u8 from 0 on where nothing is below 0; u8 with a zero point where the range is lopsided, so that
-              symmetric bytes would waste most of a bit; else s8 around 0, which costs no border of zero points
+              symmetric bytes would waste most of a bit; else s8 around 0, which needs no border of its own
     error     of a layer alone: the root of the mean square of what bytes change in its result, over that of
               the result, on samples whose sources are those of the f32 network
 

@@ -34,9 +34,9 @@ from .recipe import Recipe, prepared, weights_of
 __all__ = ["qdq_model"]
 
 _LEAST_OPSET, _NORM = 13, "BatchNormalization"
-_READERS = frozenset(
-    "Add Sum Mul MaxPool AveragePool GlobalAveragePool ReduceMean Concat Reshape Flatten Transpose Slice "
-    "Squeeze Unsqueeze Relu Clip".split()
+_READERS = (
+    *("Add", "Sum", "Mul", "MaxPool", "AveragePool", "GlobalAveragePool", "ReduceMean", "Concat", "Reshape"),
+    *("Flatten", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Relu", "Clip"),
 )
 
 
@@ -52,7 +52,9 @@ def qdq_model(parts: NetworkParts, recipe: Recipe, dims: Mapping[str, Dims]) -> 
         raise _refusal("network", why, "quantize it with static scales, and without equalization")
     model = source.model.unpacked
     if model.opset < _LEAST_OPSET:
-        hint = f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) makes a model of a later version"
+        hint = (
+            f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) makes a model of a later version"
+        )
         raise _refusal(f"version {model.opset}", "scales of channels are of version 13", hint)
     graph, values = translated_tensors(model, dims)
     export = _Export(model, recipe, graph, prepared(graph, parts.without), values)
@@ -136,7 +138,11 @@ class _Export:
                 name = reader.output
             node = makers.get(names.get(name, ""))
             weights = None if node is None or len(node.inputs) < 2 else self.values.get(node.inputs[1])
-            if node is None or node.operator not in ("Conv", "MatMul", "Gemm") or isinstance(weights, str | None):
+            if (
+                node is None
+                or node.operator not in ("Conv", "MatMul", "Gemm")
+                or isinstance(weights, str | None)
+            ):
                 raise _refusal(f"layer {layer.name!r}", "no node of the model is this layer", "keep it f32")
             norm = makers.get(names.get(layer.output, ""))
             has_norm = norm is not None and norm.operator == _NORM and norm.inputs[0] == node.outputs[0]
@@ -150,9 +156,9 @@ class _Export:
         now = {node.name: node.output for node in self.graph.nodes}
         makers = {node.output: node.name for node in self.read.nodes}
         for name, value in self.values.items():
-            if isinstance(value, str) and value in self.recipe.scales:
-                if now.get(makers.get(value, ""), value) == value:
-                    yield value, name
+            is_point = isinstance(value, str) and value in self.recipe.scales
+            if is_point and now.get(makers.get(value, ""), value) == value:
+                yield value, name
 
     # --- what is written ------------------------------------------------------------------------------------
 
@@ -167,7 +173,9 @@ class _Export:
             constants = [self.graph.constants[name].values for name in layer.inputs[1:]]
             weights, known = constants[0].reshape(weights.shape), next(iter(constants[1:]), None)
             proto.output[0] = norm.outputs[0]
-        is_column = node.operator == "MatMul" or (node.operator == "Gemm" and not node.attributes.get("transB"))
+        is_column = node.operator == "MatMul" or (
+            node.operator == "Gemm" and not node.attributes.get("transB")
+        )
         axis = weights.ndim - 1 if is_column else 0
         others = tuple(i for i in range(weights.ndim) if i != axis)
         largest = np.abs(weights).max(others)
@@ -177,8 +185,12 @@ class _Export:
         proto.input[0] = self._through_bytes(node.inputs[0], integers)
         proto.input[1] = self._dequantized(f"{layer.name}.weights", quantized, scale, axis)
         change, after = self._correction(layer, self.graph if norm is not None else self.read), list[Any]()
-        if node.operator == "Conv" or (isinstance(known, np.ndarray) and node.attributes.get("beta", 1.0) == 1.0):
-            bias = np.broadcast_to(0 if known is None else np.asarray(known).reshape(-1), scale.shape) + change
+        if node.operator == "Conv" or (
+            isinstance(known, np.ndarray) and node.attributes.get("beta", 1.0) == 1.0
+        ):
+            bias = (
+                np.broadcast_to(0 if known is None else np.asarray(known).reshape(-1), scale.shape) + change
+            )
             whole = scale.astype(np.float64) * integers.scale
             words = np.clip(np.rint(bias / whole), -(2**31), 2**31 - 1).astype(np.int32)
             name = self._dequantized(f"{layer.name}.bias", words, whole.astype(np.float32), 0)
@@ -201,7 +213,9 @@ class _Export:
         quantized, result = f"{name}.bytes", f"{name}.dequantized"
         if result not in self.made:
             kind = np.uint8 if integers.data_type is DataType.u8 else np.int8
-            numbers = self._numbers(name, np.asarray(integers.scale, np.float32), np.asarray(integers.zero, kind))
+            numbers = self._numbers(
+                name, np.asarray(integers.scale, np.float32), np.asarray(integers.zero, kind)
+            )
             self._add("QuantizeLinear", [name, *numbers], quantized)
             self._add("DequantizeLinear", [quantized, *numbers], result)
         return result

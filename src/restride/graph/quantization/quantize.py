@@ -23,10 +23,18 @@ from .calibration import METHODS, Calibration, Feed, Loss, integer_scales, losse
 from .equalization import balances
 from .recipe import Recipe, points, prepared, products
 
-__all__ = ["LayerReport", "QuantizationReport", "QuantizedNetwork", "QuantizedSource", "quantize_network"]
+__all__ = [
+    "CALIBRATIONS",
+    "REFINEMENTS",
+    "LayerReport",
+    "QuantizationReport",
+    "QuantizedNetwork",
+    "QuantizedSource",
+    "quantize_network",
+]
 
 CALIBRATIONS = (*METHODS, "dynamic")
-_REFINEMENTS = ("bias", "equalization")
+REFINEMENTS = ("bias", "equalization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,9 @@ class QuantizationReport:
             kind = f"f32: {layer.reason}" if layer.reason else "bytes"
             rows.append((layer.name, layer.operation, "x".join(map(str, layer.dims)), error, kind))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines = [
+            "  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
         count = sum(layer.is_quantized for layer in self.layers)
         lines += ["", f"{count} of {len(self.layers)} layers, outputs change by {100 * self.error:.2f} %"]
         return "\n".join(lines)
@@ -71,15 +81,11 @@ class QuantizationReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedSource:
-    """What makes the graphs of a quantized network: those of the f32 network, changed by a recipe.
-
-    `dims`: of the inputs of a sample, by name.
-    """
+    """What makes the graphs of a quantized network: those of the f32 network, changed by a recipe."""
 
     parts: NetworkParts
     recipe: Recipe
     report: QuantizationReport
-    dims: Mapping[str, Dims]
 
     def __call__(self, dims: Mapping[str, Dims]) -> Graph:
         """The graph for inputs of these dims."""
@@ -103,8 +109,9 @@ class QuantizedNetwork(Network):
         """
         from .qdq import qdq_model
 
-        source = self._quantized
-        return qdq_model(source.parts, source.recipe, source.dims)
+        source, names = self._quantized, (each.name for each in self.inputs)
+        dims = dict(zip(names, parts_of(self).dims, strict=True))
+        return qdq_model(source.parts, source.recipe, dims)
 
     @property
     def _quantized(self) -> QuantizedSource:
@@ -145,7 +152,7 @@ def quantize_network(
     try:
         refinements = _words("refine", refine)
         for word in refinements:
-            parse_word("quantize_network: refine", word, _REFINEMENTS, "nothing else is refined")
+            parse_word("quantize_network: refine", word, REFINEMENTS, "nothing else is refined")
         method = parse_word("quantize_network: calibration", calibration, CALIBRATIONS, "there is no other")
         limit = parse_field("quantize_network: layer_error", float, layer_error)
         most = parse_field("quantize_network: output_error", float | None, output_error)
@@ -171,15 +178,16 @@ def quantize_network(
 
         found = losses(changed, of_layers(layers))
         errors = {name: loss.error(is_corrected="bias" in refinements) for name, loss in found.items()}
-        reasons |= {name: f"it loses more than {limit:g}" for name, x in errors.items() if not x <= limit}
+        reasons |= {name: f"it loses more than {limit}" for name, x in errors.items() if not x <= limit}
         order = sorted((name for name in layers if not reasons[name]), key=errors.__getitem__)
         count, error = _most_layers(lambda n: _change(seen, of_layers(order[:n])), len(order), most)
-        reasons |= {name: f"the outputs lose more than {most:g} with it" for name in order[count:]}
+        reasons |= dict.fromkeys(order[count:], f"the outputs lose more than {most} with it")
         report = QuantizationReport(_rows(seen.graph, reasons, errors), error)
-        names = (each.name for each in parts.inputs)
-        dims = dict(zip(names, next(iter(seen.graphs)), strict=True))
-        source = QuantizedSource(parts, of_layers(order[:count]), report, dims)
-        made = QuantizedNetwork.of_source(*replace(parts, source=source).arguments)
+        source = QuantizedSource(parts, of_layers(order[:count]), report)
+        # Without others, the dims of a sample are those that are planned and saved.
+        made = QuantizedNetwork.of_source(
+            *replace(parts, source=source, dims=parts.dims or next(iter(seen.graphs))).arguments
+        )
         assert isinstance(made, QuantizedNetwork)
         return made
     except Error as error:

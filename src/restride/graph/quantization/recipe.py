@@ -51,7 +51,7 @@ from ..rewrites.fusions import fuse
 from ..rewrites.integer_chains import IntegerType
 from ..rewrites.integers import MEANS
 
-__all__ = ["Point", "Recipe", "insert", "points", "prepared", "products", "weights_of"]
+__all__ = ["Balances", "Point", "Recipe", "insert", "points", "prepared", "products", "weights_of"]
 
 _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
 _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation, ConcatOperation)
@@ -62,6 +62,9 @@ _MUL, _ADD = (Epilogue(BinaryOperation(f"binary_{word}")) for word in ("mul", "a
 _SUMS = (BinaryOperation("binary_add"), SumOperation((1.0, 1.0)))
 _LATER = ("integers", "attention", "gathers", "epilogues")
 _LEAST_SCALE = 1e-30
+
+
+Balances = Mapping[tuple[str, int, int], Array]
 
 
 class Point(NamedTuple):
@@ -99,7 +102,9 @@ def _reason(graph: Graph, node: Node) -> str:
 def weights_of(node: Node, values: Array) -> tuple[Array, Array]:
     """Weights as s8, and the scale of each output, in dims that are repeated along those of the weights."""
     channels = channel_axes(node.operation, values.ndim)
-    largest = np.abs(values).max(tuple(axis for axis in range(values.ndim) if axis not in channels), None, True)
+    largest = np.abs(values).max(
+        tuple(axis for axis in range(values.ndim) if axis not in channels), None, True
+    )
     scale = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
     return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
 
@@ -178,15 +183,15 @@ class Recipe:
     layers       those that compute with bytes
     scales       the meaning of the bytes of each tensor that becomes such; empty where a run finds them
     corrections  what is added to the biases of layers, one number for each output
-    balances     what weights, scales and shifts are multiplied with before, along an axis: (node, input) to
-                 the axis and the factors
+    balances     what weights, scales and shifts are multiplied with before: factors along an axis of an
+                 input of a node, by (node, input, axis)
     """
 
     products: tuple[str, ...]
     layers: tuple[str, ...] = ()
     scales: Mapping[str, IntegerType] = field(default_factory=dict)
     corrections: Mapping[str, Array] = field(default_factory=dict)
-    balances: Mapping[tuple[str, int], tuple[int, Array]] = field(default_factory=dict)
+    balances: Balances = field(default_factory=dict)
 
     def applied(self, graph: Graph) -> Graph:
         """A prepared graph of the network with bytes in it.
@@ -202,19 +207,20 @@ class Recipe:
         draft = GraphDraft(graph, "balance")
         for place, node in draft:
             inputs = list(node.inputs)
-            for at, name in enumerate(node.inputs):
-                axis, factors = self.balances.get((node.name, at), (0, None))
-                values = draft.constant(name)
-                if factors is not None and values is not None:
+            for (owner, at, axis), factors in self.balances.items():
+                if owner == node.name:
+                    values = draft.constant(inputs[at])
+                    assert values is not None
                     shape = tuple(-1 if i == axis else 1 for i in range(values.ndim))
-                    inputs[at] = draft.new_constant(values * factors.reshape(shape), name)
+                    balanced = (values * factors.reshape(shape)).astype(values.dtype)
+                    inputs[at] = draft.new_constant(balanced, node.inputs[at])
             if tuple(inputs) != node.inputs:
                 draft.fuse(place, replace(node, inputs=tuple(inputs)))
         return draft.finished()
 
 
 def insert(graph: Graph, recipe: Recipe, *, is_shared: bool = True) -> Graph:
-    """The graph with the steps of a recipe. `is_shared`: what else reads a tensor of bytes reads the bytes."""
+    """The graph with the steps of a recipe; `is_shared`: what else reads a tensor of bytes reads bytes."""
     draft, made = GraphDraft(graph, "quantization"), dict[str, tuple[str, ...]]()
     for place, node in draft:
         is_layer = node.name in recipe.layers
@@ -280,7 +286,8 @@ def channel_axis(operation: Operation, rank: int) -> int:
 def _through_bytes(draft: GraphDraft, place: int, name: str, integers: IntegerType) -> str:
     shape = (1,) * len(draft.type(name).dims)
     numbers = [
-        draft.new_constant(np.full(shape, value, np.float32), name) for value in (integers.scale, integers.zero)
+        draft.new_constant(np.full(shape, value, np.float32), name)
+        for value in (integers.scale, integers.zero)
     ]
     quantized = draft.before(place, QuantizeOperation(integers.data_type), name, *numbers)
     return draft.before(place, DequantizeOperation(), quantized, *numbers)
