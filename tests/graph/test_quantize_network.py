@@ -348,6 +348,8 @@ def of_halves() -> Any:
     ("net", "samples", "choices", "text"),
     [
         (graph_of, list, {}, "there are no samples"),
+        (graph_of, lambda: None, {}, "there are no samples"),
+        (graph_of, lambda: images(1), {"refine": None}, "refine"),
         (graph_of, lambda: [images(1)[0], with_nan()], {}, "sample 1 has numbers that are not finite"),
         (graph_of, lambda: [{"y": images(1)[0]}], {}, "the inputs are 'x'"),
         (graph_of, lambda: [images(1)[0][:, :2]], {}, "1x2x16x16"),
@@ -378,6 +380,11 @@ def test_networks_without_a_graph_and_with_bytes_are_refused(tmp_path: Path) -> 
         rs.quantize_network(rs.Network.load(tmp_path / "made.net"), images(1))
     with pytest.raises(rs.Unimplemented, match="not loaded by"):
         made.to_onnx()
+
+
+def test_a_network_that_was_not_quantized_here_has_no_report() -> None:
+    with pytest.raises(rs.InvalidArguments, match="has no report"):
+        print(QuantizedNetwork(graph_of()).report)
 
 
 def test_dims_with_other_layers_than_the_samples_ran_are_refused() -> None:

@@ -58,6 +58,7 @@ if _typing.TYPE_CHECKING:
         QuantizedMatmulOperation,
     )
     from .nodes.recurrent import RecurrentOperation
+    from .quantization.quantize import QuantizedNetwork
     from .rewrites.fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "PrimitiveOperation",
     "QuantizeOperation",
     "QuantizedMatmulOperation",
+    "QuantizedNetwork",
     "RecurrentOperation",
     "ReductionOperation",
     "ReorderOperation",
@@ -118,6 +120,7 @@ _LATER = {
         "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation "
         "QuantizedMatmulOperation",
         "nodes.recurrent": "RecurrentOperation",
+        "quantization.quantize": "QuantizedNetwork",
         "rewrites.fusions": "AppliedFusion FUSIONS FusedGraph fuse",
     }.items()
     for name in names.split()

@@ -358,6 +358,6 @@ def parts_of(net: Network) -> NetworkParts:
     """
     if net._planned is None:
         raise refuse("RS-G08:no-graph")
-    source, without, *batches = net._planned.made_of
+    source, without, is_linear, largest = net._planned.made_of
     usual = net._usual[0] if net._usual else ()
-    return NetworkParts(net._inputs, net._outputs, source, net._rule, without, usual, *batches)
+    return NetworkParts(net._inputs, net._outputs, source, net._rule, without, usual, is_linear, largest)

@@ -30,7 +30,7 @@ __all__ = ["balances"]
 _LARGEST = 100.0
 
 
-class _Reader(NamedTuple):
+class _ChannelReader(NamedTuple):
     """A layer that reads channels, and the axis of its weights along which they lie."""
 
     node: Node
@@ -41,7 +41,7 @@ class _Reader(NamedTuple):
 def balances(calibration: Calibration, layers: Collection[str]) -> Balances:
     """What weights, biases, scales and shifts are multiplied with: as `Recipe.balances`."""
     graph, made = calibration.graph, dict[tuple[str, int, int], Array]()
-    readers, pairs = graph.readers(), list[tuple[Node, list[_Reader]]]()
+    readers, pairs = graph.readers(), list[tuple[Node, list[_ChannelReader]]]()
     for node in graph.nodes:
         if _output_axes(graph, node):
             channel = _channel(graph, node)
@@ -66,7 +66,7 @@ def _multiply(made: dict[tuple[str, int, int], Array], key: tuple[str, int, int]
     made[key] = made.get(key, np.ones(1)) * factors
 
 
-def _factors(graph: Graph, sizes: Array, behind: list[_Reader]) -> Array:
+def _factors(graph: Graph, sizes: Array, behind: list[_ChannelReader]) -> Array:
     if not all(reader.is_depthwise for reader in behind):
         weights = np.zeros_like(sizes)
         for reader in behind:
@@ -105,9 +105,9 @@ def _channel(graph: Graph, node: Node) -> int:
 
 def _layers_behind(
     graph: Graph, readers: Mapping[str, tuple[Node, ...]], name: str, channel: int, layers: Collection[str]
-) -> list[_Reader]:
+) -> list[_ChannelReader]:
     """All layers that read a tensor, some behind functions; none where something else does."""
-    found: list[_Reader] = []
+    found: list[_ChannelReader] = []
     if name in graph.outputs:
         return []
     dims = graph.tensors[name].dims
@@ -119,7 +119,7 @@ def _layers_behind(
             if channel != (len(dims) - 1 if is_matrix else 1) or (groups > 1 and weights[2] > 1):
                 return []
             is_grouped = isinstance(operation, ConvolutionOperation) and groups > 1
-            found.append(_Reader(node, 0 if is_matrix or is_grouped else 1, is_grouped))
+            found.append(_ChannelReader(node, 0 if is_matrix or is_grouped else 1, is_grouped))
             continue
         is_relu = isinstance(operation, EltwiseOperation) and operation.algorithm == "eltwise_relu"
         own = _moved_channel(dims, channel, made) if isinstance(operation, ReshapeOperation) else channel

@@ -156,8 +156,9 @@ class _Export:
         now = {node.name: node.output for node in self.graph.nodes}
         makers = {node.output: node.name for node in self.read.nodes}
         for name, value in self.values.items():
-            is_point = isinstance(value, str) and value in self.recipe.scales
-            if is_point and now.get(makers.get(value, ""), value) == value:
+            if not isinstance(value, str) or value not in self.recipe.scales:
+                continue
+            if now.get(makers.get(value, ""), value) == value:
                 yield value, name
 
     # --- what is written ------------------------------------------------------------------------------------
@@ -241,4 +242,5 @@ def _largest(graph: Graph, node: Node) -> Array:
     """The largest weight of each output, with its sign: two of them tell what the output is multiplied by."""
     values = graph.constants[node.inputs[1]].values
     rows = values.T if node.kind == "matmul" else values.reshape(weights_of(node, values)[1].size, -1)
-    return rows[np.arange(len(rows)), np.abs(rows).argmax(1)].astype(np.float64)
+    largest: Array = rows[np.arange(len(rows)), np.abs(rows).argmax(1)].astype(np.float64)
+    return largest

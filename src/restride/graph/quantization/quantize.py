@@ -11,6 +11,7 @@ import numpy as np
 from ...desc.parse import one_of, parse_word, short_repr
 from ...dtypes import DataType
 from ...errors import Error, refuse
+from ...loading import load_whole
 from ..dims import Dims
 from ..fields import parse_field
 from ..graph import Graph
@@ -107,6 +108,7 @@ class QuantizedNetwork(Network):
         Raises RuntimeFailure where the package onnx is missing; Unimplemented for a network that no ONNX
         model was read for, or that is equalized or dynamic.
         """
+        load_whole("restride.graph.quantization.qdq")
         from .qdq import qdq_model
 
         source, names = self._quantized, (each.name for each in self.inputs)
@@ -116,7 +118,8 @@ class QuantizedNetwork(Network):
     @property
     def _quantized(self) -> QuantizedSource:
         source = parts_of(self).source
-        assert isinstance(source, QuantizedSource)
+        if not isinstance(source, QuantizedSource):
+            raise refuse("RS-G08:no-report")
         return source
 
 
@@ -196,8 +199,9 @@ def quantize_network(
 
 
 def _words(what: str, words: Any) -> tuple[str, ...]:
-    words = (words,) if isinstance(words, str) else tuple(words)
-    return parse_field(f"quantize_network: {what}", tuple[str, ...], words)
+    words = (words,) if isinstance(words, str) else tuple(words) if isinstance(words, Iterable) else words
+    parsed: tuple[str, ...] = parse_field(f"quantize_network: {what}", tuple[str, ...], words)
+    return parsed
 
 
 # --- what comes in ------------------------------------------------------------------------------------------
@@ -206,7 +210,7 @@ def _words(what: str, words: Any) -> tuple[str, ...]:
 def _calibration(parts: NetworkParts, samples: Iterable[Any]) -> Calibration:
     """The samples, checked, and the graphs for their dims."""
     feeds: dict[tuple[Dims, ...], list[Feed]] = {}
-    for number, sample in enumerate(samples):
+    for number, sample in enumerate(samples if isinstance(samples, Iterable) else ()):
         arrays = {}
         for tensor, x in zip(parts.inputs, in_order(parts.inputs, sample), strict=True):
             arrays[tensor.name] = array = dense_input(tensor, x)

@@ -102,9 +102,8 @@ def _reason(graph: Graph, node: Node) -> str:
 def weights_of(node: Node, values: Array) -> tuple[Array, Array]:
     """Weights as s8, and the scale of each output, in dims that are repeated along those of the weights."""
     channels = channel_axes(node.operation, values.ndim)
-    largest = np.abs(values).max(
-        tuple(axis for axis in range(values.ndim) if axis not in channels), None, True
-    )
+    summed = tuple(axis for axis in range(values.ndim) if axis not in channels)
+    largest = np.abs(values).max(summed, keepdims=True)
     scale = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
     return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
 
