@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..importers.onnx.reader import translated_tensors
 from ..importers.operator_call import Value
 from ..network.network import NetworkParts
 from ..nodes.moves import ReshapeOperation
+from ..rewrites.affine import channel_axes
 from ..rewrites.draft import Array
 from ..rewrites.integer_chains import IntegerType
 from .recipe import Recipe, prepared, weights_of
@@ -47,14 +49,12 @@ def qdq_model(parts: NetworkParts, recipe: Recipe, dims: Mapping[str, Dims]) -> 
     source = parts.source
     if not isinstance(source, ModelSource) or source.model.functions is None:
         raise _refusal("network", "it was not loaded by rs.onnx.load", "save it with net.save")
-    if recipe.balances or not recipe.scales:
+    if recipe.balances or (recipe.layers and not recipe.scales):
         why = "it is equalized" if recipe.balances else "a run finds its scales"
         raise _refusal("network", why, "quantize it with static scales, and without equalization")
     model = source.model.unpacked
     if model.opset < _LEAST_OPSET:
-        hint = (
-            f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) makes a model of a later version"
-        )
+        hint = f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) makes a later version of it"
         raise _refusal(f"version {model.opset}", "scales of channels are of version 13", hint)
     graph, values = translated_tensors(model, dims)
     export = _Export(model, recipe, graph, prepared(graph, parts.without), values)
@@ -113,6 +113,7 @@ class _Export:
             proto.graph.output.append(helper.make_tensor_value_info(name, number, [None] * len(kind.dims)))
         proto.graph.initializer.extend(numpy_helper.from_array(x, name) for name, x in self.tensors.items())
         read = {name for node in nodes for name in node.input} | set(self.model.outputs)
+        read |= {x for node in self.model.nodes if node.outputs[0] not in layers for x in node.reads()}
         kept = [each for each in proto.graph.initializer if each.name in read]
         del proto.graph.initializer[:]
         proto.graph.initializer.extend(kept)
@@ -137,12 +138,8 @@ class _Export:
                     break
                 name = reader.output
             node = makers.get(names.get(name, ""))
-            weights = None if node is None or len(node.inputs) < 2 else self.values.get(node.inputs[1])
-            if (
-                node is None
-                or node.operator not in ("Conv", "MatMul", "Gemm")
-                or isinstance(weights, str | None)
-            ):
+            is_product = node is not None and node.operator in ("Conv", "MatMul", "Gemm")
+            if node is None or not is_product or not isinstance(self.values.get(node.inputs[1]), np.ndarray):
                 raise _refusal(f"layer {layer.name!r}", "no node of the model is this layer", "keep it f32")
             norm = makers.get(names.get(layer.output, ""))
             has_norm = norm is not None and norm.operator == _NORM and norm.inputs[0] == node.outputs[0]
@@ -174,24 +171,17 @@ class _Export:
             constants = [self.graph.constants[name].values for name in layer.inputs[1:]]
             weights, known = constants[0].reshape(weights.shape), next(iter(constants[1:]), None)
             proto.output[0] = norm.outputs[0]
-        is_column = node.operator == "MatMul" or (
-            node.operator == "Gemm" and not node.attributes.get("transB")
-        )
-        axis = weights.ndim - 1 if is_column else 0
-        others = tuple(i for i in range(weights.ndim) if i != axis)
-        largest = np.abs(weights).max(others)
-        scale = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
-        shape = tuple(-1 if i == axis else 1 for i in range(weights.ndim))
-        quantized = np.clip(np.rint(weights / scale.reshape(shape)), -127, 127).astype(np.int8)
+        has_rows = node.operator == "Conv" or (node.operator == "Gemm" and node.attributes.get("transB"))
+        axis = 0 if has_rows else weights.ndim - 1
+        quantized, scales = weights_of(weights, (axis,))
+        scale = scales.reshape(-1)
         proto.input[0] = self._through_bytes(node.inputs[0], integers)
         proto.input[1] = self._dequantized(f"{layer.name}.weights", quantized, scale, axis)
         change, after = self._correction(layer, self.graph if norm is not None else self.read), list[Any]()
-        if node.operator == "Conv" or (
-            isinstance(known, np.ndarray) and node.attributes.get("beta", 1.0) == 1.0
-        ):
-            bias = (
-                np.broadcast_to(0 if known is None else np.asarray(known).reshape(-1), scale.shape) + change
-            )
+        has_bias = isinstance(known, np.ndarray) and node.attributes.get("beta", 1.0) == 1.0
+        if node.operator == "Conv" or has_bias:
+            before = 0 if known is None else np.asarray(known).reshape(-1)
+            bias = np.broadcast_to(before, scale.shape) + change
             whole = scale.astype(np.float64) * integers.scale
             words = np.clip(np.rint(bias / whole), -(2**31), 2**31 - 1).astype(np.int32)
             name = self._dequantized(f"{layer.name}.bias", words, whole.astype(np.float32), 0)
@@ -241,6 +231,8 @@ class _Export:
 def _largest(graph: Graph, node: Node) -> Array:
     """The largest weight of each output, with its sign: two of them tell what the output is multiplied by."""
     values = graph.constants[node.inputs[1]].values
-    rows = values.T if node.kind == "matmul" else values.reshape(weights_of(node, values)[1].size, -1)
+    channels = channel_axes(node.operation, values.ndim)
+    rows = np.moveaxis(values, channels, range(len(channels)))
+    rows = rows.reshape(prod(rows.shape[: len(channels)]), -1)
     largest: Array = rows[np.arange(len(rows)), np.abs(rows).argmax(1)].astype(np.float64)
     return largest

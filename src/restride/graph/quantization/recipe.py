@@ -99,9 +99,8 @@ def _reason(graph: Graph, node: Node) -> str:
     return "a run does not make its source" if node.inputs[0] in graph.constants else ""
 
 
-def weights_of(node: Node, values: Array) -> tuple[Array, Array]:
-    """Weights as s8, and the scale of each output, in dims that are repeated along those of the weights."""
-    channels = channel_axes(node.operation, values.ndim)
+def weights_of(values: Array, channels: Collection[int]) -> tuple[Array, Array]:
+    """Weights as s8, and the scale of each output, which lie along `channels`, in dims that are repeated."""
     summed = tuple(axis for axis in range(values.ndim) if axis not in channels)
     largest = np.abs(values).max(summed, keepdims=True)
     scale = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
@@ -249,7 +248,7 @@ def _layer(
     """The layer with weights of s8; `source` has bytes with scales of rows, or dequantized ones."""
     values = draft.constant(node.inputs[1])
     assert values is not None
-    integers, scale = weights_of(node, values)
+    integers, scale = weights_of(values, channel_axes(node.operation, values.ndim))
     bias = draft.constant(node.inputs[2]) if len(node.inputs) > 2 else None
     rank = len(draft.type(node.output).dims)
     outputs = draft.type(node.output).dims[channel_axis(node.operation, rank)]
