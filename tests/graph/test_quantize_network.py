@@ -112,6 +112,40 @@ def test_outputs_change_little_whatever_the_functions_and_the_ranges(
     assert change(made, floats, images(2, seed=1)) < 0.01
 
 
+@pytest.mark.parametrize(
+    ("operation", "source", "weights"),
+    [
+        (window(1, stride=2), (2, 6, 9, 9), (8, 6, 3, 3)),
+        (window(1, groups=2), (1, 8, 7, 7), (2, 4, 4, 3, 3)),
+        (window(1, groups=6), (1, 6, 7, 7), (6, 2, 1, 3, 3)),
+        (G.ConvolutionOperation((1, 1), (1, 1), (2, 2), (0, 1)), (1, 5, 9, 9), (3, 5, 3, 3)),
+        (G.ConvolutionOperation((1,), (0,), (1,), (1,)), (1, 5, 9), (3, 5, 3)),
+        (
+            G.ConvolutionOperation((1, 1, 1), (0, 0, 0), (0, 0, 0), (0, 0, 0)),
+            (1, 2, 4, 4, 4),
+            (3, 2, 2, 2, 2),
+        ),
+        (G.InnerProductOperation(), (3, 4, 2, 2), (5, 4, 2, 2)),
+        (G.MatmulOperation(), (7, 5), (5, 6)),
+    ],
+)
+def test_layers_that_a_report_says_compute_with_bytes_do(
+    operation: Any, source: tuple[int, ...], weights: tuple[int, ...]
+) -> None:
+    rng, builder = np.random.default_rng(0), G.GraphBuilder()
+    x = builder.input("x", source)
+    w = builder.constant(rng.standard_normal(weights).astype(np.float32))
+    graph = builder.graph(builder.add(operation, x, w, name="y"))
+    has_rows = not isinstance(operation, G.ConvolutionOperation)
+    # All above 0, and lopsided: bytes with a zero point, and a border of it.
+    for low, calibration in ((0.0, "minmax"), (-0.3, "minmax"), *[(-1.0, "dynamic")] * has_rows):
+        samples = [rng.uniform(low, 1, source).astype(np.float32) for _ in range(3)]
+        made = rs.quantize_network(graph, samples, calibration, refine=())
+        (step,) = (step for step in made.plan().steps if step.operation == operation.kind)
+        assert {str(each.md.data_type) for each in step.reads[:2]} <= {"u8", "s8"}
+        assert change(made, rs.Network(graph), samples) < 0.03
+
+
 def test_ranges_that_clip_lose_less_beside_rare_large_numbers() -> None:
     rng, builder = np.random.default_rng(0), G.GraphBuilder()
     weights = builder.constant(rng.standard_normal((16, 64)).astype(np.float32))
@@ -216,6 +250,27 @@ def test_channels_that_are_equalized_change_nothing_in_f32_and_lose_less_in_byte
     balanced = rs.Network(recipe.balanced(prepared(graph_of(spread=30.0))))
     assert change(balanced, exact, samples[:2]) < 1e-5
     assert change(even, exact, samples) < change(plain, exact, samples)
+
+
+def test_channels_of_a_norm_are_equalized_with_all_products_that_read_it() -> None:
+    rng, builder = np.random.default_rng(0), G.GraphBuilder()
+
+    def constant(*dims: int) -> str:
+        return builder.constant(
+            (rng.standard_normal(dims) * np.exp(rng.uniform(-3, 3, dims[-1:]))).astype("f4")
+        )
+
+    x = builder.add(
+        G.LayerNormalizationOperation(1e-5), builder.input("x", (2, 6, 32)), constant(32), constant(32)
+    )
+    rows = [builder.add(G.ReshapeOperation((12, 32)), x) for _ in range(2)]
+    graph = builder.graph(*(builder.add(G.MatmulOperation(), each, constant(32, 16)) for each in rows))
+    samples = [rng.standard_normal((2, 6, 32)).astype(np.float32) for _ in range(4)]
+    plain, even = (rs.quantize_network(graph, samples, refine=words) for words in ((), ("equalization",)))
+    balanced = rs.Network(source_of(even).recipe.balanced(prepared(graph)))(samples[0])
+    for name, exact in rs.Network(graph)(samples[0]).items():
+        assert np.allclose(balanced[name], exact, rtol=1e-4, atol=1e-4 * np.abs(exact).max())
+    assert even.report.error < 0.9 * plain.report.error
 
 
 # --- a network as any other ---------------------------------------------------------------------------------
