@@ -55,6 +55,7 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "files.rechunk": "rechunk",
         "files.save": "save",
         "graph.network.network": "Network",
+        "graph.quantization.quantize": "quantize_network",
         "runtime.cache": "CacheInfo cache_info",
         "runtime.cpu.thread_pool": "get_num_threads set_num_threads",
         "runtime.result_pool": "empty_cache",

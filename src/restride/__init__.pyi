@@ -46,6 +46,7 @@ from .arrays.products import pack_weights as pack_weights
 from .arrays.reorder_plan import plan as plan
 from .arrays.functions import pool as pool
 from .arrays.functions import quantize as quantize
+from .graph.quantization.quantize import quantize_network as quantize_network
 from .files.rechunk import rechunk as rechunk
 from .arrays.recommended import recommended_desc as recommended_desc
 from .arrays.functions import reorder as reorder

@@ -58,6 +58,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "bench",
         "run",
         "propagate",
+        "quantize",
         "info",
         "check",
         "completion",
@@ -66,7 +67,8 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["demo", "reorder", "show", "explain", "run", "propagate", "info", "check", "completion"]
+    "name",
+    ["demo", "reorder", "show", "explain", "run", "propagate", "quantize", "info", "check", "completion"],
 )
 def test_every_command_has_help_and_json(capsys: pytest.CaptureFixture[str], name: str) -> None:
     text = answered(capsys, name, "--help")

@@ -43,6 +43,23 @@ def test_a_tensor_goes_to_integers_and_back_saturated(zero: Any) -> None:
     assert np.array_equal(rs.onnx.load(made)(x), reference(made, x))
 
 
+def test_a_number_of_integers_is_added_as_what_it_stands_for() -> None:
+    constants = {"q": np.uint8(7), "s": np.float32(0.25), "z": np.uint8(3)}
+    nodes = [node("DequantizeLinear", "q", "s", "z", to=["one"]), node("Add", "x", "one")]
+    made = model(nodes, {"x": X}, constants, opset=19)
+    assert np.array_equal(rs.onnx.load(made)(values(*X)), values(*X) + 1)
+
+
+def test_functions_of_primitives_stay_beside_integers() -> None:
+    constants = {"s": np.float32(0.0625), "z": np.uint8(128)}
+    nodes = [
+        *(node("QuantizeLinear", "x", "s", "z", to=["q"]), node("DequantizeLinear", "q", "s", "z", to=["r"])),
+        node("Sinh", "r"),
+    ]
+    made = model(nodes, {"x": X}, constants, opset=19)
+    assert np.allclose(rs.onnx.load(made)(values(*X)), reference(made, values(*X)), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("zero", [np.uint16(32768), np.int16(-7)])
 def test_integers_of_16_bits_are_saturated(zero: Any) -> None:
     made = model(

@@ -100,6 +100,7 @@ _ROWS = (
 _LATE = {
     ("nearest", "difflib"): "an error suggests a word",
     ("desc.text_forms", "json"): "a descriptor is written or read as JSON",
+    ("graph.quantization.quantize", "graph.quantization.qdq"): "an ONNX model is written",
     ("torch", "graph.importers.torch.backend"): "no installed package has the entry point",
     ("torch", "graph.importers.torch.explaining"): "Dynamo, which takes seconds to import, has compiled",
     ("targets.llvm", "llvmlite.binding"): "LLVM is asked for the first time: 180 MB",

@@ -42,6 +42,7 @@ COMMANDS = {
     ),
     "run": Command("restride.cli.run", "runs a network on an array or a picture, and times each step"),
     "propagate": Command("restride.cli.propagate", "shows which reorders a network pays for, by three rules"),
+    "quantize": Command("restride.cli.quantize", "makes a network of bytes from a model of f32, by samples"),
     "info": Command("restride.cli.info", "prints versions, engines, instruction sets, caches"),
     "check": Command(
         "restride.cli.check", "checks in a second that restride works here, or what of an ONNX model runs"

@@ -19,7 +19,16 @@ from ..graph.nodes.layers import ResamplingOperation
 from .progress import Progress
 from .usage import Parser, checked, parse_shape, wrong_usage
 
-__all__ = ["add_inputs", "named_dims", "named_value", "prepare", "random_input", "read_input"]
+__all__ = [
+    "add_inputs",
+    "add_pixels",
+    "named_dims",
+    "named_value",
+    "prepare",
+    "random_input",
+    "read_input",
+    "unreadable",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
@@ -35,6 +44,21 @@ def add_inputs(parser: Parser, *, dims: str, value: str) -> None:
         parser.add_argument(
             option, action="append", default=[], type=checked(kind), metavar=metavar, help=told
         )
+
+
+def add_pixels(parser: Parser) -> None:
+    """`--mean` and `--std` of pictures."""
+    for option, default in (("--mean", [0.0]), ("--std", [1.0])):
+        parser.add_argument(
+            option, type=checked(_numbers), default=default, metavar="N,...", help="of pictures, by channel"
+        )
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise wrong_usage(f"{text!r} is no list of numbers", hint="write 0.485,0.456,0.406") from None
 
 
 def named_dims(text: str) -> tuple[str, Dims]:
@@ -87,7 +111,7 @@ def read_input(path: str, network_input: NetworkInput, mean: list[float], std: l
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
-        raise _unreadable(path, error, "a .npy file holds one array of numbers") from None
+        raise unreadable(path, error, "a .npy file holds one array of numbers") from None
 
 
 def prepare(net: Network, *dims: Dims) -> None:
@@ -109,7 +133,7 @@ def _picture(path: str, mean: list[float], std: list[float]) -> Array:
     try:
         pixels = np.asarray(io.imread(path))
     except Exception as error:  # readers of pictures raise what they like
-        raise _unreadable(path, error, "bring another picture") from None
+        raise unreadable(path, error, "bring another picture") from None
     pixels = np.stack([pixels] * 3, -1) if pixels.ndim == 2 else pixels[..., :3]
     if pixels.dtype != np.uint8:
         pixels = (pixels / max(pixels.max(), 1) * 255).astype(np.uint8)
@@ -130,6 +154,7 @@ def _resized(image: Array, network_input: NetworkInput) -> Array:
     return np.asarray(net(image))
 
 
-def _unreadable(path: str, error: Exception, hint: str) -> Error:
+def unreadable(path: str, error: Exception, hint: str) -> Error:
+    """The error of a file of inputs that cannot be read."""
     why = getattr(error, "strerror", None) or str(error)[:200] or type(error).__name__
     return refuse("RS-F01:picture", path=shown(path), why=why, hint=hint)

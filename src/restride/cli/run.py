@@ -39,9 +39,9 @@ from ..graph.network.run_program import StepTime
 from ..graph.rewrites.precision import PRECISIONS
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
-from .network_inputs import Array, add_inputs, prepare, random_input, read_input
+from .network_inputs import Array, add_inputs, add_pixels, prepare, random_input, read_input
 from .output import CommandResult
-from .usage import Parser, checked, wrong_usage
+from .usage import Parser, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
@@ -63,12 +63,7 @@ def add_arguments(parser: Parser) -> None:
         dims="extents of an input, as x=1x3x224x224",
         value="what an input always is: sr=16000; branches may follow from it",
     )
-    parser.add_argument(
-        "--mean", type=checked(_numbers), default=[0.0], metavar="N,...", help="of pictures, by channel"
-    )
-    parser.add_argument(
-        "--std", type=checked(_numbers), default=[1.0], metavar="N,...", help="of pictures, by channel"
-    )
+    add_pixels(parser)
     parser.add_argument("--rule", choices=RULES, help="how formats of a model are chosen")
     parser.add_argument("--precision", choices=PRECISIONS, help="what f32 may be computed with")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run so often, and tell the best")
@@ -109,13 +104,6 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 # --- what goes in and comes out -----------------------------------------------------------------------------
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise wrong_usage(f"{text!r} is no list of numbers", hint="write 0.485,0.456,0.406") from None
 
 
 def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:

@@ -59,6 +59,7 @@ if _typing.TYPE_CHECKING:
         WinogradConvolutionOperation,
     )
     from .nodes.recurrent import RecurrentOperation
+    from .quantization.quantize import QuantizedNetwork
     from .rewrites.fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "PrimitiveOperation",
     "QuantizeOperation",
     "QuantizedMatmulOperation",
+    "QuantizedNetwork",
     "RecurrentOperation",
     "ReductionOperation",
     "ReorderOperation",
@@ -120,6 +122,7 @@ _LATER = {
         "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation "
         "QuantizedMatmulOperation WinogradConvolutionOperation",
         "nodes.recurrent": "RecurrentOperation",
+        "quantization.quantize": "QuantizedNetwork",
         "rewrites.fusions": "AppliedFusion FUSIONS FusedGraph fuse",
     }.items()
     for name in names.split()

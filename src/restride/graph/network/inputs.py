@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,16 @@ from ...runtime.views import packed_nibbles
 from ..dims import Dims, by
 from ..fields import check_fields
 
-__all__ = ["NetworkInput", "as_stored", "check_dims", "dense_input", "fixed_dims", "returned", "wrong_inputs"]
+__all__ = [
+    "NetworkInput",
+    "as_stored",
+    "check_dims",
+    "dense_input",
+    "fixed_dims",
+    "in_order",
+    "returned",
+    "wrong_inputs",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,18 @@ def as_stored(tensor: NetworkInput, x: Array) -> Array:
 def returned(x: Any, result: Array) -> Any:
     """An output as an array of the kind of an input."""
     return back_to(x, result) if is_foreign(x) else result
+
+
+def in_order(inputs: Sequence[NetworkInput], x: Any) -> list[Any]:
+    """What a call brings, one array or a dict of them, in the order of the inputs, as it came."""
+    names = [tensor.name for tensor in inputs]
+    if not isinstance(x, Mapping):
+        if len(names) != 1:
+            raise wrong_inputs(names, [f"one {type(x).__name__}"])
+        return [x]
+    if set(x) != set(names):
+        raise wrong_inputs(names, list(x))
+    return [x[name] for name in names]
 
 
 def check_dims(tensor: NetworkInput, dims: Dims) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
@@ -16,7 +17,7 @@ from ...verbose import flags
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
-from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, returned, wrong_inputs
+from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, in_order, returned
 from .outputs import targets_by_name
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from .run_program import StepTime
     from .running import Runner
 
-__all__ = ["InputDims", "Network"]
+__all__ = ["InputDims", "Network", "NetworkParts", "parts_of"]
 
 InputDims = Sequence[int] | Mapping[str, Sequence[int]]
 """The dims of an input, or of all inputs by name."""
@@ -161,12 +162,8 @@ class Network:
         """
         if self._file is not None:
             return type(self).load, (os.path.abspath(self._file.path),)
-        source, without, *batches = self._plans.made_of()
-        usual = self._usual[0] if self._usual else ()
-        return type(self).of_source, (
-            *(self._inputs, self._outputs, source, self._rule, without),
-            *(usual, *batches, self._precision),
-        )
+        self._plans.check_pickle()
+        return type(self).of_source, parts_of(self).arguments
 
     def __copy__(self) -> Network:
         """The same plans under another name."""
@@ -305,14 +302,7 @@ class Network:
 
     def _in_order(self, x: Any) -> list[Any]:
         """The inputs in order, as they came."""
-        names = [network_input.name for network_input in self._inputs]
-        if not isinstance(x, Mapping):
-            if len(names) != 1:
-                raise wrong_inputs(names, [f"one {type(x).__name__}"])
-            return [x]
-        if set(x) != set(names):
-            raise wrong_inputs(names, list(x))
-        return [x[name] for name in names]
+        return in_order(self._inputs, x)
 
     # --- plans ----------------------------------------------------------------------------------------------
 
@@ -357,3 +347,36 @@ class Network:
         if self._file is not None and is_first:
             self._plans.keep_record(self._file, dims)
         return runner
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetworkParts:
+    """What a network is made of: the arguments of `Network.of_source`."""
+
+    inputs: tuple[NetworkInput, ...]
+    outputs: tuple[str, ...]
+    source: GraphSource
+    rule: str
+    without: tuple[str, ...]
+    dims: tuple[Dims, ...]
+    is_linear: IsLinear | None
+    largest: int
+    precision: str
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """These, in order."""
+        return tuple(getattr(self, each.name) for each in fields(self))
+
+
+def parts_of(net: Network) -> NetworkParts:
+    """What a network is made of.
+
+    Raises Unimplemented for one that was loaded from a file, or that a run divides: it has no graph.
+    """
+    if net._planned is None:
+        raise refuse("RS-G08:no-graph")
+    source, without, is_linear, largest = net._planned.made_of
+    usual = net._usual[0] if net._usual else ()
+    ends, how = (net._inputs, net._outputs), (source, net._rule, without)
+    return NetworkParts(*ends, *how, usual, is_linear, largest, net._precision)

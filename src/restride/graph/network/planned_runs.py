@@ -90,15 +90,16 @@ class PlannedRuns:
         shared = self._prepacked, self._forms, self._is_linear, self._largest, self._precision
         return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
 
+    @property
     def made_of(self) -> tuple[GraphSource, tuple[str, ...], IsLinear | None, int]:
-        """The source, the fusions that are off, `is_linear` and `largest`, as a pickle has them.
+        """The source, the fusions that are off, `is_linear` and `largest`."""
+        return self._source, tuple(self._without), self._is_linear, self._largest
 
-        Raises Unimplemented where a function that is part of a running program makes the graphs.
-        """
+    def check_pickle(self) -> None:
+        """Raise Unimplemented where a function that is part of a running program makes the graphs."""
         owner = getattr(self._source, "__self__", None)
         if isinstance(self._source, FunctionType) or isinstance(owner, SavedNetwork):
             raise refuse("RS-G07:pickle")
-        return self._source, tuple(self._without), self._is_linear, self._largest
 
     @property
     def dims(self) -> tuple[tuple[Dims, ...], ...]:

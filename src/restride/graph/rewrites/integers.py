@@ -59,13 +59,13 @@ from .integer_chains import ChainStep, Combination, IntegerChain, IntegerType
 from .integer_factors import product_factors
 from .quantized_weights import KnownIntegers
 
-__all__ = ["fuse_integers"]
+__all__ = ["MEANS", "fuse_integers"]
 
 NAME = "integers"
 _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation)
 _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
 _BYTES = (DataType.s8, DataType.u8)
-_MEANS = ("reduction_mean", "pooling_avg_include_padding", "pooling_avg_exclude_padding")
+MEANS = ("reduction_mean", "pooling_avg_include_padding", "pooling_avg_exclude_padding")
 _ADD, _SUB, _MUL = (BinaryOperation(f"binary_{word}") for word in ("add", "sub", "mul"))
 _MOST_STEPS, _MATRIX = 12, 2
 
@@ -324,9 +324,10 @@ class _IntegerPass:
 
     def _rows(self, node: Node, operation: PrimitiveOperation) -> bool:
         """Rows of a table of integers, of which those become floats that are taken."""
-        table, indices = self._integers.get(node.inputs[0]), node.inputs[1]
+        table = self._integers.get(node.inputs[0])
         if table is None or operation.kind != "gather" or len(table.stored.type.dims) != _MATRIX:
             return False
+        indices = node.inputs[1]
         parameters, places = dict(operation.parameters), self._types[indices].dims
         if parameters.pop("algorithm").removeprefix("gather_") != "axis" or any(parameters.values()):
             return False
@@ -378,7 +379,7 @@ class _IntegerPass:
     def _averaged(self, node: Node, operation: ReductionOperation | PoolingOperation) -> bool:
         """Means of integers, whose scale comes after them."""
         source, algorithm = self._floats.get(node.inputs[0]), operation.algorithm
-        if source is None or algorithm not in _MEANS:
+        if source is None or algorithm not in MEANS:
             return False
         counts_padding = algorithm == "pooling_avg_include_padding"
         if counts_padding and source.integers.zero and _is_padded(operation):

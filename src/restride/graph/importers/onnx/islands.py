@@ -14,7 +14,7 @@ from ....runtime.cpu.thread_pool import get_num_threads
 from .functions import node_proto
 from .model import OnnxModel
 
-__all__ = ["Island", "IslandInput", "check_packages"]
+__all__ = ["Island", "IslandInput", "check_packages", "model_bytes"]
 
 _PACKAGES = ("onnx", "onnxruntime")
 _FATAL_ALONE, _MOST_SHOWN = 4, 8
@@ -58,7 +58,7 @@ class Island:
         options.intra_op_num_threads, options.inter_op_num_threads = get_num_threads(), 1
         options.log_severity_level = _FATAL_ALONE
         try:
-            content = _model_of(model, inputs)
+            content = model_bytes(model, inputs)
             self._session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
         except Exception as error:  # the errors of both packages have no root of their own
             raise self._refusal(error) from None
@@ -80,7 +80,7 @@ class Island:
         return refuse("RS-G06:onnxruntime", nodes=nodes, reason=reason)
 
 
-def _model_of(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
+def model_bytes(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
     """The bytes of a model with these inputs."""
     import onnx
     from onnx import helper, numpy_helper

@@ -106,7 +106,7 @@ def _dequantize(
     scale, offset = _numbers(call, x, scale, zero, form)
     if not isinstance(x, str) and (x.size == 1 or x.dtype not in _STORED):
         scale, offset = (in_groups(n, x.shape).astype(_F32) for n in (scale, offset))
-        return ((x.astype(_F32) - offset) * scale).astype(kind)
+        return np.asarray((x.astype(_F32) - offset) * scale, kind)
     return dequantized(call, call.placed(x), scale, offset, DataType.parse(kind))
 
 

@@ -104,7 +104,15 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
-    return _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, translate))
+    return _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, translate))[0]
+
+
+def translated_tensors(model: OnnxModel, dims: Mapping[str, Dims]) -> tuple[Graph, Mapping[str, Value]]:
+    """The graph, and what became of each tensor of the model: its name there, or its values."""
+    graph, values = _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate))
+    # Outputs have the names of the model, whatever their makers called them.
+    current = {name: x for name, x in values.items() if not isinstance(x, str) or x in graph.tensors}
+    return graph, current | {name: name for name in model.outputs}
 
 
 def follows_batch(
@@ -119,13 +127,15 @@ def follows_batch(
     return are_alike(batches)
 
 
-def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter) -> Graph:
+def _write_graph(
+    model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter
+) -> tuple[Graph, dict[str, Value]]:
     values = writer.known_tensors()
     for model_input in model.inputs:
         writer.add_input(model_input, dims[model_input.name], values)
     writer.run(model.nodes, values)
     writer.name_outputs(model.outputs, values)
-    return writer.builder.graph(*model.outputs)
+    return writer.builder.graph(*model.outputs), values
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,298 @@
+"""`rs.quantize_network`: a network of f32 as one of bytes, as far as samples say that little is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...desc.parse import one_of, parse_word, short_repr
+from ...dtypes import DataType
+from ...errors import Error, refuse
+from ...loading import load_whole
+from ..dims import Dims
+from ..fields import parse_field
+from ..graph import Graph
+from ..network.inputs import check_dims, dense_input, in_order
+from ..network.network import Network, NetworkParts, parts_of
+from ..network.plan import PlannedGraph
+from ..nodes.operations import AS_F32, DequantizeOperation, QuantizeOperation
+from ..nodes.products import ConvolutionOperation, QuantizedMatmulOperation
+from .calibration import METHODS, Calibration, Feed, Loss, integer_scales, losses, observe
+from .equalization import balances
+from .recipe import Recipe, points, prepared, products
+
+__all__ = [
+    "CALIBRATIONS",
+    "REFINEMENTS",
+    "LayerReport",
+    "QuantizationReport",
+    "QuantizedNetwork",
+    "QuantizedSource",
+    "quantize_network",
+]
+
+CALIBRATIONS = (*METHODS, "dynamic")
+REFINEMENTS = ("bias", "equalization")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerReport:
+    """What became of a layer: `error` is its own on the samples, None where it was not tried; `reason` says
+    why it stays f32.
+    """
+
+    name: str
+    operation: str
+    dims: Dims
+    error: float | None
+    reason: str = ""
+
+    @property
+    def is_quantized(self) -> bool:
+        """True where it computes with bytes."""
+        return not self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationReport:
+    """The layers of a network that sum products, in order, and the relative error of its outputs on the
+    samples: the largest, where there are several.
+    """
+
+    layers: tuple[LayerReport, ...]
+    error: float
+
+    def __str__(self) -> str:
+        rows = [("layer", "operation", "weights", "error", "computes with")]
+        for layer in self.layers:
+            error = "-" if layer.error is None else f"{100 * layer.error:.2f} %"
+            kind = f"f32: {layer.reason}" if layer.reason else "bytes"
+            rows.append((layer.name, layer.operation, "x".join(map(str, layer.dims)), error, kind))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(n) for cell, n in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+        count = sum(layer.is_quantized for layer in self.layers)
+        lines += ["", f"{count} of {len(self.layers)} layers, outputs change by {100 * self.error:.2f} %"]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantizedSource:
+    """What makes the graphs of a quantized network: those of the f32 network, changed by a recipe."""
+
+    parts: NetworkParts
+    recipe: Recipe
+    report: QuantizationReport
+
+    def __call__(self, dims: Mapping[str, Dims]) -> Graph:
+        """The graph for inputs of these dims."""
+        return self.recipe.applied(_graph(self.parts, dims))
+
+
+class QuantizedNetwork(Network):
+    """What `rs.quantize_network` makes: a network as any other, which tells what became of its layers."""
+
+    @property
+    def report(self) -> QuantizationReport:
+        """What became of each layer; printed, it is a table."""
+        return self._quantized.report
+
+    def to_onnx(self) -> Any:
+        """The model that the network was loaded from, as a `ModelProto`, with QuantizeLinear and
+        DequantizeLinear where the network has bytes.
+
+        Raises RuntimeFailure where the package onnx is missing; Unimplemented for a network that no ONNX
+        model was read for, or that is equalized or dynamic.
+        """
+        load_whole("restride.graph.quantization.qdq")
+        from .qdq import qdq_model
+
+        source, names = self._quantized, (each.name for each in self.inputs)
+        dims = dict(zip(names, parts_of(self).dims, strict=True))
+        return qdq_model(source.parts, source.recipe, dims)
+
+    @property
+    def _quantized(self) -> QuantizedSource:
+        source = parts_of(self).source
+        if not isinstance(source, QuantizedSource):
+            raise refuse("RS-G08:no-report")
+        return source
+
+
+def quantize_network(
+    network: Network | Graph,
+    samples: Iterable[Any],
+    calibration: str = "minmax",
+    *,
+    refine: Iterable[str] = ("bias",),
+    keep: Iterable[str] = (),
+    layer_error: float = 0.1,
+    output_error: float | None = None,
+) -> QuantizedNetwork:
+    """A network of bytes that computes what one of f32 does, nearly.
+
+    samples  what the network is called with, one after another: a hundred that are typical do
+    calibration  how much of what the samples bring a byte has to hold: "minmax" all of it, "percentile" all
+            but 1 number of 10,000 at each end, "mse" so much that the mean square of the error is least.
+            "dynamic": each row of a matrix gets its own scale in a run; convolutions stay f32
+    refine  "bias": biases make up for the mean of the error. "equalization": channels of a tensor between a
+            layer or a norm and the layers behind it become alike in size before
+    keep    names of layers that stay f32, as a report has them
+    layer_error  the relative error above which a layer stays f32: the root of the mean square of what bytes
+            change in its result, over that of the result, on the samples, while all before it is f32
+    output_error  the relative error that the outputs may have. Where they have more, the layers with the
+            largest error stay f32, as few as do. Without it that error is told, and nothing more
+
+    Activations become u8 or s8 with one scale, weights s8 with a scale for each output. Raises
+    InvalidArguments for samples that the network does not take, none, or with numbers that are not finite,
+    and for a network that has bytes already or computes with other floats than f32; Unimplemented for one
+    that was loaded from a file, or has branches that a run decides.
+    """
+    try:
+        refinements = _words("refine", refine)
+        for word in refinements:
+            parse_word("quantize_network: refine", word, REFINEMENTS, "nothing else is refined")
+        method = parse_word("quantize_network: calibration", calibration, CALIBRATIONS, "there is no other")
+        limit = parse_field("quantize_network: layer_error", float, layer_error)
+        most = parse_field("quantize_network: output_error", float | None, output_error)
+        net = Network(network) if isinstance(network, Graph) else network
+        if not isinstance(net, Network):
+            raise refuse("RS-G08:no-network", type=type(net).__name__)
+        parts = parts_of(net)
+        seen = _calibration(parts, samples)
+        reasons = _reasons(seen.graph, method, _words("keep", keep))
+        layers = tuple(name for name, reason in reasons.items() if not reason)
+        recipe = Recipe(tuple(reasons), layers)
+        if "equalization" in refinements:
+            recipe = replace(recipe, balances=balances(seen, layers))
+        changed = seen.mapped(recipe.balanced)
+        observed = {} if method == "dynamic" else observe(changed, points(seen.graph, layers))
+        found: dict[str, Loss] = {}
+
+        def of_layers(names: Iterable[str]) -> Recipe:
+            own = tuple(name for name in layers if name in names)
+            scales = integer_scales(observed, points(seen.graph, own), method) if observed else {}
+            means = {name: found[name].mean for name in own if name in found and "bias" in refinements}
+            return replace(recipe, layers=own, scales=scales, corrections=means)
+
+        found = losses(changed, of_layers(layers))
+        errors = {name: loss.error(is_corrected="bias" in refinements) for name, loss in found.items()}
+        reasons |= {name: f"it loses more than {limit}" for name, x in errors.items() if not x <= limit}
+        order = sorted((name for name in layers if not reasons[name]), key=errors.__getitem__)
+        count, error = _most_layers(lambda n: _change(seen, of_layers(order[:n])), len(order), most)
+        reasons |= dict.fromkeys(order[count:], f"the outputs lose more than {most} with it")
+        report = QuantizationReport(_rows(seen.graph, reasons, errors), error)
+        source = QuantizedSource(parts, of_layers(order[:count]), report)
+        # Without others, the dims of a sample are those that are planned and saved.
+        made = QuantizedNetwork.of_source(
+            *replace(parts, source=source, dims=parts.dims or next(iter(seen.graphs))).arguments
+        )
+        assert isinstance(made, QuantizedNetwork)
+        return made
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+def _words(what: str, words: Any) -> tuple[str, ...]:
+    words = (words,) if isinstance(words, str) else tuple(words) if isinstance(words, Iterable) else words
+    parsed: tuple[str, ...] = parse_field(f"quantize_network: {what}", tuple[str, ...], words)
+    return parsed
+
+
+# --- what comes in ------------------------------------------------------------------------------------------
+
+
+def _calibration(parts: NetworkParts, samples: Iterable[Any]) -> Calibration:
+    """The samples, checked, and the graphs for their dims."""
+    feeds: dict[tuple[Dims, ...], list[Feed]] = {}
+    for number, sample in enumerate(samples if isinstance(samples, Iterable) else ()):
+        arrays = {}
+        for tensor, x in zip(parts.inputs, in_order(parts.inputs, sample), strict=True):
+            arrays[tensor.name] = array = dense_input(tensor, x)
+            check_dims(tensor, array.shape)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise refuse("RS-G08:sample-not-finite", number=number, name=tensor.name)
+        feeds.setdefault(tuple(array.shape for array in arrays.values()), []).append(arrays)
+    if not feeds:
+        raise refuse("RS-G08:no-samples")
+    names = [each.name for each in parts.inputs]
+    return Calibration({dims: _graph(parts, dict(zip(names, dims, strict=True))) for dims in feeds}, feeds)
+
+
+def _graph(parts: NetworkParts, dims: Mapping[str, Dims]) -> Graph:
+    """The prepared graph of a network of f32."""
+    graph = parts.source(dims)
+    if isinstance(graph, PlannedGraph):
+        raise refuse("RS-G08:no-graph")
+    for node in graph.nodes:
+        if isinstance(node.operation, DequantizeOperation | QuantizeOperation | QuantizedMatmulOperation):
+            raise refuse("RS-G08:has-bytes", node=node.name)
+    return prepared(graph, parts.without)
+
+
+def _reasons(graph: Graph, method: str, keep: tuple[str, ...]) -> dict[str, str]:
+    """The layers that sum products, in order, and why they stay f32; "" for those that may be quantized."""
+    reasons = products(graph)
+    unknown = next((name for name in keep if name not in reasons), None)
+    if unknown is not None:
+        raise refuse("RS-G08:no-layer", name=short_repr(unknown), advice=one_of(reasons, unknown))
+    for node in graph.nodes:
+        kinds = {graph.tensors[name].data_type for name in (*node.inputs, *node.outputs)}
+        if node.name in reasons and (other := [x for x in kinds if x in AS_F32[1:]]):
+            raise refuse("RS-G08:other-floats", node=node.name, kind=other[0])
+        if method == "dynamic" and isinstance(node.operation, ConvolutionOperation):
+            reasons[node.name] = "a convolution has no rows"
+    reasons |= dict.fromkeys(keep, "it is kept")
+    if all(reasons.values()):
+        lines = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise refuse("RS-G08:nothing", reasons=lines or "it sums no products")
+    return reasons
+
+
+# --- which layers -------------------------------------------------------------------------------------------
+
+
+def _change(seen: Calibration, recipe: Recipe) -> float:
+    """The relative error of the outputs on the samples: the largest, where there are several."""
+    names = [name for name in seen.graph.outputs if seen.graph.tensors[name].data_type is DataType.f32]
+    sums = {name: np.zeros(2) for name in names}
+    pairs = zip(seen.values(names), seen.mapped(recipe.applied).values(names), strict=True)
+    for (name, exact), (_, values) in pairs:
+        change = values.astype(np.float64) - exact
+        sums[name] += np.square(change).sum(), np.square(exact, dtype=np.float64).sum()
+    least = np.finfo(np.float64).tiny
+    return max((float(np.sqrt(square / max(size, least))) for square, size in sums.values()), default=0.0)
+
+
+def _most_layers(error: Callable[[int], float], count: int, most: float | None) -> tuple[int, float]:
+    """How many layers, of those that lose least, may be quantized, and the error of the outputs then."""
+    own = error(count) if count else 0.0
+    if most is None or own <= most:
+        return count, own
+    good, bad, own = 0, count, 0.0
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if (found := error(middle)) <= most:
+            good, own = middle, found
+        else:
+            bad = middle
+    return good, own
+
+
+def _rows(graph: Graph, reasons: Mapping[str, str], errors: Mapping[str, float]) -> tuple[LayerReport, ...]:
+    nodes = {node.name: node for node in graph.nodes}
+    return tuple(
+        LayerReport(
+            name,
+            nodes[name].kind,
+            graph.tensors[nodes[name].inputs[1]].dims,
+            errors.get(name),
+            reason,
+        )
+        for name, reason in reasons.items()
+    )
