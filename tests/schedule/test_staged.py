@@ -7,7 +7,8 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.conversion import storage_dtype
-from restride.ir.nest import LoopNest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import LoopNest, linear
 from restride.ir.staged_nest import StridedRun, runs_of
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.machine import NOMINAL, Machine
@@ -84,11 +85,43 @@ def test_chunks_are_one_run_of_the_source_where_there_are_such() -> None:
     assert chain.flush(5).length == 5 * 49
 
 
-@pytest.mark.parametrize(("dims", "tag", "group"), [((2, 4000, 3), "abc", 2000), ((9, 64, 500), "aBc16b", 8)])
-def test_there_is_no_chain_of_one_stage_with_short_runs(dims: tuple[int, ...], tag: str, group: int) -> None:
-    nest, _ = _nest(dims, tag, group)
+def test_there_is_no_chain_of_one_stage_with_short_runs() -> None:
+    nest, _ = _nest((2, 4000, 3), "abc", 2000)
     assert nest.bounds == ()
     assert one_stage(nest) is None
+
+
+def _move(dims: tuple[int, ...], data_type: str, src: str, dst: str) -> LoopNest:
+    return reorder_nest(MemoryDesc(dims, data_type, src), MemoryDesc(dims, data_type, dst), linear())
+
+
+@pytest.mark.parametrize(
+    ("data_type", "run", "stages"), [("f64", 32, 1), ("f32", 64, 1), ("bf16", 64, 2), ("u8", 128, 2)]
+)
+def test_rows_that_collide_are_transposed_in_squares(data_type: str, run: int, stages: int) -> None:
+    """Where rows are 4096 bytes apart, and tiles have more of them than a set, they are read first."""
+    columns = 4096 * 8 // MemoryDesc((1,), data_type, "a").data_type.bits
+    chain = one_stage(_move((1024, columns), data_type, "ab", "ba"))
+    assert chain is not None
+    assert chain.whole_run == chain.flush(5).length == run
+    assert len(chain.nests(5, True)) == stages
+    assert [axis.extent for axis in chain.flush(5).loops] == [5]
+
+
+def test_squares_are_for_powers_of_two_where_registers_are_few_and_for_large_work_that_cannot_stream() -> (
+    None
+):
+    def kind(level: str, nest: LoopNest, caches: CacheSizes = CacheSizes()) -> str:  # noqa: B008
+        chain = one_stage(nest) if nest.moved_bytes >= caches.l3 else None
+        return cpu.lower_nest(nest, Isa.for_name(level), caches, chain=chain).kind
+
+    small = CacheSizes(l2=1 << 14, l3=1 << 16)
+    square, even = (_move((n, n), "f32", "ab", "ba") for n in (1024, 960))
+    weights = _move((64, 64, 3, 3), "f32", "abcd", "ABcd16b16a")
+    assert [kind(level, square) for level in ("avx2", "avx512")] == ["staged", "transpose"]
+    assert [kind(level, even) for level in ("avx2", "avx512")] == ["transpose", "transpose"]
+    assert [kind(level, even, small) for level in ("avx2", "avx512")] == ["staged", "transpose"]
+    assert [kind(level, weights, small) for level in ("avx2", "avx512")] == ["staged", "staged"]
 
 
 @pytest.mark.parametrize(("pixels", "chunk"), [(12, 6), (60, 6), (784, 8), (49, 7), (131, 8)])

@@ -73,6 +73,9 @@ class FlushWriter:
         """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
+        if not flush.streams:
+            self._copy_run(src, dst, flush.length * self.width)
+            return
         address = b.value("i64", f"ptrtoint {dst} to i64")
         head, length = b.op("and", b.op("sub", i64(0), address), i64(LINE - 1)), flush.length * self.width
         if length < LINE:
@@ -94,6 +97,16 @@ class FlushWriter:
             # Pieces at both ends are of one more line.
             self._prefetch(flush.ahead, ahead, b.op("add", offset, asked))
         self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(LINE - 1)))
+
+    def _copy_run(self, src: Value, dst: Value, length: int) -> None:
+        """So many bytes through the caches."""
+        b, place, size = self.b, 0, LINE
+        while place < length:
+            size = min(size, 1 << ((length - place).bit_length() - 1))
+            kind = vector("i8", size)
+            value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
+            b.line(f"store {value}, {b.advance(dst, place)}, align 1")
+            place += size
 
     def _prefetch(self, runs: tuple[StridedRun, ...], ahead: Value, offset: Value) -> None:
         """Ask for a line of the next chunk's source, as far into it as the line that is flushed.

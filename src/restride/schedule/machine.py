@@ -17,7 +17,8 @@ Sizes were measured on two or three machines, as told at each; a factor of two e
 
 from __future__ import annotations
 
-from math import gcd
+from collections.abc import Sequence
+from math import gcd, prod
 from typing import NamedTuple
 
 from ..dtypes import DataType
@@ -47,6 +48,13 @@ class Cache:
         Rows of no distance are one.
         """
         return step > 0 and rows * gcd(step, self.size // self.ways) > self.size
+
+    def is_crowded_by(self, rows: Sequence[tuple[int, int]]) -> bool:
+        """The same for rows of several axes, a count and a distance each."""
+        way, sets = self.size // self.ways, 1
+        for count, step in rows:
+            sets *= min(count, way // gcd(step, way))
+        return prod(count for count, _ in rows) > self.ways * max(sets, 2)
 
 
 @dataclass(frozen=True, slots=True)
