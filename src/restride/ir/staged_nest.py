@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from .nest import Axis, LoopNest
 
@@ -14,6 +15,10 @@ class StridedRun:
 
     extent: int
     stride: int
+
+
+FlushWay = Literal["runs", "lines", "stores"]
+"""Runs go past the caches, wherever they begin and end; or as whole lines do; or through the caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class Flush:
     loops: tuple[Axis, ...]
     length: int
     ahead: tuple[StridedRun, ...]
-    streams: bool = True
+    way: FlushWay = "runs"
 
 
 def runs_of(axes: Iterable[StridedRun]) -> tuple[StridedRun, ...]:

@@ -258,7 +258,8 @@ def _stage(
             )
         else:
             is_short |= is_large and any(scatters_rows(plan, machine) for plan in plans)
-        return stage(chain, machine, through_scratch=True) if is_short else None
+        staged = stage(chain, machine, through_scratch=True) if is_short else None
+        return staged if staged is None or may_stream else staged.without_streams()
     ways = [partial(stream, chain, machine)] if is_large and may_stream else []
     ways += [
         partial(stage, chain, machine, through_scratch=through_scratch)

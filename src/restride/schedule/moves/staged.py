@@ -16,7 +16,7 @@ from math import gcd, prod
 from ...dtypes import DataType
 from ...ir.nest import Axis, LoopNest, as_int
 from ...ir.nest_rewrites import normalise, peel
-from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
+from ...ir.staged_nest import Flush, FlushWay, StagedNest, StridedRun, runs_of
 from ..machine import NOMINAL, SHORTEST_VECTOR, Machine
 from .blocks import divisors_of
 from .schedule import BoxScheduler, Schedule, schedule, square_side, writes_whole_lines
@@ -41,8 +41,10 @@ class ChunkStages:
 
     @property
     def streams(self) -> bool:
-        """True where the last stage writes past the caches."""
-        return any(plan.streams for plan in self.stages[-1])
+        """True where the last stage writes whole lines past the caches, or a flush does."""
+        return any(plan.streams for plan in self.stages[-1]) or (
+            self.flush is not None and self.flush.way == "lines"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class StagedSchedule:
         plans = "\n".join(f"{plan}" for plans in self.whole.stages for plan in plans)
         stages = "\n".join(f"  {line}" for line in plans.splitlines())
         flush = f"\n  flush runs of {self.whole.flush.length}" if self.whole.flush else ""
-        flush = "\n  streaming stores in the last" if self.streams else flush
+        flush = flush or "\n  streaming stores in the last" * self.streams
         return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{flush}"
 
 
@@ -116,7 +118,9 @@ def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> Stag
     is_short = (chain.whole_run or min(limit, chain.along.extent) * chain.run) * width < machine.line
     if row > machine.stack_bytes or (through_scratch and is_short):
         return None
-    grain = machine.line // gcd(machine.line, chain.run * width)
+    # Of a square a position is part of a run of the source.
+    step = chain.row // chain.whole_run if chain.whole_run else chain.run
+    grain = machine.line // gcd(machine.line, step * width)
     chunk = _chunk(chain.along.extent, limit, machine.stack_bytes // row, grain)
     return in_chunks(chain, chunk, machine, through_scratch=through_scratch)
 
@@ -133,14 +137,14 @@ def in_chunks(
 
     `plans_of`: the schedules of the boxes of all stages, a list for each; as chosen where it is left out.
     """
-    last, streams = chain.along.extent % chunk, chain.nest.moved_bytes >= machine.l3
+    last, way = chain.along.extent % chunk, _way_of_flush(chain, chunk, machine)
     stages = [_boxes(chain, positions, through_scratch) for positions in (chunk, last) if positions]
     boxes = [box for stage_boxes in stages for boxes in stage_boxes for box in boxes]
     plans = iter((plans_of or _chosen)(boxes, machine))
     whole, *rest = (
         ChunkStages(
             tuple(tuple(plan for _ in boxes for plan in next(plans)) for boxes in stage_boxes),
-            replace(chain.flush(positions), streams=streams) if through_scratch else None,
+            replace(chain.flush(positions), way=way) if through_scratch else None,
         )
         for stage_boxes, positions in zip(stages, (chunk, last), strict=False)
     )
@@ -158,6 +162,18 @@ def in_chunks(
     )
 
 
+def _way_of_flush(chain: StagedNest, chunk: int, machine: Machine) -> FlushWay:
+    """How a chunk is flushed: the runs of squares as whole lines, if they are, or where all of it is near."""
+    if not chain.whole_run:
+        return "runs"
+    if chain.nest.moved_bytes < machine.l3:
+        return "stores"
+    axes = *chain.outer, *chain.flush(chunk).loops
+    steps = chain.nest.dst_base, chain.whole_run, *(as_int(axis.dst) for axis in axes)
+    is_whole = not any(step * chain.nest.dst_type.bits % (8 * machine.line) for step in steps)
+    return "lines" if is_whole else "runs"
+
+
 def boxes_of_stages(chain: StagedNest, plan: StagedSchedule) -> list[LoopNest]:
     """The boxes of the stages of a chunk, then of those of a smaller last one."""
     sizes = plan.chunk, plan.along.extent % plan.chunk
@@ -167,7 +183,7 @@ def boxes_of_stages(chain: StagedNest, plan: StagedSchedule) -> list[LoopNest]:
 
 def _without_streams(steps: ChunkStages) -> ChunkStages:
     last = tuple(plan.without_streams() for plan in steps.stages[-1])
-    return ChunkStages((*steps.stages[:-1], last), None)
+    return ChunkStages((*steps.stages[:-1], last), steps.flush and replace(steps.flush, way="runs"))
 
 
 def _boxes(chain: StagedNest, positions: int, through_scratch: bool) -> list[list[LoopNest]]:
