@@ -14,6 +14,7 @@ from . import (
     ladder,
     layers,
     memory_bound,
+    permutations,
     quantized,
     roofline,
     stored_formats,
@@ -32,6 +33,7 @@ STUDIES: Mapping[str, Study] = {
     "attention": attention.STUDY,
     "quantized": quantized.STUDY,
     "jax": jax_programs.STUDY,
+    "permutations": permutations.STUDY,
 }
 
 
