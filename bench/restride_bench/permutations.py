@@ -46,7 +46,10 @@ _PLAIN = (
     *(((16, 96, 16, 144), (1, 3, 0, 2)), ((144, 16, 96, 16), (3, 0, 2, 1))),
     *(((24, 24, 24, 16, 16), order) for order in ((0, 4, 2, 1, 3), (3, 2, 1, 4, 0), (4, 3, 2, 1, 0))),
     *(((48, 8, 16, 16, 40), (2, 0, 4, 1, 3)), ((8, 48, 16, 16, 40), (0, 3, 1, 4, 2))),
-    *(((16, 16, 16, 16, 16, 4), order) for order in ((0, 3, 2, 5, 4, 1), (3, 2, 0, 5, 1, 4), (5, 4, 3, 2, 1, 0))),
+    *(
+        ((16, 16, 16, 16, 16, 4), order)
+        for order in ((0, 3, 2, 5, 4, 1), (3, 2, 0, 5, 1, 4), (5, 4, 3, 2, 1, 0))
+    ),
 )
 _BITS = (13, 14, 16, 18, 20, 22, 24, 26)
 
@@ -108,6 +111,8 @@ def page(found: Sequence[BenchRow]) -> str:
         for other in (MEMCPY, "NumPy", "torch"):
             if mean := mean_of(row.over(other) for row in same):
                 means.append([f"{group}: {'of' if other == MEMCPY else '×'} {other}", *map(ratio, mean)])
+    if not found:
+        return ""
     head = table(["restride", "geometric mean", "least"], means)
     return f"{head}\n\n{table(list(columns), cells(found, columns))}"
 

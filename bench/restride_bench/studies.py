@@ -15,6 +15,7 @@ from . import (
     layers,
     memory_bound,
     permutations,
+    predictions,
     quantized,
     roofline,
     stored_formats,
@@ -34,6 +35,7 @@ STUDIES: Mapping[str, Study] = {
     "quantized": quantized.STUDY,
     "jax": jax_programs.STUDY,
     "permutations": permutations.STUDY,
+    "predictions": predictions.STUDY,
 }
 
 

@@ -107,7 +107,9 @@ def permuted_arrays(draw):
     extents = draw(st.permutations([2] * draw(st.integers(0, 13)) + [3] * draw(st.integers(0, 3))))[:ndim]
     shape = draw(st.permutations([*extents, *[1] * (ndim - len(extents))]))
     kind = draw(st.sampled_from(["f4", "u1", "f2", ">f8", "i8", "c16"]))
-    bits = np.random.default_rng(ndim).integers(0, 256, (int(np.prod(shape)), np.dtype(kind).itemsize), np.uint8)
+    bits = np.random.default_rng(ndim).integers(
+        0, 256, (int(np.prod(shape)), np.dtype(kind).itemsize), np.uint8
+    )
     array = bits.view(kind).reshape(shape).transpose(draw(st.permutations(range(ndim))))
     turned = draw(st.sets(st.integers(0, ndim - 1), max_size=3))
     return array[tuple(slice(None, None, -1 if d in turned else 1) for d in range(ndim))]

@@ -54,7 +54,7 @@ def result_of(call: str, x: Array, strides: tuple[int, ...] | None, out: Array |
 def joined(x: Array, out: Array) -> tuple[Memory, Memory]:
     """Both as memories over the same bytes, of as few axes as can be.
 
-    `(2, 3, 4)` of strides `(12, 4, 1)` and `(4, 8, 1)`  ->  `(2, 3, 4)`; and `(12, 4, 1)`, twice  ->  `(24,)`.
+    (2, 3, 4) of strides (12, 4, 1) and (4, 8, 1)  ->  (2, 3, 4); of (12, 4, 1) on both sides  ->  (24,).
     Raises InvalidArguments where strides are no whole elements.
     """
     if unnamed_type([x, out]) is not None:

@@ -259,6 +259,12 @@ LIMITS = CodeLimits()
 """The limits of all kernels: they are no different from machine to machine."""
 
 
+CURVES = ("copy", "near 8", "near 32", "turned 8", "turned 32")
+"""Kinds of moves whose speed is measured: copies; transposes whose neighbours on one side are close on the
+other, as in blocks of channels; and those of rows that are far apart on both. Of types of so many bits.
+"""
+
+
 class Rates(NamedTuple):
     """How fast a machine is, for `cost.py`.
 
@@ -281,6 +287,8 @@ class Rates(NamedTuple):
       two cores 150.
     - `memory` (bytes a second): of one core past the caches: 40 to 52 bytes a ns.
     - `memory_limit` (bytes a second): of all cores together, on a quiet machine: 55 to 66 bytes a ns.
+    - `curves` (bytes a second): of one core, for each kind of `CURVES` at each of `sizes` (bytes moved); none
+      but where they were measured. Predictions that decide something have none.
     """
 
     call: float = 0.26e-6
@@ -293,6 +301,8 @@ class Rates(NamedTuple):
     cache: float = 80e9
     memory: float = 45e9
     memory_limit: float = 58e9
+    sizes: tuple[float, ...] = ()
+    curves: tuple[tuple[float, ...], ...] = ()
 
     def tile(self, vector_bytes: int) -> float:
         """Bytes a second of tiles in registers of so many bytes."""
