@@ -175,12 +175,13 @@ def _general(call: _ReorderCall) -> Any:
         result = _general(call._replace(x=x.reshape(1), out=target, signed=None))
         result = result.reshape(()) if isinstance(result, np.ndarray) else result
         return result if out is None else out
-    is_plain = dst is None or isinstance(format_key(dst), tuple)
-    if has_many_axes(x) and is_plain and call.src is dtype is None and call.arithmetic.is_nothing:
-        result = result_of("reorder", x, format_key(dst), out)
-        source, target = joined(x, result)
-        _run(call._replace(x=source, dst=None, out=target, signed=call.signed if out is result else None))
-        return result
+    if has_many_axes(x) and call.src is dtype is None and call.arithmetic.is_nothing:
+        strides = format_key(dst)
+        if strides is None or isinstance(strides, tuple):
+            result = result_of("reorder", x, strides, out)
+            source, target = joined(x, result)
+            _run(call._replace(x=source, dst=None, out=target, signed=call.signed if out is result else None))
+            return result
     if is_nibbles(x):
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
         x = as_bytes(x)

@@ -72,14 +72,14 @@ def _as_measured(work: KernelWork, machine: Machine, rates: Rates) -> float:
     else:
         low, high = (curves[f"{work.place} {bits}"] for bits in (8, 32))
     share = min(max(log2(work.bits / 8) / 2, 0.0), 1.0)  # of the wider type
-    each = [a ** (1 - share) * b**share for a, b in zip(low, high, strict=True)]
+    each: list[float] = [a ** (1 - share) * b**share for a, b in zip(low, high, strict=True)]
     at = log2(max(work.moved_bytes, 1))
     places = [log2(size) for size in rates.sizes]
     after = next((i for i, place in enumerate(places) if place > at), len(places) - 1)
     before = max(after - 1, 0)
     span = places[after] - places[before]
     part = min(max((at - places[before]) / span, 0.0), 1.0) if span else 1.0
-    rate = each[before] ** (1 - part) * each[after] ** part
+    rate: float = each[before] ** (1 - part) * each[after] ** part
     cores = work.threads if work.moved_bytes <= machine.l3 else rates.memory_limit / rates.memory
     cores = min(cores, work.threads) if work.threads > 1 else 1.0
     moving = work.moved_bytes / rate + work.function_bytes / rates.function

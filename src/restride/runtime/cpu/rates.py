@@ -84,8 +84,8 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
         side = _SMALL if nbytes <= caches.l2 else _PLANE
         image = 2 * DataType[data_type].nbytes(_CHANNELS * side * side)
         dims = max(min(nbytes, largest) // image, 1), _CHANNELS, side, side
-        sides = (MemoryDesc(dims, data_type, each) for each in ("nchw", format))
-        nest = reorder_nest(*sides, Compute())
+        src_md, dst_md = (MemoryDesc(dims, data_type, each) for each in ("nchw", format))
+        nest = reorder_nest(src_md, dst_md, Compute())
         chain = one_stage(nest) if nest.moved_bytes >= caches.l3 else None
         kernel = kernel_of(lower_nest(nest, isa, caches, chain=chain), nest.moved_bytes)
         call = partial(kernel.call, src.address, dst.address, 0)
@@ -115,10 +115,8 @@ def _rates(numbers: Sequence[float]) -> Rates:
     count = len(_STORED)
     measured = dict(zip(_STORED, numbers[:count], strict=True))
     share = measured["copy"] / RATES.copy
-    rates = RATES._replace(
-        tiles=tuple(rate * share for rate in RATES.tiles),
-        function=RATES.function * share,
-        **{name: getattr(RATES, name) / share for name in ("call", "lane", "guarded")},
-    )
+    slow, middle, fast = (rate * share for rate in RATES.tiles)
+    call, lane, guarded = (seconds / share for seconds in (RATES.call, RATES.lane, RATES.guarded))
+    scaled = {"call": call, "lane": lane, "guarded": guarded, "function": RATES.function * share}
     sizes, *curves = (tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
-    return rates._replace(sizes=sizes, curves=tuple(curves), **measured)
+    return Rates(tiles=(slow, middle, fast), sizes=sizes, curves=tuple(curves), **measured, **scaled)
