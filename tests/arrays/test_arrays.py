@@ -98,6 +98,15 @@ def test_twelve_axes_have_letters_and_thirteen_are_moved_but_not_converted():
             rs.reorder(many, None, scale=2.0)
         with refused("beyond 12 axes"):
             rs.reorder(many, out=np.empty(many.shape, np.float64))
+        dense = tuple(stride // 4 for stride in many.strides)
+        for strides, why in (
+            (dense[1:], "entries"),
+            ((-1, *dense[1:]), "no format"),
+            ((0, *dense[1:]), "stride"),
+        ):
+            with refused(why):
+                rs.reorder(many, strides)
+        np.testing.assert_array_equal(rs.reorder(many, dense, engine="reference"), many)
 
 
 @st.composite
@@ -134,7 +143,7 @@ def test_many_axes_have_a_verbose_line_and_may_not_overlap(capfd):
     x = np.arange(2**14, dtype=np.float32).reshape((2,) * 14)
     rs.set_verbose(1)
     try:
-        rs.reorder(x.transpose(*range(1, 14), 0), out=np.empty_like(x))
+        rs.reorder(x.T, out=np.empty_like(x))
     finally:
         rs.set_verbose(0)
     assert "blocked:...:" in capfd.readouterr().err

@@ -13,6 +13,7 @@ import numpy as np
 from ..desc.build import check_range
 from ..desc.layout import Layout
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_strides
 from ..desc.tags import MAX_NDIMS
 from ..dtypes import DataType
 from ..errors import refuse
@@ -34,7 +35,8 @@ def has_many_axes(x: object) -> bool:
 def result_of(call: str, x: Array, strides: tuple[int, ...] | None, out: Array | None) -> Array:
     """What a move writes: `out`, or a new array that lies as strides in elements say, or in the order of `x`.
 
-    Raises InvalidArguments for an `out` of another shape or type.
+    Raises InvalidArguments for an `out` of another shape or type, and for strides that are not one for each
+    axis or go backwards.
     """
     if out is not None:
         is_alike = isinstance(out, np.ndarray) and (out.shape, out.dtype) == (x.shape, x.dtype)
@@ -45,6 +47,8 @@ def result_of(call: str, x: Array, strides: tuple[int, ...] | None, out: Array |
         order = sorted(range(x.ndim), key=lambda d: (-abs(x.strides[d]), d))
         steps = {d: prod(x.shape[after] for after in order[place + 1 :]) for place, d in enumerate(order)}
         strides = tuple(steps[d] for d in range(x.ndim))
+    if any(step < 0 for step in parse_strides(strides, x.ndim, f"{call}: dst")):
+        raise refuse("RS-A05:no-layout", dst=strides, type="tuple")
     count = 1 + sum((n - 1) * step for n, step in zip(x.shape, strides, strict=True))
     memory = Memory(MemoryDesc((count * x.itemsize,), "u8"), _CPU)
     flat = np.asarray(memory).view(x.dtype)

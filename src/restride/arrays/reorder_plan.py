@@ -273,8 +273,8 @@ def plan(
     "measure" looks for the fastest of at most 30 like it, unless that was done. They are tried for about a
     second, longer where one execution takes long, on memories made for it; what was found is kept beside the
     kernels on disk, for this processor and number of threads, and `reorder` runs by it from then on. So is
-    the speed of copies in its caches and in memory, which is measured in a tenth of a second, and by which
-    time is predicted then.
+    the speed of moves in its caches and in memory, which is measured in about a second, and by which time is
+    predicted then.
 
     `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of that one,
     which `reorder` goes on with. No schedule changes a bit of the result. Raises InvalidArguments for a text
