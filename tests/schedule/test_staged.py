@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.conversion import storage_dtype
@@ -15,8 +20,18 @@ from restride.schedule.machine import NOMINAL, Machine
 from restride.schedule.moves.staged import StagedSchedule, one_stage, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
+from support.by_offset import positions
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
-from support.shuffles import STAGED, ShuffleCase, by_offset, can_pour, run_stages, staged_kernel, ways
+from support.shuffles import (
+    STAGED,
+    ChosenKernel,
+    ShuffleCase,
+    by_offset,
+    can_pour,
+    run_stages,
+    staged_kernel,
+    ways,
+)
 
 each_case = pytest.mark.parametrize("case", STAGED, ids=lambda case: case.name)
 
@@ -57,6 +72,37 @@ def test_machine_code_does_the_stages(case: ShuffleCase, isa: Isa) -> None:
             wanted = _wanted(case, src, dst)
             kernel(src.ctypes.data, dst.ctypes.data, parts=parts)
             assert not difference(dst, wanted, case.dst.data_type), (way, start, parts)
+
+
+@st.composite
+def _permutations(draw: st.DrawFn) -> tuple[MemoryDesc, MemoryDesc]:
+    """An array of up to six axes and the same with its axes permuted, of bytes enough for squares."""
+    data_type = draw(st.sampled_from(["u8", "bf16", "f32", "f64"]))
+    extents = st.sampled_from([2, 3, 4, 5, 8, 16, 32, 64, 96, 128, 256])
+    dims = draw(st.lists(extents, min_size=2, max_size=6).filter(lambda n: 1 << 13 <= prod(n) <= 1 << 17))
+    order = draw(st.permutations(range(len(dims))))
+    tags = "abcdef"[: len(dims)], "".join("abcdef"[d] for d in order)
+    src, dst = (MemoryDesc(tuple(dims), data_type, tag) for tag in tags)
+    return src, dst
+
+
+@settings(max_examples=60)
+@given(_permutations(), st.booleans(), st.sampled_from([0, 16, 64]), st.sampled_from([1, 3]))
+def test_random_permutations_past_small_caches(
+    mds: tuple[MemoryDesc, MemoryDesc], may_stream: bool, start: int, parts: int
+) -> None:
+    src_md, dst_md = mds
+    nest = reorder_nest(src_md, dst_md, linear())
+    case = SimpleNamespace(nest=nest, chain=one_stage(nest))
+    start = 0 if may_stream else start
+    for isa in runnable():
+        src, dst = random_source(src_md, 1), destination(dst_md, start=start)
+        ChosenKernel(case, isa, CacheSizes(l2=1 << 12, l3=1 << 14), may_stream=may_stream)(
+            src.ctypes.data, dst.ctypes.data, parts=parts
+        )
+        kind = storage_dtype(src_md.data_type)
+        values = [x.view(kind)[positions(md, md.dims)] for x, md in ((src, src_md), (dst, dst_md))]
+        np.testing.assert_array_equal(*values)
 
 
 # --- which chunks, and when ---------------------------------------------------------------------------------

@@ -287,8 +287,9 @@ class Rates(NamedTuple):
       two cores 150.
     - `memory` (bytes a second): of one core past the caches: 40 to 52 bytes a ns.
     - `memory_limit` (bytes a second): of all cores together, on a quiet machine: 55 to 66 bytes a ns.
-    - `curves` (bytes a second): of one core, for each kind of `CURVES` at each of `sizes` (bytes moved); none
-      but where they were measured. Predictions that decide something have none.
+    - `sizes` (bytes): moved, at which the speeds of `curves` were measured; none but on a machine that was.
+    - `curves` (bytes a second): of one core, for each kind of `CURVES` at each of `sizes`. Predictions that
+      decide something have none.
     """
 
     call: float = 0.26e-6
