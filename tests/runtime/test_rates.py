@@ -91,10 +91,11 @@ def test_a_text_that_is_broken_or_of_no_machine_is_ignored(
     text: bytes, measured: list[CacheSizes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert parse_rates(text) is None
+    rates_of("another")  # by now the pool has read its code, which the store keeps too
     kept = rates.default_store()
     monkeypatch.setattr(kept, "get", lambda key: text)
     assert rates_of("a processor") == _SLOW
-    assert len(measured) == 1
+    assert len(measured) == 2
 
 
 def test_a_damaged_file_is_ignored_with_a_warning(measured: list[CacheSizes], tmp_path: Path) -> None:
