@@ -13,10 +13,12 @@ from typing import Any
 
 import restride as rs
 from restride.ir.digits import reorder_nest
-from restride.ir.nest import linear
+from restride.ir.nest import LoopNest, linear
 from restride.runtime.cpu.kernel import kernel_of
-from restride.targets.cpu import lower_nest
-from restride.targets.isa import Isa, host_caches, host_isa
+from restride.schedule.moves.schedule import schedule
+from restride.schedule.moves.transforms import transforms_of
+from restride.targets.cpu import boxes_of, lower_by, lower_nest, machine_of
+from restride.targets.isa import CacheSizes, Isa, host_caches, host_isa
 from restride.targets.lowered import Lowered
 
 from .array_peers import NumPy
@@ -60,18 +62,27 @@ def variants(problem: PeerProblem) -> dict[str, Lowered]:
     sides = ((problem.src_type, problem.src_tag), (problem.dst_type, problem.dst_tag))
     src, dst = (rs.MemoryDesc(problem.dims, *side) for side in sides)
     nest, isa, caches = reorder_nest(src, dst, linear()), host_isa(), host_caches()
-    best = lower_nest(nest, isa, caches)
+    chosen, best = lower_nest(nest, isa, caches), _direct(nest, isa, caches)
     plain = _with(best, streams=False, prefetch=0)
     axes = tuple(range(len(plain.plan[0].nest.axes)))
     loops = _with(plain, chunks=(1,) * len(axes), grid=(), inner=axes, kind="strided")
     found = {"a loop over elements": loops}
     if isa.name in ("avx2", "avx512"):
-        narrow = lower_nest(nest, Isa.for_name(_NARROW), caches, may_stream=False)
-        found["tiles in registers of 16 bytes"] = _with(narrow, prefetch=0)
+        narrow = _direct(nest, Isa.for_name(_NARROW), caches)
+        found["tiles in registers of 16 bytes"] = _with(narrow, prefetch=0, streams=False)
     found[f"tiles in registers of {isa.vector_bytes} bytes"] = plain
     found["… the next lines asked for ahead"] = _with(best, streams=False)
     found["… written past the caches"] = best
+    if not isinstance(chosen.plan, tuple):
+        found["in squares through scratch"] = chosen
     return found
+
+
+def _direct(nest: LoopNest, isa: Isa, caches: CacheSizes) -> Lowered:
+    """The kernel in tiles, whether or not another one is chosen."""
+    boxes = boxes_of(nest)
+    plans = [plan for box in boxes for plan in schedule(box, machine_of(isa, caches))]
+    return lower_by(nest, transforms_of(boxes, plans), isa, caches)
 
 
 def _with(lowered: Lowered, **changes: Any) -> Lowered:

@@ -14,6 +14,8 @@ from . import (
     ladder,
     layers,
     memory_bound,
+    permutations,
+    predictions,
     quantized,
     roofline,
     stored_formats,
@@ -32,6 +34,8 @@ STUDIES: Mapping[str, Study] = {
     "attention": attention.STUDY,
     "quantized": quantized.STUDY,
     "jax": jax_programs.STUDY,
+    "permutations": permutations.STUDY,
+    "predictions": predictions.STUDY,
 }
 
 

@@ -86,12 +86,69 @@ def test_nothing_becomes_nothing(dims):
         assert rs.reorder(x, "nChw16c").desc.size == 0
 
 
-def test_twelve_axes_are_moved_and_thirteen_refused():
+def test_twelve_axes_have_letters_and_thirteen_are_moved_but_not_converted():
     x = np.arange(2**12, dtype=np.float32).reshape((2,) * 12)
     np.testing.assert_array_equal(rs.reorder(x, "lkjihgfedcba"), x)
-    for ndim in (13, 64):
-        with refused(f"{ndim} axes"):
-            rs.reorder(np.zeros((1,) * ndim, np.float32), None)
+    for ndim in (13, 32):
+        many = x.reshape((2,) * 12 + (1,) * (ndim - 12))
+        np.testing.assert_array_equal(rs.reorder(many), many)
+        with refused(f"{many.ndim} axes"):
+            rs.reorder(many, None, dtype="bf16")
+        with refused(f"{many.ndim} axes"):
+            rs.reorder(many, None, scale=2.0)
+        with refused("beyond 12 axes"):
+            rs.reorder(many, out=np.empty(many.shape, np.float64))
+        dense = tuple(stride // 4 for stride in many.strides)
+        for strides, why in (
+            (dense[1:], "entries"),
+            ((-1, *dense[1:]), "no format"),
+            ((0, *dense[1:]), "stride"),
+        ):
+            with refused(why):
+                rs.reorder(many, strides)
+        np.testing.assert_array_equal(rs.reorder(many, dense, engine="reference"), many)
+
+
+@st.composite
+def permuted_arrays(draw):
+    """An array of 13 to 32 axes whose axes are permuted, some of them backwards, and how its copy lies."""
+    ndim = draw(st.integers(13, 32))
+    extents = draw(st.permutations([2] * draw(st.integers(0, 13)) + [3] * draw(st.integers(0, 3))))[:ndim]
+    shape = draw(st.permutations([*extents, *[1] * (ndim - len(extents))]))
+    kind = draw(st.sampled_from(["f4", "u1", "f2", ">f8", "i8", "c16"]))
+    bits = np.random.default_rng(ndim).integers(
+        0, 256, (int(np.prod(shape)), np.dtype(kind).itemsize), np.uint8
+    )
+    array = bits.view(kind).reshape(shape).transpose(draw(st.permutations(range(ndim))))
+    turned = draw(st.sets(st.integers(0, ndim - 1), max_size=3))
+    return array[tuple(slice(None, None, -1 if d in turned else 1) for d in range(ndim))]
+
+
+@given(permuted_arrays(), st.data())
+def test_arrays_of_many_axes_are_moved_as_numpy_moves_them(x, data):
+    order = data.draw(st.permutations(range(x.ndim)))
+    out = np.empty([x.shape[d] for d in order], x.dtype).transpose(np.argsort(order))
+    strides = tuple(stride // x.itemsize for stride in out.strides)
+    for _ in range(2):  # the second call finds the first
+        out[...] = 0
+        assert rs.reorder(x, out=out) is out
+        assert out.tobytes() == x.tobytes()
+    for result in (rs.reorder(x), rs.reorder(x, strides)):
+        assert (result.shape, result.dtype) == (x.shape, x.dtype)
+        assert result.tobytes() == x.tobytes()
+    assert all(a == b for n, a, b in zip(x.shape, result.strides, out.strides, strict=True) if n > 1)
+
+
+def test_many_axes_have_a_verbose_line_and_may_not_overlap(capfd):
+    x = np.arange(2**14, dtype=np.float32).reshape((2,) * 14)
+    rs.set_verbose(1)
+    try:
+        rs.reorder(x.T, out=np.empty_like(x))
+    finally:
+        rs.set_verbose(0)
+    assert "blocked:...:" in capfd.readouterr().err
+    with refused("overlap"):
+        rs.reorder(x.transpose(*range(1, 14), 0), out=x)
 
 
 STRANGE = {

@@ -20,7 +20,7 @@ def _threads_as_before() -> Iterator[None]:
 
 
 def test_each_rung_has_one_thing_more() -> None:
-    made = list(ladder.variants(ladder.WORK).values())
+    made = [each for each in ladder.variants(ladder.WORK).values() if isinstance(each.plan, tuple)]
     (loops, *_, plain, ahead, best) = (each.plan[0] for each in made)
     assert set(loops.chunks) == {1}
     assert max(plain.chunks) > 1

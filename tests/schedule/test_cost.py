@@ -51,3 +51,22 @@ def test_lane_by_lane_is_slower_than_tiles_and_bounds_checked_slower_still():
         _seconds(KernelWork(kind, 1 << 16, 1 << 13)) for kind in ("copy", "transpose", "strided", "guarded")
     ]
     assert order == sorted(set(order))
+
+
+def test_what_was_measured_is_foretold_and_what_lies_between():
+    sizes, turned = (1e5, 1e6, 1e7, 1e8), (8e9, 4e9, 2e9, 1e9)
+    curves = ((16e9, 8e9, 4e9, 2e9), (4e9,) * 4, (16e9,) * 4, (2e9,) * 4, turned)
+    rates = RATES._replace(call=0.0, sizes=sizes, curves=curves)
+
+    def rate(size, **more):
+        return predict(KernelWork("transpose", int(size), 1, **more), MACHINE, rates).gb_per_s
+
+    assert [rate(size) for size in (*sizes, 1e9)] == pytest.approx([8, 4, 2, 1, 1])
+    assert rate(10**6.5) == pytest.approx(8**0.5, rel=1e-3)
+    assert [rate(1e6, bits=bits, place="near") for bits in (4, 8, 16, 32, 64)] == pytest.approx(
+        [4, 4, 8, 16, 16]
+    )
+    assert [rate(size, place="copy") for size in sizes] == pytest.approx([16, 8, 4, 2])
+    assert [rate(size, place="pieces") for size in sizes] == pytest.approx([16, 8, 4, 4])
+    strided = predict(KernelWork("strided", 1000, 10**6), MACHINE, rates)
+    assert strided.seconds == pytest.approx(10**6 * rates.lane)

@@ -304,7 +304,7 @@ def test_stages_of_any_chunk_write_the_same_bytes(case: ShuffleCase, words: str)
 
 REFUSED = {
     "block(a0)": "takes an axis and a number",
-    "block(a9, 1)": "the axes that may be cut are a0 of 96, a1 of 64",
+    "block(a9, 1)": "the axes that may be cut are a0 of 96, a1 of 80",
     "block(a0, 7)": "a divisor",
     "block(a0, 0)": "a divisor",
     "2.block(a0, 1)": "has no number",
@@ -321,7 +321,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_blocks_and_stages_that_do_not_fit_are_refused(text: str) -> None:
-    nest = reorder_nest(MemoryDesc((64, 96), "f32", "ab"), MemoryDesc((64, 96), "f32", "ba"), linear())
+    nest = reorder_nest(MemoryDesc((80, 96), "f32", "ab"), MemoryDesc((80, 96), "f32", "ba"), linear())
     with pytest.raises(rs.InvalidArguments, match="RS-V09") as refused:
         cpu.lower_by(nest, parse_schedule(text.replace(" . ", " · ")), host_isa(), TINY)
     assert REFUSED[text] in str(refused.value)

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from math import prod
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.conversion import storage_dtype
-from restride.ir.nest import LoopNest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import LoopNest, linear
 from restride.ir.staged_nest import StridedRun, runs_of
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.machine import NOMINAL, Machine
 from restride.schedule.moves.staged import StagedSchedule, one_stage, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
+from support.by_offset import positions
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
-from support.shuffles import STAGED, ShuffleCase, by_offset, can_pour, run_stages, staged_kernel, ways
+from support.shuffles import (
+    STAGED,
+    ChosenKernel,
+    ShuffleCase,
+    by_offset,
+    can_pour,
+    run_stages,
+    staged_kernel,
+    ways,
+)
 
 each_case = pytest.mark.parametrize("case", STAGED, ids=lambda case: case.name)
 
@@ -58,6 +74,37 @@ def test_machine_code_does_the_stages(case: ShuffleCase, isa: Isa) -> None:
             assert not difference(dst, wanted, case.dst.data_type), (way, start, parts)
 
 
+@st.composite
+def _permutations(draw: st.DrawFn) -> tuple[MemoryDesc, MemoryDesc]:
+    """An array of up to six axes and the same with its axes permuted, of bytes enough for squares."""
+    data_type = draw(st.sampled_from(["u8", "bf16", "f32", "f64"]))
+    extents = st.sampled_from([2, 3, 4, 5, 8, 16, 32, 64, 96, 128, 256])
+    dims = draw(st.lists(extents, min_size=2, max_size=6).filter(lambda n: 1 << 13 <= prod(n) <= 1 << 17))
+    order = draw(st.permutations(range(len(dims))))
+    tags = "abcdef"[: len(dims)], "".join("abcdef"[d] for d in order)
+    src, dst = (MemoryDesc(tuple(dims), data_type, tag) for tag in tags)
+    return src, dst
+
+
+@settings(max_examples=60)
+@given(_permutations(), st.booleans(), st.sampled_from([0, 16, 64]), st.sampled_from([1, 3]))
+def test_random_permutations_past_small_caches(
+    mds: tuple[MemoryDesc, MemoryDesc], may_stream: bool, start: int, parts: int
+) -> None:
+    src_md, dst_md = mds
+    nest = reorder_nest(src_md, dst_md, linear())
+    case = SimpleNamespace(nest=nest, chain=one_stage(nest))
+    start = 0 if may_stream else start
+    for isa in runnable():
+        src, dst = random_source(src_md, 1), destination(dst_md, start=start)
+        ChosenKernel(case, isa, CacheSizes(l2=1 << 12, l3=1 << 14), may_stream=may_stream)(
+            src.ctypes.data, dst.ctypes.data, parts=parts
+        )
+        kind = storage_dtype(src_md.data_type)
+        values = [x.view(kind)[positions(md, md.dims)] for x, md in ((src, src_md), (dst, dst_md))]
+        np.testing.assert_array_equal(*values)
+
+
 # --- which chunks, and when ---------------------------------------------------------------------------------
 
 
@@ -84,11 +131,43 @@ def test_chunks_are_one_run_of_the_source_where_there_are_such() -> None:
     assert chain.flush(5).length == 5 * 49
 
 
-@pytest.mark.parametrize(("dims", "tag", "group"), [((2, 4000, 3), "abc", 2000), ((9, 64, 500), "aBc16b", 8)])
-def test_there_is_no_chain_of_one_stage_with_short_runs(dims: tuple[int, ...], tag: str, group: int) -> None:
-    nest, _ = _nest(dims, tag, group)
+def test_there_is_no_chain_of_one_stage_with_short_runs() -> None:
+    nest, _ = _nest((2, 4000, 3), "abc", 2000)
     assert nest.bounds == ()
     assert one_stage(nest) is None
+
+
+def _move(dims: tuple[int, ...], data_type: str, src: str, dst: str) -> LoopNest:
+    return reorder_nest(MemoryDesc(dims, data_type, src), MemoryDesc(dims, data_type, dst), linear())
+
+
+@pytest.mark.parametrize(
+    ("data_type", "run", "stages"), [("f64", 32, 1), ("f32", 64, 1), ("bf16", 64, 2), ("u8", 128, 2)]
+)
+def test_rows_that_collide_are_transposed_in_squares(data_type: str, run: int, stages: int) -> None:
+    """Where rows are 4096 bytes apart, and tiles have more of them than a set, they are read first."""
+    columns = 4096 * 8 // MemoryDesc((1,), data_type, "a").data_type.bits
+    chain = one_stage(_move((1024, columns), data_type, "ab", "ba"))
+    assert chain is not None
+    assert chain.whole_run == chain.flush(5).length == run
+    assert len(chain.nests(5, True)) == stages
+    assert [axis.extent for axis in chain.flush(5).loops] == [5]
+
+
+def test_squares_are_for_powers_of_two_where_registers_are_few_and_for_large_work_that_cannot_stream() -> (
+    None
+):
+    def kind(level: str, nest: LoopNest, caches: CacheSizes = CacheSizes()) -> str:  # noqa: B008
+        chain = one_stage(nest) if nest.moved_bytes >= caches.l3 else None
+        return cpu.lower_nest(nest, Isa.for_name(level), caches, chain=chain).kind
+
+    small = CacheSizes(l2=1 << 14, l3=1 << 16)
+    square, even = (_move((n, n), "f32", "ab", "ba") for n in (1024, 960))
+    weights = _move((64, 64, 3, 3), "f32", "abcd", "ABcd16b16a")
+    assert [kind(level, square) for level in ("avx2", "avx512")] == ["staged", "transpose"]
+    assert [kind(level, even) for level in ("avx2", "avx512")] == ["transpose", "transpose"]
+    assert [kind(level, even, small) for level in ("avx2", "avx512")] == ["staged", "transpose"]
+    assert [kind(level, weights, small) for level in ("avx2", "avx512")] == ["staged", "staged"]
 
 
 @pytest.mark.parametrize(("pixels", "chunk"), [(12, 6), (60, 6), (784, 8), (49, 7), (131, 8)])

@@ -113,6 +113,11 @@ STAGED = (
     _into((2, 35, 23, 11), "f16", "aBcd16b", "acdb", 7),
     _into((2, 42, 23, 11), "u8", "aBcd4b", "aBcd16b", 6),
     _into((2, 42, 23, 11), "f32", "acdB8b", "abcd", 6),
+    # Squares: rows of the destination by runs of the source.
+    _into((2, 64, 64, 40), "f32", "abcd", "acdb", 16),
+    _into((2, 128, 64, 64), "u8", "abcd", "acdb", 32),
+    _into((3, 64, 36, 32), "f16", "acdb", "abcd", 8),
+    _into((32, 32, 3, 3), "f32", "abcd", "ABcd16b16a", 8),
 )
 
 

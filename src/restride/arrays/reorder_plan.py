@@ -35,6 +35,7 @@ from ..runtime.timing import Measured, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
 from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
+from ..schedule.moves.tiling import place_of
 from ..targets.compile_pool import assembly
 from ..targets.cpu import machine_of
 from ..targets.isa import host_caches, host_processor
@@ -153,15 +154,21 @@ class Plan:
         Foretold by `schedule/cost.py`: by rates of another machine, for comparing plans and not for quoting;
         with `effort="measure"` by those of this one.
         """
+        return self._predicted_by(self._job.rates)
+
+    def _predicted_by(self, rates: Rates) -> Prediction | None:
         lowered, job = self._lowered, self._job
         if lowered is None or not job.engine.device.is_host:
             return None
         dst_bytes = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
+        nest = lowered.nests[0]
         work = KernelWork(
-            lowered.kind, self.bytes_moved, lowered.nests[0].positions, self.threads, functions, dst_bytes
+            *(lowered.kind, self.bytes_moved, nest.positions, self.threads, functions, dst_bytes),
+            bits=min(nest.src_type.bits, nest.dst_type.bits),
+            place=place_of(nest),
         )
-        return predict(work, machine_of(lowered.isa, host_caches()), job.rates)
+        return predict(work, machine_of(lowered.isa, host_caches()), rates)
 
     @property
     def measured(self) -> Measured | None:
@@ -266,8 +273,8 @@ def plan(
     "measure" looks for the fastest of at most 30 like it, unless that was done. They are tried for about a
     second, longer where one execution takes long, on memories made for it; what was found is kept beside the
     kernels on disk, for this processor and number of threads, and `reorder` runs by it from then on. So is
-    the speed of copies in its caches and in memory, which is measured in a tenth of a second, and by which
-    time is predicted then.
+    the speed of moves in its caches and in memory, which is measured in about a second, and by which time is
+    predicted then.
 
     `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of that one,
     which `reorder` goes on with. No schedule changes a bit of the result. Raises InvalidArguments for a text

@@ -38,6 +38,7 @@ from .calls.formats import format_key, target_desc, type_key
 from .calls.operands import engine_of, source_of, target_of
 from .calls.signature import NO_VALUES, Values, read_values
 from .calls.tensors import as_array, for_owner, is_foreign, narrowed
+from .many_axes import has_many_axes, joined, result_of
 
 __all__ = ["reorder", "target_desc"]
 
@@ -63,7 +64,7 @@ def reorder(
 
     x       a NumPy array, whose strides say how it lies, what `np.asarray` makes one of, a tensor of torch,
             an array of JAX, what has `__dlpack__`, or a `Memory`. Where nothing is computed, of any numbers
-            of 1, 2, 4, 8 or 16 bytes in either byte order
+            of 1, 2, 4, 8 or 16 bytes in either byte order; `dst` of more than 12 axes is None or strides
     dst     a tag ("nhwc", "acdb", "nChw16c"), `torch.channels_last`, strides in elements, a `MemoryDesc`, or
             None, or left out, to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
@@ -174,6 +175,13 @@ def _general(call: _ReorderCall) -> Any:
         result = _general(call._replace(x=x.reshape(1), out=target, signed=None))
         result = result.reshape(()) if isinstance(result, np.ndarray) else result
         return result if out is None else out
+    if has_many_axes(x) and call.src is dtype is None and call.arithmetic.is_nothing:
+        strides = format_key(dst)
+        if strides is None or isinstance(strides, tuple):
+            result = result_of("reorder", x, strides, out)
+            source, target = joined(x, result)
+            _run(call._replace(x=source, dst=None, out=target, signed=call.signed if out is result else None))
+            return result
     if is_nibbles(x):
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
         x = as_bytes(x)

@@ -21,7 +21,7 @@ from ..loading import load_whole
 from .build import check_range
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag, storage_elements
 from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
-from .tags import FormatTag, Tag, parse_tag
+from .tags import MAX_NDIMS, FormatTag, Tag, parse_tag
 from .winograd import is_winograd, winograd_tile
 
 # --- tags, the readable line, the verbose field ------------------------------
@@ -37,7 +37,7 @@ def order_tag(layout: Layout) -> Tag:
 
 def matching_tag(layout: Layout) -> Tag | None:
     """The tag that builds `layout` from its dims; an exact match of strides first, then a tag of the seed."""
-    if layout.has_runtime or layout.offset0:
+    if layout.has_runtime or layout.offset0 or len(layout.dims) > MAX_NDIMS:
         return None
     first = order_tag(layout)
     layout_of_first = layout_of_tag(layout.dims, first)
@@ -46,6 +46,11 @@ def matching_tag(layout: Layout) -> Tag | None:
     tags = (tag for tag in _NAMED if isinstance(tag, Tag) and tag.ndims == len(layout.dims))
     candidates = (first,) if layout.inner_blks else (*tags, first)
     return next((tag for tag in candidates if _same_memory(layout, layout_of_tag(layout.dims, tag))), None)
+
+
+def _order(layout: Layout) -> str:
+    """The tag of `order_tag`; of more axes than there are letters, which only calls on arrays make, `...`."""
+    return str(order_tag(layout)) if len(layout.dims) <= MAX_NDIMS else "..."
 
 
 def _same_memory(one: Layout, two: Layout) -> bool:
@@ -78,7 +83,7 @@ def describe(kind: str, dtype: DataType, layout: Layout) -> str:
         return f"{dtype} {_by(layout.dims)} {_opaque_name(layout)}"
     parts = [str(dtype), _by(layout.dims)]
     tag = _tag_without_offset(layout)
-    parts += [str(tag)] if tag else [str(order_tag(layout)), "strides", _by(layout.strides)]
+    parts += [str(tag)] if tag else [_order(layout), "strides", _by(layout.strides)]
     parts += ["offset0", str(layout.offset0)] if layout.offset0 else []
     return " ".join(parts)
 
@@ -100,7 +105,7 @@ def verbose(name: str, kind: str, dtype: DataType, layout: Layout) -> str:
     if layout.has_runtime:
         return f"{name}:{dtype}:{props}:blocked:*::f0"
     strides = "" if _is_dense(layout) else _by(layout.strides)
-    return f"{name}:{dtype}:{props}:blocked:{order_tag(layout)}:{strides}:f0"
+    return f"{name}:{dtype}:{props}:blocked:{_order(layout)}:{strides}:f0"
 
 
 # --- JSON --------------------------------------------------------------------

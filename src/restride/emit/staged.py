@@ -73,6 +73,9 @@ class FlushWriter:
         """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
+        if flush.way != "runs":
+            self._copy_run(flush, (src, dst, ahead), offset)
+            return
         address = b.value("i64", f"ptrtoint {dst} to i64")
         head, length = b.op("and", b.op("sub", i64(0), address), i64(LINE - 1)), flush.length * self.width
         if length < LINE:
@@ -94,6 +97,19 @@ class FlushWriter:
             # Pieces at both ends are of one more line.
             self._prefetch(flush.ahead, ahead, b.op("add", offset, asked))
         self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(LINE - 1)))
+
+    def _copy_run(self, flush: Flush, at: tuple[Value, Value, Value], offset: Value) -> None:
+        """A short run: as whole lines past the caches, or through them."""
+        b, (src, dst, ahead), length = self.b, at, flush.length * self.width
+        place, is_past = 0, flush.way == "lines"
+        while place < length:
+            size = min(LINE, 1 << ((length - place).bit_length() - 1))
+            if is_past:
+                self._prefetch(flush.ahead, ahead, b.op("add", offset, i64(place)))
+            kind, align = vector("i8", size), f"{LINE}, !nontemporal !0" if is_past else "1"
+            value = b.value(kind, f"load {kind}, {b.advance(src, place)}, align 1")
+            b.line(f"store {value}, {b.advance(dst, place)}, align {align}")
+            place += size
 
     def _prefetch(self, runs: tuple[StridedRun, ...], ahead: Value, offset: Value) -> None:
         """Ask for a line of the next chunk's source, as far into it as the line that is flushed.
@@ -136,7 +152,7 @@ class StagedWriter(FlushWriter):
         b, staged = self.b, self.staged
         size = -(-staged.scratch * self.width // LINE) * LINE
         buffers = [b.value("ptr", f"alloca [{size} x i8], align {LINE}") for _ in range(2)]
-        self.asked = b.value("ptr", "alloca i64, align 8") if staged.streams else None
+        self.asked = b.value("ptr", "alloca i64, align 8") if staged.whole.ahead else None
         with b.loop(*share_of(b, staged.steps)) as step:
             self._chunk(step, buffers)
 

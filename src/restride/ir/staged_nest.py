@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from .nest import Axis, LoopNest
 
@@ -16,17 +17,22 @@ class StridedRun:
     stride: int
 
 
+FlushWay = Literal["runs", "lines", "stores"]
+"""Runs go past the caches, wherever they begin and end; or as whole lines do; or through the caches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flush:
     """How a chunk in scratch goes to the destination: loops over runs of `length` elements (src: scratch).
 
     `ahead` is where the next chunk's source lies, innermost first: it is asked for meanwhile, so that reading
-    and writing overlap.
+    and writing overlap. `streams`: it goes past the caches.
     """
 
     loops: tuple[Axis, ...]
     length: int
     ahead: tuple[StridedRun, ...]
+    way: FlushWay = "runs"
 
 
 def runs_of(axes: Iterable[StridedRun]) -> tuple[StridedRun, ...]:
@@ -47,8 +53,8 @@ class StagedNest:
 
     The first nest reads the source, the last writes the destination, or scratch where it goes
     `through_scratch`; between them is plain scratch, of which a position takes `row` elements. `run` is what
-    a position adds to a run of the destination. Where scratch holds planes, positions side by side, each
-    begins at a multiple of `plane` elements.
+    a position adds to a run of the destination; or all of its runs are `whole_run`. Where scratch holds
+    planes, positions side by side, each begins at a multiple of `plane` elements.
     """
 
     nest: LoopNest
@@ -60,6 +66,7 @@ class StagedNest:
     flush: Callable[[int], Flush]
     why: str
     plane: int = 0
+    whole_run: int = 0
 
     def scratch(self, positions: int) -> int:
         """Elements that the plain scratch of so many positions takes."""

@@ -140,13 +140,13 @@ def _of_strides(shape: Shape, strides: Shape, dtype: NumpyType) -> Described:
     data_type = _data_type(dtype)
     if 0 in shape:
         return Described(MemoryDesc(shape, data_type), 0)
-    steps = _in_elements(shape, strides, dtype.itemsize)
+    steps = in_elements(shape, strides, dtype.itemsize)
     offset0 = -sum(min(0, (n - 1) * step) for n, step in zip(shape, steps, strict=True))
     desc = MemoryDesc.from_strides(shape, data_type, steps, offset0)
     return Described(desc, offset0 * dtype.itemsize)
 
 
-def _in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
+def in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
     """Strides in elements. NumPy leaves those of axes of one element open: such get the row-major one."""
     steps: list[int] = []
     outer = 1

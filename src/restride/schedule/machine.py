@@ -17,7 +17,8 @@ Sizes were measured on two or three machines, as told at each; a factor of two e
 
 from __future__ import annotations
 
-from math import gcd
+from collections.abc import Sequence
+from math import gcd, prod
 from typing import NamedTuple
 
 from ..dtypes import DataType
@@ -47,6 +48,13 @@ class Cache:
         Rows of no distance are one.
         """
         return step > 0 and rows * gcd(step, self.size // self.ways) > self.size
+
+    def is_crowded_by(self, rows: Sequence[tuple[int, int]]) -> bool:
+        """The same for rows of several axes, a count and a distance each."""
+        way, sets = self.size // self.ways, 1
+        for count, step in rows:
+            sets *= min(count, way // gcd(step, way))
+        return prod(count for count, _ in rows) > self.ways * max(sets, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +259,12 @@ LIMITS = CodeLimits()
 """The limits of all kernels: they are no different from machine to machine."""
 
 
+CURVES = ("copy", "near 8", "near 32", "turned 8", "turned 32")
+"""Kinds of moves whose speed is measured: copies; transposes whose neighbours on one side are close on the
+other, as in blocks of channels; and those of rows that are far apart on both. Of types of so many bits.
+"""
+
+
 class Rates(NamedTuple):
     """How fast a machine is, for `cost.py`.
 
@@ -273,6 +287,9 @@ class Rates(NamedTuple):
       two cores 150.
     - `memory` (bytes a second): of one core past the caches: 40 to 52 bytes a ns.
     - `memory_limit` (bytes a second): of all cores together, on a quiet machine: 55 to 66 bytes a ns.
+    - `sizes` (bytes): moved, at which the speeds of `curves` were measured; none but on a machine that was.
+    - `curves` (bytes a second): of one core, for each kind of `CURVES` at each of `sizes`. Predictions that
+      decide something have none.
     """
 
     call: float = 0.26e-6
@@ -285,6 +302,8 @@ class Rates(NamedTuple):
     cache: float = 80e9
     memory: float = 45e9
     memory_limit: float = 58e9
+    sizes: tuple[float, ...] = ()
+    curves: tuple[tuple[float, ...], ...] = ()
 
     def tile(self, vector_bytes: int) -> float:
         """Bytes a second of tiles in registers of so many bytes."""

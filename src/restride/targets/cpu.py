@@ -13,7 +13,7 @@ from ..ir.nest import LoopNest
 from ..ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
 from ..loading import load_whole
 from ..schedule.machine import LIMITS, LINE, Machine
-from ..schedule.moves.schedule import Schedule, moves_whole_bytes, scatters_rows, schedule
+from ..schedule.moves.schedule import Schedule, moves_whole_bytes, needs_square, scatters_rows, schedule
 from .isa import CacheSizes, Isa
 from .lowered import Lowered, ScheduleChoice
 
@@ -101,11 +101,12 @@ class _NestLowering:
 
     def chosen(self) -> Lowered:
         """The nest at once, in blocks, or in stages, whichever is the fastest."""
-        direct = self.direct()
-        whole = _block(direct, self.machine, self.may_stream) or _stage(
-            self.chain, direct, self.machine, self.may_stream
+        direct, machine = self.direct(), self.machine
+        own = self._with_stages() if any(needs_square(plan, machine) for plan in direct.plan) else self
+        whole = _block(direct, machine, self.may_stream) or _stage(
+            own.chain, direct, machine, self.may_stream
         )
-        lowered = direct if whole is None else self._in_parts(whole, direct)
+        lowered = direct if whole is None else own._in_parts(whole, direct)
         return self._with_unaligned(lowered, _NestLowering.chosen)
 
     def by(self, transforms: language.Schedule) -> Lowered:
@@ -249,9 +250,16 @@ def _stage(
     if direct.kind == "gather" and (not is_large or all(plan.streams for plan in direct.plan)):
         return None
     if direct.kind not in ("strided", "guarded", "gather"):
-        streams = any(plan.streams for plan in direct.plan)
-        is_short = not streams or any(scatters_rows(plan, machine) for plan in direct.plan)
-        return stage(chain, machine, through_scratch=True) if is_large and is_short else None
+        plans = direct.plan
+        is_short = is_large and not any(plan.streams for plan in plans)
+        if chain.whole_run:
+            is_short = direct.kind == "transpose" and (
+                is_short or any(needs_square(plan, machine) for plan in plans)
+            )
+        else:
+            is_short |= is_large and any(scatters_rows(plan, machine) for plan in plans)
+        staged = stage(chain, machine, through_scratch=True) if is_short else None
+        return staged if staged is None or may_stream else staged.without_streams()
     ways = [partial(stream, chain, machine)] if is_large and may_stream else []
     ways += [
         partial(stage, chain, machine, through_scratch=through_scratch)

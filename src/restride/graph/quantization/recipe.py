@@ -60,7 +60,7 @@ _READERS = (*_MOVES, *_STEPS, PoolingOperation, ReductionOperation, BinaryOperat
 """What computes with bytes where its source is bytes for a layer anyway."""
 _MUL, _ADD = (Epilogue(BinaryOperation(f"binary_{word}")) for word in ("mul", "add"))
 _SUMS = (BinaryOperation("binary_add"), SumOperation((1.0, 1.0)))
-_LATER = ("integers", "attention", "gathers", "epilogues")
+_LATER = ("integers", "attention", "gathers", "epilogues", "winograd")
 _LEAST_SCALE = 1e-30
 
 

@@ -1,20 +1,22 @@
 """The rates of this machine: measured when a person asks for it, kept beside the kernels, for predictions.
 
-Copies of three sizes, which lie in the second cache, in the last one and in memory, on one thread and on all:
-50 to 100 ms in all, on as many bytes as twice the last cache. What is run depends on the sizes of the caches
-and on the number of threads alone. No kernel, schedule or format goes by what was measured.
+Copies and transposes of four sizes, from the second cache to memory, on one thread, and copies on all: a
+second in all, half of it for code, on as many bytes as twice the last cache. What is run depends on the sizes
+of the caches and on the number of threads alone. No kernel, schedule or format goes by what was measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 
 from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
 from ...ir.digits import reorder_nest
 from ...ir.nest import Compute
-from ...schedule.machine import LINE, NOMINAL, RATES, Rates
+from ...schedule.machine import CURVES, NOMINAL, RATES, Rates
+from ...schedule.moves.staged import one_stage
 from ...targets.cpu import lower_nest
 from ...targets.isa import CacheSizes, Isa, host_caches, host_isa
 from ...targets.store import default_store, text_key
@@ -27,9 +29,14 @@ from .thread_pool import default_pool
 _MOST_BYTES = 1 << 27
 _ROUNDS = 5
 # What a stored text holds, and between which numbers all of them lie on any machine: in seconds, and in bytes
-# a second.
+# and bytes a second.
 _STORED = ("region", "copy", "cache", "memory", "memory_limit")
-_SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e6, 1e15)
+_SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
+# The sizes of curves: in the second cache, between both, where a last cache that others share is full, and in
+# memory. Where each kind of `CURVES` is measured: the type and the format.
+_SIZES = 4
+_PROBES = (("f32", "nchw"), ("u8", "nChw16c"), ("f32", "nChw16c"), ("u8", "nhwc"), ("f32", "nhwc"))
+_CHANNELS, _SMALL, _PLANE = 128, 14, 56
 
 
 def rates_of(processor: str) -> Rates:
@@ -46,54 +53,70 @@ def rates_of(processor: str) -> Rates:
 
 def rates_text(rates: Rates) -> bytes:
     """What was measured, as the store keeps it."""
-    return " ".join(repr(float(getattr(rates, name))) for name in _STORED).encode()
+    curves = (rate for curve in rates.curves for rate in curve)
+    numbers = *(getattr(rates, name) for name in _STORED), *rates.sizes, *curves
+    return " ".join(repr(float(number)) for number in numbers).encode()
 
 
 def parse_rates(text: bytes) -> Rates | None:
     """The rates of such a text; None for one that is none, or of no machine."""
     try:
         region, *others = map(float, text.decode().split())
-        is_sane = _SECONDS[0] <= region <= _SECONDS[1]
-        is_sane &= all(_BYTES_A_SECOND[0] <= rate <= _BYTES_A_SECOND[1] for rate in others)
-        return _rates((region, *others)) if is_sane else None
     except ValueError:
         return None
+    is_sane = _SECONDS[0] <= region <= _SECONDS[1]
+    is_sane &= all(_BYTES_A_SECOND[0] <= rate <= _BYTES_A_SECOND[1] for rate in others)
+    is_whole = len(others) == len(_STORED) - 1 + _SIZES * (1 + len(CURVES))
+    return _rates((region, *others)) if is_sane and is_whole else None
 
 
 def measure(isa: Isa, caches: CacheSizes) -> Rates:
     """Measure them on this machine. Raises OutOfMemory where there is no room for the copies."""
     pool = default_pool()
     largest = min(max(2 * caches.l3, 4 * caches.l2), _MOST_BYTES)
-    src, dst = allocate(largest // 2), allocate(largest // 2)
+    src, dst = allocate(largest), allocate(largest)
     for buffer in (src, dst):
         buffer.bytes()[...] = 1
 
-    def seconds_of(nbytes: int, threads: int = 1) -> float:
-        """Of a copy that moves so many bytes."""
-        md = MemoryDesc((nbytes // 8,), "f32", "a")
-        kernel = kernel_of(lower_nest(reorder_nest(md, md, Compute()), isa, caches), nbytes)
+    def seconds_of(probe: int, nbytes: int, threads: int = 1) -> tuple[int, float]:
+        """Bytes that a move of this probe and about this size has, no more than the largest; its seconds."""
+        data_type, format = _PROBES[probe]
+        side = _SMALL if nbytes <= caches.l2 else _PLANE
+        image = 2 * DataType[data_type].nbytes(_CHANNELS * side * side)
+        dims = max(min(nbytes, largest) // image, 1), _CHANNELS, side, side
+        src_md, dst_md = (MemoryDesc(dims, data_type, each) for each in ("nchw", format))
+        nest = reorder_nest(src_md, dst_md, Compute())
+        chain = one_stage(nest) if nest.moved_bytes >= caches.l3 else None
+        kernel = kernel_of(lower_nest(nest, isa, caches, chain=chain), nest.moved_bytes)
         call = partial(kernel.call, src.address, dst.address, 0)
         if threads > 1:
             parts = NOMINAL.parts_per_thread * threads
             call = partial(pool.run, kernel.code.address, src.address, dst.address, 0, parts)
-        return min(time_call(call, _ROUNDS))
+        return nest.moved_bytes, min(time_call(call, _ROUNDS))
 
-    near = caches.l2 // 2
-    middle = math.isqrt(caches.l2 * caches.l3) // LINE * LINE
-    alone = seconds_of(near)
-    copy = near / alone
-    cache = min(middle / seconds_of(middle), copy) if caches.l3 >= 4 * caches.l2 else copy
-    memory = min(largest / seconds_of(largest), cache)
+    sizes = caches.l2 // 2, math.isqrt(caches.l2 * caches.l3), 3 * caches.l3 // 4, largest
+    found = [[seconds_of(probe, size) for size in sizes] for probe in range(len(_PROBES))]
+    curves = [[moved / seconds for moved, seconds in each] for each in found]
+    copy, cache, _, memory = curves[0]
+    cache = min(cache, copy)
+    memory = min(memory, cache)
     region, limit = RATES.region, memory
     if pool.threads > 1:
-        region = max(seconds_of(near, pool.threads) - alone / pool.threads, 0.0)
-        limit = max(largest / seconds_of(largest, pool.threads), memory)
-    return _rates((region, copy, cache, memory, limit))
+        _, alone = found[0][0]
+        region = max(seconds_of(0, sizes[0], pool.threads)[1] - alone / pool.threads, 0.0)
+        moved, shared = seconds_of(0, largest, pool.threads)
+        limit = max(moved / shared, memory)
+    rates = region, copy, cache, memory, limit
+    return _rates((*rates, *sizes, *(rate for curve in curves for rate in curve)))
 
 
-def _rates(numbers: Iterable[float]) -> Rates:
-    """With those that are not measured: tiles are by as much faster, or slower, as copies are."""
-    measured = dict(zip(_STORED, numbers, strict=True))
+def _rates(numbers: Sequence[float]) -> Rates:
+    """With those that are not measured: all is by as much faster, or slower, as copies are."""
+    count = len(_STORED)
+    measured = dict(zip(_STORED, numbers[:count], strict=True))
     share = measured["copy"] / RATES.copy
     slow, middle, fast = (rate * share for rate in RATES.tiles)
-    return RATES._replace(tiles=(slow, middle, fast), **measured)
+    call, lane, guarded = (seconds / share for seconds in (RATES.call, RATES.lane, RATES.guarded))
+    scaled = {"call": call, "lane": lane, "guarded": guarded, "function": RATES.function * share}
+    sizes, *curves = (tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
+    return Rates(tiles=(slow, middle, fast), sizes=sizes, curves=tuple(curves), **measured, **scaled)

@@ -16,13 +16,16 @@ from math import gcd, prod
 from ...dtypes import DataType
 from ...ir.nest import Axis, LoopNest, as_int
 from ...ir.nest_rewrites import normalise, peel
-from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
-from ..machine import NOMINAL, Machine
-from .schedule import BoxScheduler, Schedule, schedule, writes_whole_lines
+from ...ir.staged_nest import Flush, FlushWay, StagedNest, StridedRun, runs_of
+from ..machine import NOMINAL, SHORTEST_VECTOR, Machine
+from .blocks import divisors_of
+from .schedule import BoxScheduler, Schedule, schedule, square_side, writes_whole_lines
 from .tiling import contiguous
 
 # Shorter runs of the destination are not worth a stage of their own.
 _SHORTEST_RUN = NOMINAL.run_bytes // 2
+# Less of a square is not worth its stage.
+_SMALLEST_SQUARE = NOMINAL.run_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,10 @@ class ChunkStages:
 
     @property
     def streams(self) -> bool:
-        """True where the last stage writes past the caches."""
-        return any(plan.streams for plan in self.stages[-1])
+        """True where the last stage writes whole lines past the caches, or a flush does."""
+        return any(plan.streams for plan in self.stages[-1]) or (
+            self.flush is not None and self.flush.way == "lines"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class StagedSchedule:
         plans = "\n".join(f"{plan}" for plans in self.whole.stages for plan in plans)
         stages = "\n".join(f"  {line}" for line in plans.splitlines())
         flush = f"\n  flush runs of {self.whole.flush.length}" if self.whole.flush else ""
-        flush = "\n  streaming stores in the last" if self.streams else flush
+        flush = flush or "\n  streaming stores in the last" * self.streams
         return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{flush}"
 
 
@@ -104,14 +109,18 @@ def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> Stag
     # Scratch of half a block, twice, and what is read into it stay in the first cache. Measured: it is 1.0 to
     # 1.2 times as fast as scratch of a block, but where runs would become short.
     limit = max(machine.block // 2 // row, chain.plane, 1)
+    if chain.whole_run:
+        limit = max(machine.block // row, 1)
     if chain.run:
         # Runs of less than a line cannot be flushed: they are worth still more scratch.
         enough, least = (-(-length // (chain.run * width)) for length in (_SHORTEST_RUN, machine.line))
         limit = max(limit, min(enough, machine.block // row), min(least, machine.stack_bytes // row))
-    is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
+    is_short = (chain.whole_run or min(limit, chain.along.extent) * chain.run) * width < machine.line
     if row > machine.stack_bytes or (through_scratch and is_short):
         return None
-    grain = machine.line // gcd(machine.line, chain.run * width)
+    # Of a square a position is part of a run of the source.
+    step = chain.row // chain.whole_run if chain.whole_run else chain.run
+    grain = machine.line // gcd(machine.line, step * width)
     chunk = _chunk(chain.along.extent, limit, machine.stack_bytes // row, grain)
     return in_chunks(chain, chunk, machine, through_scratch=through_scratch)
 
@@ -128,14 +137,14 @@ def in_chunks(
 
     `plans_of`: the schedules of the boxes of all stages, a list for each; as chosen where it is left out.
     """
-    last = chain.along.extent % chunk
+    last, way = chain.along.extent % chunk, _way_of_flush(chain, chunk, machine)
     stages = [_boxes(chain, positions, through_scratch) for positions in (chunk, last) if positions]
     boxes = [box for stage_boxes in stages for boxes in stage_boxes for box in boxes]
     plans = iter((plans_of or _chosen)(boxes, machine))
     whole, *rest = (
         ChunkStages(
             tuple(tuple(plan for _ in boxes for plan in next(plans)) for boxes in stage_boxes),
-            chain.flush(positions) if through_scratch else None,
+            replace(chain.flush(positions), way=way) if through_scratch else None,
         )
         for stage_boxes, positions in zip(stages, (chunk, last), strict=False)
     )
@@ -153,6 +162,18 @@ def in_chunks(
     )
 
 
+def _way_of_flush(chain: StagedNest, chunk: int, machine: Machine) -> FlushWay:
+    """How a chunk is flushed: the runs of squares as whole lines, if they are, or where all of it is near."""
+    if not chain.whole_run:
+        return "runs"
+    if chain.nest.moved_bytes < machine.l3:
+        return "stores"
+    axes = *chain.outer, *chain.flush(chunk).loops
+    steps = chain.nest.dst_base, chain.whole_run, *(as_int(axis.dst) for axis in axes)
+    is_whole = not any(step * chain.nest.dst_type.bits % (8 * machine.line) for step in steps)
+    return "lines" if is_whole else "runs"
+
+
 def boxes_of_stages(chain: StagedNest, plan: StagedSchedule) -> list[LoopNest]:
     """The boxes of the stages of a chunk, then of those of a smaller last one."""
     sizes = plan.chunk, plan.along.extent % plan.chunk
@@ -162,7 +183,7 @@ def boxes_of_stages(chain: StagedNest, plan: StagedSchedule) -> list[LoopNest]:
 
 def _without_streams(steps: ChunkStages) -> ChunkStages:
     last = tuple(plan.without_streams() for plan in steps.stages[-1])
-    return ChunkStages((*steps.stages[:-1], last), None)
+    return ChunkStages((*steps.stages[:-1], last), steps.flush and replace(steps.flush, way="runs"))
 
 
 def _boxes(chain: StagedNest, positions: int, through_scratch: bool) -> list[list[LoopNest]]:
@@ -213,15 +234,17 @@ def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
 
 
 def one_stage(nest: LoopNest) -> StagedNest | None:
-    """The chain of one stage of a nest without tables, bounds and zeros; None where it would not pay.
-
-    Chunks are one run of the source and long runs of the destination: the cut axis comes next in the
-    destination after the axes `inner`, and in the source after these and some more, which lie between runs.
-    """
+    """The chain of one stage of a nest without tables, bounds and zeros; None where there is none."""
     boxes = [normalise(box) for box in peel(nest)]
     if len(boxes) != 1 or not _is_plain_move(boxes[0]):
         return None
-    box = boxes[0]
+    return _one_run(boxes[0]) or _square(boxes[0])
+
+
+def _one_run(box: LoopNest) -> StagedNest | None:
+    """Chunks are one run of the source and long runs of the destination: the cut axis comes next in the
+    destination after the axes `inner`, and in the source after these and some more, which lie between runs.
+    """
     limit = NOMINAL.block * 8 // box.dst_type.bits
     along_src, along_dst = contiguous(box, "src"), contiguous(box, "dst")
     for place in range(len(along_dst) - 1, -1, -1):
@@ -234,6 +257,79 @@ def one_stage(nest: LoopNest) -> StagedNest | None:
         if min(limit // row, box.axes[along].extent) * run * box.dst_type.bits >= 8 * _SHORTEST_RUN:
             return _chunked(box, inner, along, more)
     return None
+
+
+def _square(box: LoopNest) -> StagedNest | None:
+    """Chunks are rows of the destination by a run of the source: the run is transposed into scratch, where
+    rows never push each other out, and each row of it is written as a run.
+    """
+    width, side = box.dst_type.bits // 8, square_side(box.dst_type)
+    read, row, held = list[int](), list[int](), 1
+    for index in contiguous(box, "src"):
+        if held < side:
+            read.append(index)
+            held *= box.axes[index].extent
+    length = 1
+    for index in contiguous(box, "dst"):
+        # What is read in a run anyway is no part of a row that is a line long.
+        if length * width >= (NOMINAL.line if index in read else side * width):
+            break
+        row.append(index)
+        length *= box.axes[index].extent
+    if length > side:
+        last, length = row[-1], length // box.axes[row[-1]].extent
+        count = max(n for n in divisors_of(box.axes[last].extent) if n * length <= side)
+        if 2 * count * length < side or count * length * width % NOMINAL.line:
+            return None
+        box, length = _cut(box, last, count), length * count
+        read, row = ([i + (i >= last) for i in each] for each in (read, row))
+    read = [i for i in read if i not in row]
+    strides = [length * prod(box.axes[i].extent for i in read[:place]) for place in range(len(read))]
+    held = length * prod(box.axes[i].extent for i in read)
+    if not read or length * width < NOMINAL.line or held * width < _SMALLEST_SQUARE:
+        return None
+    scratch = [*strides, *(as_int(box.axes[i].dst) for i in row)]
+    along = read[-1]
+    outer = tuple(axis for i, axis in enumerate(box.axes) if i not in (*read, *row))
+    # Tiles of more rows than a set holds would read each line again and again.
+    step = as_int(box.axes[row[0]].src) * width
+    is_read_first = NOMINAL.first_cache.overflows(2 * SHORTEST_VECTOR // width, step)
+
+    def inside(positions: int) -> list[Axis]:
+        """The axes of a chunk: those that are read in a run, innermost first, then those of a row."""
+        cut = replace(box.axes[along], extent=positions, valid=positions)
+        return [cut if i == along else box.axes[i] for i in (*read, *row)]
+
+    def nests(positions: int, through_scratch: bool) -> tuple[LoopNest, ...]:
+        axes = inside(positions)
+        sides = scratch if through_scratch else [as_int(axis.dst) for axis in axes]
+        written = [replace(axis, dst=to) for axis, to in zip(axes, sides, strict=True)]
+        stages = [written]
+        if is_read_first:
+            dense = [prod(axis.extent for axis in axes[:place]) for place in range(len(axes))]
+            pairs = list(zip(axes, written, dense, strict=True))
+            stages = [
+                [replace(axis, dst=at) for axis, _, at in pairs],
+                [replace(axis, src=at) for _, axis, at in pairs],
+            ]
+        return tuple(replace(box, axes=tuple(each[::-1]), src_base=0, dst_base=0) for each in stages)
+
+    def flush(positions: int) -> Flush:
+        axes = inside(positions)
+        loops = [replace(axis, src=at) for axis, at in zip(axes, strides, strict=False)]
+        ahead = runs_of(StridedRun(axis.extent, as_int(axis.src)) for axis in axes)
+        return Flush(tuple(sorted(loops, key=lambda axis: -abs(as_int(axis.dst)))), length, ahead)
+
+    why = "rows of tiles would push each other out of the caches"
+    return StagedNest(box, outer, box.axes[along], strides[-1], 0, nests, flush, why, whole_run=length)
+
+
+def _cut(box: LoopNest, index: int, positions: int) -> LoopNest:
+    """An axis as two: the parts of so many positions, and the positions of a part."""
+    axis = box.axes[index]
+    count, src, dst = axis.extent // positions, as_int(axis.src), as_int(axis.dst)
+    parts = Axis(count, src * positions, dst * positions), Axis(positions, src, dst)
+    return replace(box, axes=(*box.axes[:index], *parts, *box.axes[index + 1 :]))
 
 
 def _is_plain_move(box: LoopNest) -> bool:

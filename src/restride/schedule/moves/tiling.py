@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from ...dtypes import DataType
-from ...ir.nest import LoopNest, Stride
-from ..machine import Machine
+from ...ir.nest import Axis, LoopNest, Stride
+from ..machine import LINE, Machine
 from .gather import gather_chunks
 
 # Positions from which on a row takes many tiles.
@@ -24,6 +24,10 @@ _TILES_OF_HALVES = 2
 # Extents up to this are permuted whole, even when they are no power of two.
 _SMALL_EXTENT = 8
 
+# Elements so close are in the same lines, or in the next ones.
+_NEAR = 32
+# Bits of a line.
+_PIECE = 8 * LINE
 # How far apart elements of the source are whose neighbours lie in one load.
 _CLOSE = 2
 
@@ -94,6 +98,24 @@ def contiguous(nest: LoopNest, side: str) -> list[int]:
             return chain
         chain.append(axis)
         expected *= nest.axes[axis].extent
+
+
+def place_of(nest: LoopNest) -> str:
+    """How neighbours lie on the other side: side by side there too, in a "copy" or in "pieces" of less than a
+    line; "near", as in blocks; or "turned".
+    """
+    axes = [axis for axis in nest.axes if axis.extent > 1]
+    if not axes:
+        return "copy"
+    first, last = (min(axes, key=lambda axis: _step(axis, side)) for side in ("src", "dst"))
+    if first is last:
+        return "copy" if first.extent * nest.dst_type.bits >= _PIECE else "pieces"
+    return "near" if min(_step(first, "dst"), _step(last, "src")) <= _NEAR else "turned"
+
+
+def _step(axis: Axis, side: str) -> int:
+    stride = getattr(axis, side)
+    return abs(stride) if isinstance(stride, int) else 1
 
 
 def _axis_of_stride(nest: LoopNest, side: str, stride: int, taken: list[int]) -> int | None:

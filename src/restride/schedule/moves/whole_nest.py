@@ -96,7 +96,7 @@ def _in_stages(
         raise NoFitError(
             f"it has {chain.along.extent} positions, each of {chain.row * width} of {most} bytes of scratch"
         )
-    if end == "flush" and not chain.run:
+    if end == "flush" and not (chain.run or chain.whole_run):
         raise NoFitError("the last stage writes no runs that could be flushed")
     staged = in_chunks(chain, chunk, machine, through_scratch=end == "flush", plans_of=plans_of)
     if any(plan.streams for plan in staged.plans):
