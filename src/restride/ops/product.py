@@ -42,10 +42,15 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped
 from ..schedule.contraction.pack import packed_count
-from ..schedule.fold_order import LEAST_USES
 from ..schedule.machine import NOMINAL
 from ..targets.isa import host_isa
-from .programs.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
+from .programs.contraction_program import (
+    ContractionWork,
+    TensorRole,
+    channel_operand,
+    pays_to_move,
+    with_bias_gradient,
+)
 from .programs.product_chain import NO_CHAIN, ProductChain, product_chain
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
@@ -225,7 +230,7 @@ class ProductProblem(OperationProblem):
         if self.attr.fpmath == "strict" or not (self.is_forward and has_dots_of_bf16()):
             return {}
         factors = dict(zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False))
-        is_often = self.terms >= LEAST_USES * sum(md.nelems for md in factors.values())
+        is_often = pays_to_move(self.terms, sum(md.nelems for md in factors.values()))
         is_float = all(md.data_type in (DataType.f32, DataType.bf16) for md in factors.values())
         rounded = {arg: DataType.bf16 for arg, md in factors.items() if md.data_type is DataType.f32}
         return rounded if is_often and is_float else {}

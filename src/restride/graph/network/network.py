@@ -378,5 +378,14 @@ def parts_of(net: Network) -> NetworkParts:
         raise refuse("RS-G08:no-graph")
     source, without, is_linear, largest = net._planned.made_of
     usual = net._usual[0] if net._usual else ()
-    ends, how = (net._inputs, net._outputs), (source, net._rule, without)
-    return NetworkParts(*ends, *how, usual, is_linear, largest, net._precision)
+    return NetworkParts(
+        inputs=net._inputs,
+        outputs=net._outputs,
+        source=source,
+        rule=net._rule,
+        without=without,
+        dims=usual,
+        is_linear=is_linear,
+        largest=largest,
+        precision=net._precision,
+    )

@@ -247,6 +247,11 @@ class ContractionWork:
         return _MACHINE.second_cache.overflows(rows.size, step)
 
 
+def pays_to_move(terms: int, elements: int) -> bool:
+    """True where elements that are moved, or converted, have a part in so many products that it pays."""
+    return terms >= LEAST_USES * elements
+
+
 def moved_place(place: Place, data_type: DataType, digits: IndexDigits, start: int) -> Place:
     """A place from an index of a dim on: steps of other columns are the same then, and compiled once."""
     return place._replace(offset=place.offset + data_type.nbytes(offset_at(digits, start)))
