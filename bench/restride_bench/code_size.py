@@ -77,7 +77,7 @@ def instructions_for_16_bytes(row: PeerProblem, level: str) -> float:
     sides = (row.src_type, row.src_tag), (row.dst_type, row.dst_tag)
     src, dst = (MemoryDesc(row.dims, *side) for side in sides)
     nest = reorder_nest(src, dst, linear(scaled=row.scale is not None))
-    lowered = cpu.lower_nest(nest, isa, _CACHES, may_stream=False)
+    lowered = cpu.lower_nest(nest, isa, _CACHES, may_stream=False, at_once=True)
     plan = max(lowered.plan, key=lambda plan: plan.nest.positions)
     stored: float = prod(plan.chunks) * DataType[row.dst_type].bits / 8
     return longest_inner_loop(jit.assembly(lowered.ir(), isa)) * 16 / stored

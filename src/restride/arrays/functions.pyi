@@ -860,7 +860,7 @@ def reorder(
 
     x       a NumPy array, whose strides say how it lies, what `np.asarray` makes one of, a tensor of torch,
             an array of JAX, what has `__dlpack__`, or a `Memory`. Where nothing is computed, of any numbers
-            of 1, 2, 4, 8 or 16 bytes in either byte order
+            of 1, 2, 4, 8 or 16 bytes in either byte order; `dst` of more than 12 axes is None or strides
     dst     a tag ("nhwc", "acdb", "nChw16c"), `torch.channels_last`, strides in elements, a `MemoryDesc`, or
             None, or left out, to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a

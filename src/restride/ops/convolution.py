@@ -130,6 +130,10 @@ class ConvolutionProblem(ProductProblem):
         """The algorithm that is used, without the prefix."""
         return "winograd" if self.tile else "direct"
 
+    @property
+    def is_transformed(self) -> bool:
+        return self.tile > 0
+
     def _tile_for(self, call: ArgumentReader, algorithm: str) -> int:
         """The points of a tile along each spatial dim; 0 for the direct algorithm. Raises Unimplemented."""
         weights = self.tensors[1]

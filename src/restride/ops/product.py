@@ -227,13 +227,20 @@ class ProductProblem(OperationProblem):
         """The factors of f32 that are rounded to bf16: where a mode allows it, an instruction multiplies
         pairs of these, and each is used so often that another pass over it costs little.
         """
-        if self.attr.fpmath == "strict" or not (self.is_forward and has_dots_of_bf16()):
+        if self.attr.fpmath == "strict" or self.is_transformed:
+            return {}
+        if not (self.is_forward and has_dots_of_bf16()):
             return {}
         factors = dict(zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False))
         is_often = pays_to_move(self.terms, sum(md.nelems for md in factors.values()))
         is_float = all(md.data_type in (DataType.f32, DataType.bf16) for md in factors.values())
         rounded = {arg: DataType.bf16 for arg, md in factors.items() if md.data_type is DataType.f32}
         return rounded if is_often and is_float else {}
+
+    @property
+    def is_transformed(self) -> bool:
+        """True where factors are transformed before they are multiplied."""
+        return False
 
     @property
     def factor_types(self) -> tuple[DataType, DataType]:

@@ -62,13 +62,20 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
 
 
 def lower_nest(
-    nest: LoopNest, isa: Isa, caches: CacheSizes, *, may_stream: bool = True, chain: StagedNest | None = None
+    nest: LoopNest,
+    isa: Isa,
+    caches: CacheSizes,
+    *,
+    may_stream: bool = True,
+    chain: StagedNest | None = None,
+    at_once: bool = False,
 ) -> Lowered:
     """Schedule a nest that is not empty. `may_stream` promises a destination aligned to a cache line.
 
-    `chain` is the same in stages, taken where it is faster.
+    `chain` is the same in stages, taken where it is faster. `at_once`: neither in stages nor in blocks.
     """
-    return _NestLowering(nest, isa, caches, may_stream, chain).chosen()
+    lowering = _NestLowering(nest, isa, caches, may_stream, chain)
+    return lowering.direct() if at_once else lowering.chosen()
 
 
 def lower_by(

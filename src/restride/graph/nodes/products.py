@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ...desc.arguments import ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_WEIGHTS
 from ...desc.attr import PrimitiveAttr
@@ -38,20 +38,6 @@ class WinogradConvolutionOperation(ConvolutionOperation):
 
     kind: ClassVar[str] = "winograd_convolution"
     algorithm: ClassVar[str] = "winograd"
-
-    @classmethod
-    def of(cls, operation: ConvolutionOperation) -> WinogradConvolutionOperation:
-        """A convolution by this algorithm instead."""
-        return cls(*_numbers(operation))
-
-    @property
-    def direct(self) -> ConvolutionOperation:
-        """The same by the direct algorithm."""
-        return ConvolutionOperation(*_numbers(self))
-
-
-def _numbers(operation: ConvolutionOperation) -> tuple[Any, ...]:
-    return tuple(getattr(operation, each.name) for each in fields(operation))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ from ..nodes.products import (
     WinogradConvolutionOperation,
 )
 from .scaled_constant import ScaledConstant
+from .winograd import by_algorithm
 
 __all__ = ["PRECISIONS", "lowered"]
 
@@ -178,7 +179,7 @@ class _LoweredGraph:
 
         for node in self._graph.nodes:
             if node.name in lowering and isinstance(node.operation, WinogradConvolutionOperation):
-                node = replace(node, operation=node.operation.direct)
+                node = by_algorithm(node, ConvolutionOperation)
             is_narrow = node.name in lowering or (_is_move(node) and node.output in narrow)
             count = _reads_narrow(node)[0] if is_narrow else 0
             node = replace(node, inputs=(*map(factor, node.inputs[:count]), *node.inputs[count:]))

@@ -7,7 +7,7 @@ first node of a path on, so many.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from ...desc.memory_desc import MemoryDesc
 from ...ops.convolution import ConvolutionProblem
@@ -15,7 +15,7 @@ from ..graph import Node
 from ..nodes.products import ConvolutionOperation, WinogradConvolutionOperation
 from .draft import GraphDraft
 
-__all__ = ["choose_winograd"]
+__all__ = ["by_algorithm", "choose_winograd"]
 
 _MOST_IN_A_PATH = 24
 
@@ -26,11 +26,16 @@ def choose_winograd(draft: GraphDraft) -> None:
     for place, node in draft:
         depth = max((depths.get(name, 0) for name in node.inputs), default=0)
         if depth < _MOST_IN_A_PATH and _is_faster(draft, node):
-            assert isinstance(node.operation, ConvolutionOperation)
-            node = replace(node, operation=WinogradConvolutionOperation.of(node.operation))
+            node = by_algorithm(node, WinogradConvolutionOperation)
             draft.fuse(place, node)
         depth += isinstance(node.operation, WinogradConvolutionOperation)
         depths |= dict.fromkeys(node.outputs, depth)
+
+
+def by_algorithm(node: Node, kind: type[ConvolutionOperation]) -> Node:
+    """The node of a convolution with an operation of another class."""
+    numbers = (getattr(node.operation, each.name) for each in fields(node.operation))
+    return replace(node, operation=kind(*numbers))
 
 
 def _is_faster(draft: GraphDraft, node: Node) -> bool:
