@@ -105,6 +105,8 @@ class Machine:
     Work in registers, in the time of a multiply-add that waits for none:
 
     - `latency` (multiply-adds): from one to the next that needs its result. So many sums hide it.
+    - `load` (multiply-adds): a vector, or an element that is broadcast, beside products of both. Measured with
+      16 registers: tiles of 14 rows by 1 vector, 15 loads for 14 of them, do two thirds of what 5 by 2 do.
     - `near_load` (multiply-adds): a vector from the first cache, where other work hides most of it.
     - `far_load` (multiply-adds): a vector from the second cache, likewise.
     - `lone_load` (multiply-adds): a vector where nothing hides it. Tiles of 2 rows by 9 vectors do two thirds
@@ -159,6 +161,7 @@ class Machine:
     ahead_bytes: int = 128
     ahead_in_run_bytes: int = 1 << 12
     latency: int = 4
+    load: float = 1.5
     near_load: float = 0.25
     far_load: float = 0.5
     lone_load: int = 3

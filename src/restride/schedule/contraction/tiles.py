@@ -79,7 +79,7 @@ def _time_of_tiles(machine: Machine, cost: StepCost, rows: int, even: int, loade
         # Neighbours share what they read, and what is read of one column has no part in another.
         read = loaded * (even + 2 * cost.taps - 1) / cost.taps
         return (sums / at_once + read * machine.near_load + machine.tile_ends) * tiles
-    loads = max(even + loaded, machine.lone_load * loaded) / at_once
+    loads = max(machine.load * (even + loaded), machine.lone_load * loaded) / at_once
     return max(sums / at_once, loads, machine.latency) * tiles
 
 
