@@ -105,8 +105,9 @@ class Machine:
     Work in registers, in the time of a multiply-add that waits for none:
 
     - `latency` (multiply-adds): from one to the next that needs its result. So many sums hide it.
-    - `load` (multiply-adds): a vector, or an element that is broadcast, beside products of both. Measured with
-      16 registers: tiles of 14 rows by 1 vector, 15 loads for 14 of them, do two thirds of what 5 by 2 do.
+    - `load` (multiply-adds): a vector, or an element that is broadcast, beside products of both. Measured
+      with 16 registers: tiles of 14 rows by 1 vector, 15 loads for 14 products, do two thirds of what 5 by 2
+      do.
     - `near_load` (multiply-adds): a vector from the first cache, where other work hides most of it.
     - `far_load` (multiply-adds): a vector from the second cache, likewise.
     - `lone_load` (multiply-adds): a vector where nothing hides it. Tiles of 2 rows by 9 vectors do two thirds
