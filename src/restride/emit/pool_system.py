@@ -4,6 +4,8 @@
     unpark(pool, word, i32 n)       wake at least n of those who sleep on the word
     processor() -> i32              the processor that the thread is on, plus one; 0 where unknown
     keep_off(pool, place, i32 p)    let the worker of a place run on any allowed processor but p
+    bring(place, i32 p)             move it to the processor p, where it stays
+    allow(pool, place)              let it run on any allowed processor
     relax()                         one turn of a spin loop
     default_mode() -> i64           set the default floating-point mode, return what it was
     restore_mode(i64)
@@ -12,10 +14,14 @@ In the text, @field@ is the address of a field of the pool.
 
 A worker on the caller's processor is moved off it (Linux), by itself or by the caller: some schedulers pack
 threads that wake each other, and then they only wait for each other. It may run on all other processors.
+A caller that goes to sleep for a worker, which another program may keep off its processor for milliseconds,
+brings it to its own, which falls idle.
 
     take_place(pool) -> place       a new worker's place: its thread number and its processor, none yet
     note_place(pool, place)         note the processor that the worker is on, and move it off the caller's
     scatter(pool)                   note the caller's processor, and move the workers off that are on it
+    gather(pool)                    bring a worker that has something to do to the caller's processor
+    released(pool, place)           note that the worker has nothing to do; it may leave again
 
 In the text, @field@ is the address of a field of the pool, @field=type@ its value.
 """
@@ -96,6 +102,7 @@ declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 define internal i32 @processor() {
   %cpu = call i32 @sched_getcpu()
@@ -112,6 +119,33 @@ define internal i32 @thread_number() {
 define internal void @open_places(ptr %pool) {
   @allowed@
   %got = call i32 @sched_getaffinity(i32 0, i64 1024, ptr %allowed)
+  ret void
+}
+
+define internal void @allow(ptr %pool, ptr %place) {
+  @allowed@
+  %number = load atomic i32, ptr %place monotonic, align 4
+  %moved = call i32 @sched_setaffinity(i32 %number, i64 1024, ptr %allowed)
+  ret void
+}
+
+define internal void @bring(ptr %place, i32 %here) {
+  %mask = alloca [1024 x i8], align 8
+  %cpu = sub i32 %here, 1
+  %index = lshr i32 %cpu, 3
+  %fits = icmp ult i32 %index, 1024
+  br i1 %fits, label %set, label %leave
+set:
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 1024, i1 false)
+  %byte = getelementptr inbounds i8, ptr %mask, i32 %index
+  %in_byte = and i32 %cpu, 7
+  %bit = shl i32 1, %in_byte
+  %bit8 = trunc i32 %bit to i8
+  store i8 %bit8, ptr %byte
+  %number = load atomic i32, ptr %place monotonic, align 4
+  %moved = call i32 @sched_setaffinity(i32 %number, i64 1024, ptr %mask)
+  br label %leave
+leave:
   ret void
 }
 
@@ -154,6 +188,14 @@ define internal void @open_places(ptr %pool) {
 }
 
 define internal void @keep_off(ptr %pool, ptr %place, i32 %here) {
+  ret void
+}
+
+define internal void @bring(ptr %place, i32 %here) {
+  ret void
+}
+
+define internal void @allow(ptr %pool, ptr %place) {
   ret void
 }
 """
@@ -289,6 +331,48 @@ look:
   br i1 %in_the_way, label %move, label %leave
 move:
   call void @keep_off(ptr %pool, ptr %place, i32 %here)
+  br label %leave
+leave:
+  ret void
+}
+
+define internal void @gather(ptr %pool) {
+entry:
+  @places@
+  @workers=i32@
+  @spins=i32@
+  %here = call i32 @processor()
+  %known = icmp ne i32 %here, 0
+  %roams = icmp ne i32 %spins.v, 0
+  %moves = and i1 %known, %roams
+  br i1 %moves, label %look, label %leave
+look:
+  %i = phi i32 [ 0, %entry ], [ %next, %step ]
+  %more = icmp ult i32 %i, %workers.v
+  br i1 %more, label %check, label %leave
+check:
+  %place = getelementptr inbounds %place, ptr %places, i32 %i
+  %work = getelementptr inbounds %place, ptr %place, i32 0, i32 2
+  %swap = cmpxchg ptr %work, i32 1, i32 2 monotonic monotonic, align 4
+  %busy = extractvalue { i32, i1 } %swap, 1
+  br i1 %busy, label %move, label %step
+move:
+  call void @bring(ptr %place, i32 %here)
+  br label %leave
+step:
+  %next = add i32 %i, 1
+  br label %look
+leave:
+  ret void
+}
+
+define internal void @released(ptr %pool, ptr %place) {
+  %work = getelementptr inbounds %place, ptr %place, i32 0, i32 2
+  %before = atomicrmw xchg ptr %work, i32 0 monotonic, align 4
+  %was_brought = icmp eq i32 %before, 2
+  br i1 %was_brought, label %free, label %leave
+free:
+  call void @allow(ptr %pool, ptr %place)
   br label %leave
 leave:
   ret void

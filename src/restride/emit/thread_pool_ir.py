@@ -35,14 +35,14 @@ from restride.emit.pool_system import PLACES, system_ir
 from restride.schedule.machine import LINE
 
 MOST_WORKERS = 1024
-POOL_BYTES = 512 + 1024 + 8 * MOST_WORKERS
+POOL_BYTES = 512 + 1024 + 12 * MOST_WORKERS
 POOL_ALIGNMENT = LINE
 
 # A cache line for the region, one for its end, one for who may open it and who sleeps, then mutex and
 # condition with room for any system's. Threads sleep upon the i32 words `epoch` and `done`.
 _TYPES = """
 %line = type [64 x i8]
-%place = type { i32, i32 }
+%place = type { i32, i32, i32 }
 %region = type { i64, i32, i32, ptr, ptr, ptr, ptr, i64, i64,
                i32, i32, i32, [52 x i8],
                i32, i32, i32, i32, i32, [44 x i8],
@@ -99,6 +99,8 @@ entry:
 again:
   %seen = load atomic i32, ptr %epoch acquire, align 4
   call void @note_place(ptr %pool, ptr %place)
+  %work = getelementptr inbounds %place, ptr %place, i32 0, i32 2
+  store atomic i32 1, ptr %work monotonic, align 4
   %did = call i32 @drain(ptr %pool)
   %none = icmp eq i32 %did, 0
   br i1 %none, label %idle, label %report
@@ -111,6 +113,7 @@ tell:
   call void @unpark(ptr %pool, ptr %done, i32 1)
   br label %idle
 idle:
+  call void @released(ptr %pool, ptr %place)
   %stopped = load atomic i32, ptr %stop acquire, align 4
   %leaving = icmp ne i32 %stopped, 0
   br i1 %leaving, label %leave, label %spin
@@ -200,6 +203,7 @@ check:
   %enough = icmp eq i32 %now, %need
   br i1 %enough, label %withdraw, label %sleep
 sleep:
+  call void @gather(ptr %pool)
   call void @park(ptr %pool, ptr %done, i32 %now)
   br label %check
 withdraw:
