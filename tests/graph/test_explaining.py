@@ -21,7 +21,7 @@ def _network(rule="optimal", without=()):
 def test_fusions_tensors_reorders_and_memory_are_told(rule):
     net = _network(rule)
     text, plan = str(net.explain()), net.plan()
-    assert "fusions: 2 epilogues\n  epilogues: relu1 into conv1\n" in text
+    assert "fusions: 2 epilogues, 1 winograd\n  epilogues: relu1 into conv1\n" in text
     assert f"formats: {rule}, predicted " in text
     assert all(f"\n  {name}: " in text for name in ("image", "relu1", "relu2"))
     assert all(str(each) in text for each in plan.formats.reorders)
@@ -33,7 +33,7 @@ def test_fusions_tensors_reorders_and_memory_are_told(rule):
 
 
 def test_fusions_that_are_off_are_not_told():
-    net = _network(without=["epilogues"])
+    net = _network(without=["epilogues", "winograd"])
     assert str(net.explain()).startswith("fusions: none\n")
     assert [step.operation for step in net.plan().steps].count("eltwise") == 2
 

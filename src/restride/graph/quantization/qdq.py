@@ -44,14 +44,14 @@ _READERS = (
 
 def qdq_model(parts: NetworkParts, recipe: Recipe, dims: Mapping[str, Dims]) -> Any:
     """The `ModelProto`; `dims`: of inputs that the model takes. Raises as `QuantizedNetwork.to_onnx` does."""
-    if find_spec("onnx") is None:
-        raise refuse("RS-G04:onnx-writer")
     source = parts.source
     if not isinstance(source, ModelSource) or source.model.functions is None:
         raise _refusal("network", "it was not loaded by rs.onnx.load", "save it with net.save")
     if recipe.balances or (recipe.layers and not recipe.scales):
         why = "it is equalized" if recipe.balances else "a run finds its scales"
         raise _refusal("network", why, "quantize it with static scales, and without equalization")
+    if find_spec("onnx") is None:
+        raise refuse("RS-G04:onnx-writer")
     model = source.model.unpacked
     if model.opset < _LEAST_OPSET:
         hint = f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) makes a later version of it"
