@@ -34,18 +34,18 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
     return Layout(size, padded, parent.strides, *parent.inner, parent.offset0 + shift)
 
 
-def refuse_zero(what: str, kind: str) -> None:
-    """Raise InvalidArguments for the format kind of the zero descriptor."""
+def refuse_no_layout(what: str, kind: str) -> None:
+    """Raise InvalidArguments for the format kinds of the zero descriptor, and of opaque formats."""
     if kind == "undef":
         raise refuse("RS-M15:descriptor-zero", what=what)
+    if kind == "opaque":
+        raise refuse("RS-M15:opaque", what=what)
 
 
 def _require_layout(
     what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
 ) -> None:
-    refuse_zero(what, kind)
-    if kind == "opaque":
-        raise refuse("RS-M15:opaque", what=what)
+    refuse_no_layout(what, kind)
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
         why = (
             "dims or strides are known only at execution"

@@ -120,9 +120,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     def as_type(self, data_type: TypeLike | str) -> MemoryDesc:
         """The same layout, of elements of another type. Raises InvalidArguments for the zero descriptor."""
-        derive.refuse_zero("as_type", self._kind)
-        if self._kind == "opaque":
-            raise refuse("RS-M15:opaque", what="as_type")
+        derive.refuse_no_layout("as_type", self._kind)
         check_range(self._layout, dtype := parse_type(data_type))
         return MemoryDesc._make(self._kind, dtype, self._layout)
 

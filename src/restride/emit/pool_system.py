@@ -301,6 +301,20 @@ def _arch(triple: str) -> str:
 # --- pool places -------------------------------------------------------------
 # LLVM IR text of where the pool's workers run (see `pool`).
 
+# The loop over the places of workers: what comes before and behind what is done with %place.
+_EACH_PLACE = """look:
+  %i = phi i32 [ 0, %entry ], [ %next, %step ]
+  %more = icmp ult i32 %i, %workers.v
+  br i1 %more, label %check, label %leave
+check:
+  %place = getelementptr inbounds %place, ptr %places, i32 %i"""
+_NEXT_PLACE = """step:
+  %next = add i32 %i, 1
+  br label %look
+leave:
+  ret void
+}"""
+
 PLACES = """
 define internal ptr @take_place(ptr %pool) {
   @joined@
@@ -346,12 +360,7 @@ entry:
   %roams = icmp ne i32 %spins.v, 0
   %moves = and i1 %known, %roams
   br i1 %moves, label %look, label %leave
-look:
-  %i = phi i32 [ 0, %entry ], [ %next, %step ]
-  %more = icmp ult i32 %i, %workers.v
-  br i1 %more, label %check, label %leave
-check:
-  %place = getelementptr inbounds %place, ptr %places, i32 %i
+<each place>
   %work = getelementptr inbounds %place, ptr %place, i32 0, i32 2
   %swap = cmpxchg ptr %work, i32 1, i32 2 monotonic monotonic, align 4
   %busy = extractvalue { i32, i1 } %swap, 1
@@ -359,12 +368,7 @@ check:
 move:
   call void @bring(ptr %place, i32 %here)
   br label %leave
-step:
-  %next = add i32 %i, 1
-  br label %look
-leave:
-  ret void
-}
+<next place>
 
 define internal void @released(ptr %pool, ptr %place) {
   %work = getelementptr inbounds %place, ptr %place, i32 0, i32 2
@@ -388,12 +392,7 @@ entry:
   store atomic i32 %here, ptr %caller monotonic, align 4
   %roams = icmp ne i32 %spins.v, 0
   br i1 %roams, label %look, label %leave
-look:
-  %i = phi i32 [ 0, %entry ], [ %next, %step ]
-  %more = icmp ult i32 %i, %workers.v
-  br i1 %more, label %check, label %leave
-check:
-  %place = getelementptr inbounds %place, ptr %places, i32 %i
+<each place>
   %cpu = getelementptr inbounds %place, ptr %place, i32 0, i32 1
   %there = load atomic i32, ptr %cpu monotonic, align 4
   %met = icmp eq i32 %there, %here
@@ -402,10 +401,5 @@ move:
   store atomic i32 0, ptr %cpu monotonic, align 4
   call void @keep_off(ptr %pool, ptr %place, i32 %here)
   br label %step
-step:
-  %next = add i32 %i, 1
-  br label %look
-leave:
-  ret void
-}
-"""
+<next place>
+""".replace("<each place>", _EACH_PLACE).replace("<next place>", _NEXT_PLACE)

@@ -42,8 +42,9 @@ def balances(calibration: Calibration, layers: Collection[str]) -> Balances:
     """What weights, biases, scales and shifts are multiplied with: as `Recipe.balances`."""
     graph, made = calibration.graph, dict[tuple[str, int, int], Array]()
     readers, pairs = graph.readers(), list[tuple[Node, list[_ChannelReader]]]()
+    own = products(graph)
     for node in graph.nodes:
-        if _output_axes(graph, node):
+        if _output_axes(graph, node, own):
             channel = _channel(graph, node)
             found = _layers_behind(graph, readers, node.output, channel, layers)
             pairs += [(node, found)] if found else []
@@ -55,7 +56,7 @@ def balances(calibration: Calibration, layers: Collection[str]) -> Balances:
         largest[name] = np.maximum(largest.get(name, sizes), sizes)
     for node, behind in pairs:
         factors = _factors(graph, largest[node.output], behind)
-        for at, axis in _output_axes(graph, node).items():
+        for at, axis in _output_axes(graph, node, own).items():
             _multiply(made, (node.name, at, axis), 1 / factors)
         for reader in behind:
             _multiply(made, (reader.node.name, 1, reader.axis), factors)
@@ -81,14 +82,17 @@ def _factors(graph: Graph, sizes: Array, behind: list[_ChannelReader]) -> Array:
     return np.where(is_live, np.clip(sizes / middle, 1 / _LARGEST, _LARGEST), 1.0)
 
 
-def _output_axes(graph: Graph, node: Node) -> Mapping[int, int]:
-    """The inputs of a layer or a norm that its channels lie in, and along which axis; none for others."""
+def _output_axes(graph: Graph, node: Node, own: Collection[str]) -> Mapping[int, int]:
+    """The inputs of a layer or a norm that its channels lie in, and along which axis; none for others.
+
+    `own`: the layers of the graph that sum products.
+    """
     operation, inputs = node.operation, node.inputs
     if node.epilogues or any(name not in graph.constants for name in inputs[1:]):
         return {}
     if isinstance(operation, BatchNormalizationOperation | LayerNormalizationOperation):
         return {1: 0, 2: 0} if len(inputs) > 2 else {}
-    if node.name not in products(graph) or node.kind == "deconvolution":
+    if node.name not in own or node.kind == "deconvolution":
         return {}
     dims = [graph.constants[name].type.dims for name in inputs[1:]]
     is_matrix = isinstance(operation, MatmulOperation)
