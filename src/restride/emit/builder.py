@@ -269,6 +269,12 @@ class Builder:
         self.line(f"br label %{name}")
         self.start(name)
 
+    def zeros(self, nbytes: int) -> Value:
+        """A private constant of so many bytes that are 0; a pointer to it."""
+        name = f"@zeros.{len(self.constants)}"
+        self.constants.append(f"{name} = private constant [{nbytes} x i8] zeroinitializer, align 64")
+        return Value("ptr", name)
+
     def block_table(self, function: str) -> list[str]:
         """A table of the cut blocks of `function`, which reaches no object code: LLVM merges blocks in a
         row, but none whose address is taken. Measured: merged, a tile takes up to three times as long.

@@ -9,12 +9,14 @@ tile: its sums are values of the loops (phi), so that they stay in registers;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
-from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LaunchNumber
+from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LaunchNumber, SplitSums
 from .builder import Builder, Value, i64
 from .column_sums import ColumnSumTable
-from .contraction_loops import ContractionTile, TilePosition, window_ends
+from .contraction_loops import SUM_BYTES, ContractionTile, SumPart, TilePosition, window_ends
 from .contraction_microkernel import emit_microkernel
 from .contraction_numbers import distance_of, number_of, row_of
 from .kernel import Style, load_pointer, module_text, share_of
@@ -36,6 +38,8 @@ class ContractionWriter:
     def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.table: ColumnSumTable | None = None
+        self.part: SumPart | None = None
+        self.kept_bytes = 0
 
     def emit(self) -> None:
         """The loops over all tiles of a part."""
@@ -47,12 +51,36 @@ class ContractionWriter:
         if grid.jumps is None:
             with b.loop(low, high) as step:
                 self._tile(self._moved(starts, self._decoded(step)))
+        elif kernel.split is not None:
+            self._split_sums((low, high), starts, grid.jumps, kernel.split)
         else:
             self._runs((low, high), starts, grid.jumps)
 
+    def _split_sums(
+        self, steps: tuple[Value, Value], starts: Sequence[Value], jumps: LaunchNumber, split: SplitSums
+    ) -> None:
+        """A few tiles at a time, whose sums are kept from part to part: the columns of a part are read from
+        the second cache by the first tile alone.
+        """
+        b, kernel, (low, high), loop = self.b, self.kernel, steps, self.kernel.loops[split.level]
+        sums = max(kind.rows for kind in kernel.kinds) * len(kernel.column_kinds[0].valid) * len(kernel.parts)
+        size = SUM_BYTES * kernel.lanes * sums
+        kept, turns, tiles = b.slot("i8", split.tiles * size), number_of(b, split.turns), i64(split.tiles)
+        whole = b.op("udiv", number_of(b, loop.end.positions), i64(loop.unroll))
+        parts, most = b.op("sub", whole, i64(1)), b.op("sub", high, low)
+        last = b.op("udiv", parts, turns)
+        with b.loop(i64(0), b.op("udiv", b.op("add", most, i64(split.tiles - 1)), tiles)) as strip:
+            first = b.op("add", low, b.op("mul", strip, tiles))
+            end = b.scalar_intrinsic("smin", b.op("add", first, tiles), high)
+            with b.loop(i64(0), b.op("add", last, i64(1))) as number:
+                begin = b.op("mul", number, turns)
+                stop = b.scalar_intrinsic("smin", b.op("add", begin, turns), whole)
+                self.part, self.kept_bytes = SumPart((begin, stop), kept, number, last), size
+                self._runs((first, end), starts, jumps)
+
     def _runs(self, steps: tuple[Value, Value], starts: Sequence[Value], jumps: LaunchNumber) -> None:
         """Tiles in runs of the innermost loop, the first and the last of which may be cut."""
-        b, grid, (low, high) = self.b, self.kernel.grid, steps
+        b, grid, (low, high), part = self.b, self.kernel.grid, steps, self.part
         levels, length = len(grid.extents), number_of(b, grid.extents[-1])
         is_moved = b.scalar_intrinsic("smin", low, i64(1))
         first = [i64(0)] * levels + list(starts)
@@ -69,7 +97,10 @@ class ContractionWriter:
             start = b.scalar_intrinsic("smax", b.op("sub", within, behind), i64(0))
             stop = b.scalar_intrinsic("smin", b.op("sub", end, behind), length)
             outer = inside[: levels - 1]
-            with b.carried_loop(start, stop, inside[levels - 1 :], may_be_empty=True) as (_, moved):
+            with b.carried_loop(start, stop, inside[levels - 1 :], may_be_empty=True) as (i, moved):
+                if part is not None:
+                    number = b.op("sub", b.op("add", behind, i), within)
+                    self.part = replace(part, kept=b.step(part.kept, number, self.kept_bytes))
                 # LLVM is not to count beside them what tiles derive of them: registers are few.
                 self._tile([b.hidden(value) for value in moved])
                 moved[:] = map(b.advance, moved, strides)
@@ -125,12 +156,13 @@ class ContractionWriter:
         windows = (window_ends(b, *each) for each in zip(windowed, rest[pointers:], strict=True))
         place = TilePosition(tuple(rest[:pointers]), tuple(windows), group, number)
         last = b.op("sub", number_of(b, kernel.groups), i64(1)) if len(kinds) > 1 else group
-        for kind, columns in enumerate(kinds):
-            self._when(
-                len(kinds) > 1,
-                ("eq" if kind == len(kinds) - 1 else "ne", group, last),
-                lambda columns=columns: self._row_kinds(place, columns),  # type: ignore[misc]
-            )
+        with b.when("slt", number, number_of(b, kernel.tiles)) if kernel.tiles is not None else nullcontext():
+            for kind, columns in enumerate(kinds):
+                self._when(
+                    len(kinds) > 1,
+                    ("eq" if kind == len(kinds) - 1 else "ne", group, last),
+                    lambda columns=columns: self._row_kinds(place, columns),  # type: ignore[misc]
+                )
 
     def _row_kinds(self, place: TilePosition, columns: ColumnTile) -> None:
         """The code of each kind of tile by its rows."""
@@ -142,7 +174,7 @@ class ContractionWriter:
             kind = b.value("i64", f"select {is_before}, {i64(number)}, {kind}")
         for number, rows in enumerate(kernel.kinds):
             entry = None if self.table is None else self.table.entry(number, place.group)
-            tile = ContractionTile(place, rows, columns, entry)
+            tile = ContractionTile(place, rows, columns, entry, self.part)
             self._when(
                 len(kernel.kinds) > 1,
                 ("eq", kind, i64(number)),

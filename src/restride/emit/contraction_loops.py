@@ -12,6 +12,9 @@ from .builder import Builder, Value, i64, vector
 from .contraction_numbers import Distance, distance_of, number_of, times
 from .contraction_products import Products
 
+# Of a sum: f32 or s32.
+SUM_BYTES = 4
+
 Factors = tuple[Value, Value]
 """Where both factors are."""
 
@@ -29,6 +32,18 @@ class TilePosition:
 
 
 @dataclass(frozen=True, slots=True)
+class SumPart:
+    """A part of the sums of a tile: from which turn of the split loop to which, where the sums are kept from
+    part to part, and the number of the part and of the last one.
+    """
+
+    turns: tuple[Value, Value]
+    kept: Value
+    number: Value
+    last: Value
+
+
+@dataclass(frozen=True, slots=True)
 class ContractionTile:
     """Where a tile is, and how large. `entry`: where column sums of such tiles are kept,
     `emit/column_sums.py`; None where they are not.
@@ -38,6 +53,7 @@ class ContractionTile:
     kind: RowTile
     columns: ColumnTile
     entry: Value | None = None
+    part: SumPart | None = None
 
     @property
     def pointers(self) -> tuple[Value, ...]:
@@ -100,7 +116,26 @@ class SumLoops:
         is_short = self.packs is not None and self.packs.is_alone and self.packs.rest
         rows = 0, self.kind.rows
         count = self.kind.rows * self.vectors * self.copies
-        return self._level(0, at, rows, [self._zero()] * count, is_short or whole)
+        return self._level(0, at, rows, self._begun(count), is_short or whole)
+
+    def _begun(self, count: int) -> list[Value]:
+        """So many sums as they are before: of a part, what is kept of those before it."""
+        part, zero = self.tile.part, self._zero()
+        if part is None:
+            return [zero] * count
+        is_first = self.b.value("i1", f"icmp eq {part.number}, 0")
+        size = count * SUM_BYTES * self.kernel.lanes
+        at = self.b.select(is_first, self.b.zeros(size), part.kept)
+        return [self.b.value(zero.type, f"load {zero.type}, {at}, align 16") for at in self._kept(at, count)]
+
+    def keep(self, part: SumPart, sums: list[Value]) -> None:
+        """Keep sums for the next part."""
+        for total, at in zip(sums, self._kept(part.kept, len(sums)), strict=True):
+            self.b.line(f"store {total}, {at}, align 16")
+
+    def _kept(self, at: Value, count: int) -> list[Value]:
+        size = SUM_BYTES * self.kernel.lanes
+        return [self.b.advance(at, size * i) for i in range(count)]
 
     def _zero(self) -> Value:
         element = "i32" if self.kernel.sums_integers else "float"
@@ -123,7 +158,44 @@ class SumLoops:
         if loop.is_once:
             self.counters[level] = i64(0)
             return self._level(level + 1, at, rows, sums, count)
-        start, stop, is_last = *self._limits(loop, loop.unroll), level == len(self.loops) - 1
+        if (below := self._joined(level)) and isinstance(loop.end.positions, int) and loop.window is None:
+            return self._run(level + 1, self._turns(below, loop.end.positions), at, rows, sums, count)
+        inside = self._run(level, self._limits(loop, loop.unroll), at, rows, sums, count)
+        return inside if loop.rest_end is None else self._rest(level, at, rows, inside)
+
+    def _joined(self, level: int) -> SummedLoop | None:
+        """The loop below, the innermost one, where the two run through memory as one: taps and channels of a
+        pixel.
+        """
+        if level < 0 or level != len(self.loops) - 2 or self.kernel.shared_taps:
+            return None
+        loop, below = self.loops[level:]
+        positions = below.end.positions
+        is_plain = below.window is None and below.rest_end is None and not below.taps and not below.is_once
+        if not is_plain or below.end.upper is not None or not isinstance(positions, int):
+            return None
+        if self.kernel.split is not None and self.kernel.split.level == level:
+            return None
+        pairs = zip(loop.strides, below.strides, strict=True)
+        is_one = all(isinstance(inner, int) and outer == inner * positions for outer, inner in pairs)
+        return below if is_one else None
+
+    def _turns(self, loop: SummedLoop, times: int) -> tuple[Value, Value]:
+        """From where to where the innermost loop goes that stands for so many of them."""
+        assert isinstance(loop.end.positions, int)
+        return i64(0), i64(times * loop.end.positions // loop.unroll)
+
+    def _run(
+        self,
+        level: int,
+        turns: tuple[Value, Value],
+        at: Factors,
+        rows: Rows,
+        sums: list[Value],
+        count: int,
+    ) -> list[Value]:
+        """A loop of some turns over what is below."""
+        loop, (start, stop), is_last = self.loops[level], turns, level == len(self.loops) - 1
         may_be_empty = loop.rest_end is not None or loop.window is not None
         with self.b.carried_loop(start, stop, sums, may_be_empty=may_be_empty) as (counter, inside):
             self.counters[level] = counter
@@ -136,7 +208,7 @@ class SumLoops:
                 # From the one before: of addresses from one base LLVM counts each in a register of its own.
                 here = self._ahead(here, level, 1) if i else here
                 inside[:] = self._level(level + 1, here, rows, inside, count)
-        return inside if loop.rest_end is None else self._rest(level, at, rows, inside)
+        return inside
 
     def _rest(self, level: int, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
         """The last pack, where the loop over packs comes to it."""
@@ -159,6 +231,9 @@ class SumLoops:
             if not others:
                 sums = self._level(level + 1, there, rows, sums, count)
                 continue
+            if below := self._joined(level):
+                sums = self._run(level + 1, self._turns(below, 1 + len(others)), there, rows, sums, count)
+                continue
             with self.b.carried_loop(i64(0), i64(1 + len(others)), sums) as (counter, inside):
                 behind = self._behind(there, level, counter, 1)
                 inside[:] = self._level(level + 1, behind, rows, inside, count)
@@ -167,6 +242,9 @@ class SumLoops:
 
     def _limits(self, loop: SummedLoop, unroll: int) -> tuple[Value, Value]:
         """From where to where a loop goes here, in steps of `unroll` positions."""
+        split, part = self.kernel.split, self.tile.part
+        if part is not None and split is not None and loop is self.loops[split.level]:
+            return part.turns
         if loop.window is not None:
             return self.tile.place.windows[loop.window.number]
         stop = self._stop(loop.end)

@@ -32,6 +32,7 @@ from .contraction_prefetch import (
     prefetch_columns,
     prefetch_groups,
     prefetch_operands,
+    prefetch_rows,
 )
 from .contraction_products import Factor, NibbleDots, Products, products_of
 from .contraction_result import ResultWriter
@@ -58,7 +59,14 @@ def emit_microkernel(
     column_sums = ColumnSums(b, kernel, products, tile, table)
     if needs_columns:
         column_sums.prepare()
-    totals = ProductSums(b, kernel, products, tile).sums()
+    product_sums = ProductSums(b, kernel, products, tile)
+    totals = product_sums.sums()
+    if tile.part is not None:
+        with b.when("ne", tile.part.number, tile.part.last):
+            product_sums.keep(tile.part, totals)
+        with b.when("eq", tile.part.number, tile.part.last):
+            _results(b, kernel, style, tile, TileSums(totals, [], []))
+        return
     columns = column_sums.sums() if needs_columns else []
     rows = RowSums(b, kernel, products, tile).sums() if kernel.has_sums_of(ROW_SUMS) else []
     if kernel.moves_rows:
@@ -66,8 +74,12 @@ def emit_microkernel(
         shifted = {column: b.op("shl", column, bits) for column in dict.fromkeys(columns)}
         moved = [shifted[column] for column in columns]
         totals = [b.op("sub", *pair) for pair in zip(totals, moved, strict=True)]
+    _results(b, kernel, style, tile, TileSums(totals, rows, columns))
+
+
+def _results(b: Builder, kernel: ContractionKernel, style: Style, tile: ContractionTile, sums: TileSums) -> None:
     place = TilePlace(tile.pointers, tile.kind.rows, tile.columns)
-    ResultWriter(b, kernel, style, place).emit(TileSums(totals, rows, columns))
+    ResultWriter(b, kernel, style, place).emit(sums)
 
 
 class ProductSums(SumLoops):
@@ -78,6 +90,7 @@ class ProductSums(SumLoops):
     ) -> None:
         super().__init__(b, kernel, products, tile)
         self._next_columns = next_columns(b, kernel, tile)
+        self._inner_level = len(self.loops) - (2 if self._joined(len(self.loops) - 2) else 1)
 
     @property
     def vectors(self) -> int:
@@ -92,6 +105,8 @@ class ProductSums(SumLoops):
     def _level(self, level: int, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """The summed loops from `level` on; the last one at once where its taps share what rows read."""
         is_last = level == len(self.loops) - 1
+        if FIRST in self.kernel.operands and level == self._inner_level:
+            prefetch_rows(self.b, self.kernel, self.tile, at[FIRST])
         if is_last and self.kernel.shared_taps:
             return self._shared(at, rows, sums)
         products = self.products

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..schedule.contraction.kernel import ContractionKernel
-from ..schedule.contraction.strides import SECOND
+from ..schedule.contraction.strides import FIRST, SECOND
 from ..schedule.machine import LINE
 from .builder import Builder, Value
 from .contraction_loops import ContractionTile
@@ -21,13 +21,20 @@ _GROUPS_AHEAD = 8
 
 def prefetch_operands(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -> None:
     """Ask for what the results of a tile are made of beside the sums, into the first cache."""
-    for access in kernel.operands:
+    for access in (number for number in kernel.operands if number != FIRST):
         strides = kernel.strides[access]
         block = distance_of(b, strides.block)
         for place in strides.vectors[: tile.vectors]:
             first = b.advance(tile.pointers[access], times(b, block, place.blocks))
             for row in range(tile.kind.rows):
                 b.prefetch(b.advance(first, row * strides.row + place.nbytes), _FIRST_CACHE)
+
+
+def prefetch_rows(b: Builder, kernel: ContractionKernel, tile: ContractionTile, at: Value) -> None:
+    """Ask for the rows of the next tile in one block, into the first cache."""
+    nbytes = tile.kind.rows * kernel.strides[FIRST].row
+    for line in range(nbytes, 2 * nbytes, LINE):
+        b.prefetch(b.advance(at, line), _FIRST_CACHE)
 
 
 def prefetch_groups(

@@ -180,6 +180,15 @@ class ColumnStream:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitSums:
+    """Sums over `turns` of the loop number `level` at a time, for `tiles` of the grid one after the other."""
+
+    level: int
+    turns: Number
+    tiles: int
+
+
+@dataclass(frozen=True, slots=True)
 class ContractionKernel:
     """What the code of a contraction depends on; `schedule/contraction/schedule.py` says what a tile is.
 
@@ -214,6 +223,9 @@ class ContractionKernel:
     groups_of_sums: GroupSums | None = None
     # How many bytes behind those of a turn columns are asked for.
     behind: int = 0
+    split: SplitSums | None = None
+    # The tiles of the row loop, where it is cut into strips: behind the last one there are none.
+    tiles: Number | None = None
 
     @property
     def sums_integers(self) -> bool:

@@ -57,13 +57,25 @@ def neighbors(contraction: Contraction, machine: Machine) -> list[Neighbors]:
             for count in unrolled_turns(plan, draft.cost.operations * draft.cost.parts):
                 yield from made((*others, replace(transform, args=(transform.args[0], count))))
 
+    def blocks(schedule: Schedule) -> Iterator[Schedule]:
+        """Strips and split sums of half and of twice the size, or of all."""
+        plan: ContractionPlan = apply(contraction, machine, schedule)
+        for name, count, most in (
+            ("strip", plan.strip, plan.tiling.count),
+            ("split", plan.split, plan.split_turns),
+        ):
+            others = tuple(each for each in schedule if each.name not in (name, "prefetch"))
+            for transform in (each for each in schedule if each.name == name):
+                for other in (count // 2, count * 2, most):
+                    yield from made((*others, replace(transform, args=(transform.args[0], other))))
+
     def asked(schedule: Schedule) -> Iterator[Schedule]:
         """Nothing asked for ahead, or what is chosen."""
         others = tuple(each for each in schedule if each.name != "prefetch")
         yield from made((*others, Transform("prefetch", (0,))))
         yield from made(others)
 
-    return [tiles, turns, orders, asked]
+    return [tiles, turns, blocks, orders, asked]
 
 
 def fits(contraction: Contraction, machine: Machine, schedule: Schedule) -> bool:

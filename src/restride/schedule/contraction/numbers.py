@@ -22,6 +22,7 @@ from .kernel import (
     LoopPacks,
     LoopWindow,
     Number,
+    SplitSums,
     SummedLoop,
     VectorPlace,
 )
@@ -39,6 +40,8 @@ _MOST_BLOCKS = 2
 # The largest table of column sums, which lies on the stack, with all else that a kernel has there.
 _TABLE_BYTES = NOMINAL.stack_bytes // 4
 _SUM_BYTES = 4
+# Rows whose sums are kept from part to part: with those of a few vectors, some KB on the stack.
+_SPLIT_ROWS = 64
 # What stand for the axes of groups of columns, and of rows where there is no such loop.
 _COLUMNS, _ROWS = "columns of a tile", "rows of a tile"
 
@@ -46,14 +49,14 @@ _COLUMNS, _ROWS = "columns of a tile", "rows of a tile"
 class _TileLoop(NamedTuple):
     """A loop around tiles: each position is so many indices of an axis, and moves accesses by bytes.
 
-    `is_of_rows`: its positions are tiles of the row loop. Blocks of rows are of the same axis.
+    `tiles`: so many tiles of the row loop a position is. Blocks of rows are of the same axis.
     """
 
     axis: str
     indices: int
     extent: int
     strides: tuple[int, ...]
-    is_of_rows: bool
+    tiles: int = 0
 
 
 class KernelLaunch(NamedTuple):
@@ -114,7 +117,16 @@ class _KernelSpecializer:
             table=self.table,
             groups_of_sums=self._group_sums(),
             behind=plan.prefetch.behind,
+            split=self._split(),
+            tiles=self._brought(plan.tiling.count) if plan.strip else None,
         )
+
+    def _split(self) -> SplitSums | None:
+        plan, loop = self.plan, self.plan.split_loop
+        if loop is None or not 0 < plan.split < plan.split_turns:
+            return None
+        rows = max(kind.rows for kind in plan.tiling.kinds)
+        return SplitSums(self.loops.index(loop), self._brought(plan.split), -(-_SPLIT_ROWS // rows))
 
     def _group_sums(self) -> GroupSums | None:
         groups = self.contraction.groups
@@ -169,14 +181,14 @@ class _KernelSpecializer:
         """The loops around tiles; those of one position outside, so that the innermost one is long."""
         columns = self.column_kinds
         has_group = len(columns) > 1 or (self.table is not None and self.table.room > 1)
-        has_number = len(self.plan.tiling.runs) > 1 or self.plan.prefetch.lines > 0
+        has_number = len(self.plan.tiling.runs) > 1 or self.plan.prefetch.lines > 0 or self.plan.strip > 0
         loops = sorted(self._tile_loops(), key=lambda loop: loop.extent > 1)
         strides = [
             (
                 *loop.strides,
                 *(limit.coefficient(loop.axis) * loop.indices for limit in self.windows),
                 *([int(loop.axis == _COLUMNS)] if has_group else []),
-                *([int(loop.is_of_rows)] if has_number else []),
+                *([loop.tiles] if has_number else []),
             )
             for loop in loops
         ]
@@ -199,14 +211,20 @@ class _KernelSpecializer:
         plan = self.plan
         columns = plan.lanes * plan.vectors
         offsets = [plan.column_offset(i, columns) for i in range(len(self.bits))]
-        loops = [(loop.axis, loop.step, loop.extent, loop.strides) for loop in plan.grid]
-        loops.insert(plan.columns_at, (_COLUMNS, columns, plan.groups, tuple(offsets)))
-        rows = plan.tiling.rows
-        strides = tuple(stride * rows for stride in plan.row.strides)
-        loops.append((self.rows_axis, rows, plan.tiling.count, strides))
-        for number, (axis, indices, extent, moved) in enumerate(loops):
+        loops = [(loop.axis, loop.step, loop.extent, loop.strides, 0) for loop in plan.grid]
+        loops.insert(plan.columns_at, (_COLUMNS, columns, plan.groups, tuple(offsets), 0))
+
+        def of_tiles(extent: int, tiles: int) -> tuple[str, int, int, tuple[int, ...], int]:
+            rows = plan.tiling.rows * tiles
+            strides = tuple(stride * rows for stride in plan.row.strides)
+            return self.rows_axis, rows, extent, strides, tiles
+
+        if plan.strip:
+            loops.insert(plan.columns_at, of_tiles(plan.strips, plan.strip))
+        loops.append(of_tiles(plan.strip or plan.tiling.count, 1))
+        for axis, indices, extent, moved, tiles in loops:
             nbytes = tuple(map(self._nbytes, range(len(moved)), moved))
-            yield _TileLoop(axis, indices, extent, nbytes, is_of_rows=number == len(loops) - 1)
+            yield _TileLoop(axis, indices, extent, nbytes, tiles)
 
     def _all_brought(self, numbers: Iterable[int]) -> tuple[Number, ...]:
         return tuple(map(self._brought, numbers))

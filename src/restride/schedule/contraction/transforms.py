@@ -8,6 +8,8 @@ Loops are called as the digits of trees are: `oc/16` is over blocks of 16 channe
 | `tile(ow/1, 6, 2)` | `for ow, oc` -> `for ow by 6, oc by 2 vectors`, with the sums of a tile in registers |
 | `reorder(n/1, oh/1, columns)` | the loops around tiles, outermost first; `columns` are their groups |
 | `unroll(ic/1, 4)` | `sum ic/1 64: f` -> `sum ic/1 16: f, f, f, f`: the innermost summed loop |
+| `strip(ow/1, 8)` | `for columns: for ow` -> `for ow by 8: for columns: for 8 tiles` |
+| `split(ic/8, 2)` | `for tiles: sum ic/8 16: f` -> `for ic/8 by 2: for tiles: sum 2: f`, for a row of tiles |
 | `prefetch(0)` | nothing is asked for ahead; `prefetch(2)`: 2 lines of the next columns in each turn of it |
 
 Packs follow from formats and machine: a list may say them, not change them. No list changes a bit: each sum
@@ -24,9 +26,9 @@ from ..language import Schedule, Transform, check_known, schedule_text
 from ..machine import Machine
 from .prefetch import Prefetch
 from .schedule import ContractionDraft, ContractionPlan, draft_of, schedule_contraction, unrolled_turns
-from .strides import Contraction, ContractionLoop
+from .strides import FIRST, Contraction, ContractionLoop
 
-_NAMES = ("pack", "tile", "reorder", "unroll", "prefetch")
+_NAMES = ("pack", "tile", "reorder", "unroll", "strip", "split", "prefetch")
 _COLUMNS = "columns"
 
 
@@ -41,6 +43,10 @@ def transforms_of(plan: ContractionPlan) -> Schedule:
         found.append(Transform("reorder", tuple(around)))
     if plan.loops:
         found.append(Transform("unroll", (name_of(plan.loops[-1]), plan.unroll)))
+    if plan.strip:
+        found.append(Transform("strip", (name_of(plan.row), plan.strip)))
+    if plan.split and plan.split_loop is not None:
+        found.append(Transform("split", (name_of(plan.split_loop), plan.split)))
     found.append(Transform("prefetch", (plan.prefetch.lines, *plan.prefetch.operands)))
     return tuple(found)
 
@@ -87,6 +93,8 @@ class _PlanBuilder:
         if not plan.has_few_kinds:
             self.fail(self.wanted["tile"], "windows make too many kinds of such tiles at their edges")
         plan = replace(plan, unroll=self.unroll(plan))
+        plan = replace(plan, strip=self.strip(plan))
+        plan = replace(plan, split=self.split(plan))
         return replace(plan, prefetch=self.prefetch(plan))
 
     def check_pack(self) -> None:
@@ -138,6 +146,30 @@ class _PlanBuilder:
             self.fail(wanted, f"it takes {inner}, and one of {', '.join(map(str, counts))}")
         return int(wanted.args[1])
 
+    def strip(self, plan: ContractionPlan) -> int:
+        """How many tiles of the row loop meet all columns before the next ones do."""
+        wanted, row, tiles = self.wanted.get("strip"), name_of(plan.row), plan.tiling.count
+        if wanted is None:
+            return self.draft.strip_of(plan)
+        if plan.is_by_lanes or plan.columns_at < len(plan.grid):
+            self.fail(wanted, "columns are not right around the tiles")
+        count = wanted.args[1] if len(wanted.args) == 2 and wanted.args[0] == row else None
+        if not isinstance(count, int) or not 0 < count <= tiles:
+            self.fail(wanted, f"it takes {row}, and how many of its {tiles} tiles")
+        return count
+
+    def split(self, plan: ContractionPlan) -> int:
+        """How many turns of the outermost summed loop are summed at a time."""
+        wanted, loop = self.wanted.get("split"), plan.split_loop
+        if wanted is None:
+            return self.draft.split_of(plan)
+        if loop is None:
+            self.fail(wanted, "the outermost summed loop cannot be split")
+        turns = wanted.args[1] if len(wanted.args) == 2 and wanted.args[0] == name_of(loop) else None
+        if not isinstance(turns, int) or not 0 < turns <= plan.split_turns:
+            self.fail(wanted, f"it takes {name_of(loop)}, and how many of its {plan.split_turns} turns")
+        return turns
+
     def prefetch(self, plan: ContractionPlan) -> Prefetch:
         """What is asked for ahead."""
         chosen, wanted = self.draft.prefetch_of(plan), self.wanted.get("prefetch")
@@ -147,6 +179,6 @@ class _PlanBuilder:
         accesses = len(self.draft.contraction.accesses)
         if len(operands) + 1 != len(wanted.args) or lines not in (0, chosen.lines):
             self.fail(wanted, f"it takes how many lines, 0 or {chosen.lines}, and the numbers of operands")
-        if any(not 2 < number < accesses for number in operands):
-            self.fail(wanted, f"operands have the numbers 3 to {accesses - 1}")
+        if any(number != FIRST and not 2 < number < accesses for number in operands):
+            self.fail(wanted, f"operands have the numbers 0 and 3 to {accesses - 1}")
         return replace(chosen, operands=tuple(operands), lines=lines)
