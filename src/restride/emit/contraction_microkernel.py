@@ -77,7 +77,9 @@ def emit_microkernel(
     _results(b, kernel, style, tile, TileSums(totals, rows, columns))
 
 
-def _results(b: Builder, kernel: ContractionKernel, style: Style, tile: ContractionTile, sums: TileSums) -> None:
+def _results(
+    b: Builder, kernel: ContractionKernel, style: Style, tile: ContractionTile, sums: TileSums
+) -> None:
     place = TilePlace(tile.pointers, tile.kind.rows, tile.columns)
     ResultWriter(b, kernel, style, place).emit(sums)
 

@@ -6,8 +6,8 @@ Processors read ahead along one stream, within a page. They do not see
   before it sums, and finds it in the first cache behind;
 - the next pages of columns of which each is read once, by words of a few bits or in rows far apart, when
   the sums take less time than memory: each turn asks for what comes some lines, or turns, behind;
-- the rows of the next tile, where blocks of channels are pages apart and come from beyond the second cache:
-  each tile asks for those of the next one, block by block;
+- the rows of the next tile, where blocks of channels lie apart: each tile asks for those of the
+  next one, block by block;
 - the next columns, where those of one tile are left for the next row of tiles: all columns are larger than
   the second cache, so that they come from further away each time, while rows of tiles, which find them near,
   give time. Each row of tiles asks for its share of the next columns, line by line as it sums.
@@ -71,18 +71,18 @@ def bytes_behind(contraction: Contraction, machine: Machine, rows: int, pack: Pa
 
 
 def _has_far_blocks(contraction: Contraction, machine: Machine, row: ContractionLoop) -> bool:
-    """True where rows lie side by side, and what is summed of them on other pages."""
-    if contraction.groups is not None or _is_near(contraction, machine, FIRST):
+    """True where rows lie side by side, and what is summed of them elsewhere."""
+    if contraction.groups is not None:
         return False
     bits = contraction.accesses[FIRST].tensor.data_type.bits
     is_close = 0 < row.strides[FIRST] * bits // 8 <= machine.line
     far = (loop.strides[FIRST] * bits // 8 for loop in contraction.summed if loop.extent > 1)
-    return is_close and any(stride >= machine.page for stride in far)
+    return is_close and any(stride > machine.line for stride in far)
 
 
-def _is_near(contraction: Contraction, machine: Machine, access: int = SECOND) -> bool:
-    """True where all of a factor is in the second cache."""
-    tensor = contraction.accesses[access].tensor
+def _is_near(contraction: Contraction, machine: Machine) -> bool:
+    """True where all columns are in the second cache."""
+    tensor = contraction.accesses[SECOND].tensor
     return tensor.data_type.nbytes(prod(tensor.padded)) <= machine.l2
 
 

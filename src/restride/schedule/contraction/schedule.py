@@ -391,7 +391,7 @@ class ContractionDraft:
         each tile of columns.
         """
         first = self.contraction.accesses[FIRST].tensor.data_type
-        if plan.is_by_lanes or plan.groups == 1 or plan.columns_at < len(plan.grid) or plan.prefetch.lines:
+        if plan.is_by_lanes or plan.groups == 1 or plan.columns_at < len(plan.grid):
             return 0
         each = prod(loop.extent for loop in plan.loops) * (plan.pack.count if plan.pack else 1)
         row, most = first.nbytes(each), self.machine.l2 // 4
@@ -409,7 +409,9 @@ class ContractionDraft:
         turns, second = plan.split_turns, self.contraction.accesses[SECOND].tensor.data_type
         each = prod(loop.extent for loop in plan.loops) * (plan.pack.count if plan.pack else 1)
         nbytes = second.nbytes(each * plan.vectors * plan.lanes * len(self.contraction.parts))
-        following = prod(loop.extent for loop in plan.grid[plan.columns_at :]) * (plan.strip or plan.tiling.count)
+        following = prod(loop.extent for loop in plan.grid[plan.columns_at :]) * (
+            plan.strip or plan.tiling.count
+        )
         if not turns or nbytes <= self.machine.l2 // 4 or following < _LEAST_TILES:
             return 0
         pieces = -(-nbytes // (self.machine.l2 // 8))
@@ -455,7 +457,7 @@ def _next_columns(plan: ContractionPlan) -> tuple[int, int]:
     behind the other. Zeros where other loops come between, or there is one row of tiles, which reads them as
     one stream.
     """
-    loop = plan.loops[-1] if len(plan.loops) == 1 and not plan.split else None
+    loop = plan.loops[-1] if len(plan.loops) == 1 and not (plan.split or plan.strip) else None
     if loop is None or plan.columns_at < len(plan.grid) or plan.tiling.count < 2:
         return 0, 0
     weights = plan.contraction.accesses[SECOND].tensor.data_type
