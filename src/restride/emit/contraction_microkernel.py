@@ -59,13 +59,14 @@ def emit_microkernel(
     column_sums = ColumnSums(b, kernel, products, tile, table)
     if needs_columns:
         column_sums.prepare()
+    writer = ResultWriter(b, kernel, style, TilePlace(tile.pointers, tile.kind.rows, tile.columns))
     product_sums = ProductSums(b, kernel, products, tile)
     totals = product_sums.sums()
     if tile.part is not None:
         with b.when("ne", tile.part.number, tile.part.last):
             product_sums.keep(tile.part, totals)
         with b.when("eq", tile.part.number, tile.part.last):
-            _results(b, kernel, style, tile, TileSums(totals, [], []))
+            writer.emit(TileSums(totals, [], []))
         return
     columns = column_sums.sums() if needs_columns else []
     rows = RowSums(b, kernel, products, tile).sums() if kernel.has_sums_of(ROW_SUMS) else []
@@ -74,14 +75,7 @@ def emit_microkernel(
         shifted = {column: b.op("shl", column, bits) for column in dict.fromkeys(columns)}
         moved = [shifted[column] for column in columns]
         totals = [b.op("sub", *pair) for pair in zip(totals, moved, strict=True)]
-    _results(b, kernel, style, tile, TileSums(totals, rows, columns))
-
-
-def _results(
-    b: Builder, kernel: ContractionKernel, style: Style, tile: ContractionTile, sums: TileSums
-) -> None:
-    place = TilePlace(tile.pointers, tile.kind.rows, tile.columns)
-    ResultWriter(b, kernel, style, place).emit(sums)
+    writer.emit(TileSums(totals, rows, columns))
 
 
 class ProductSums(SumLoops):
