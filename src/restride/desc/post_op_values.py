@@ -113,7 +113,11 @@ class EltwiseOp:
 
     @property
     def function(self) -> str:
-        """The forward function of a kernel: of a pow with an exponent of `FIXED_POWERS` what that is."""
+        """The forward function of a kernel: of a pow with an exponent of `FIXED_POWERS` what that is, and
+        "silu" of a swish whose alpha is 1.
+        """
+        if self.alg == "swish" and self.alpha == 1.0:
+            return "silu"
         if self.alg == "pow":
             return FIXED_POWERS.get(self.beta, self.alg)
         return self.alg.removesuffix(_USE_DST)
@@ -121,7 +125,7 @@ class EltwiseOp:
     def structure(self) -> EltwiseOp:
         """The operation with stand-ins for the numbers that a kernel reads: equal for one `function`."""
         beta = self.beta if self.function in FIXED_POWERS.values() else _ANY_EXPONENT
-        return EltwiseOp(self.alg, 0.0, beta, 1.0)
+        return EltwiseOp(self.alg, float(self.function == "silu"), beta, 1.0)
 
     def verbose_str(self) -> str:
         """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default."""

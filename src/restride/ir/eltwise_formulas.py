@@ -345,5 +345,6 @@ POWERS = {
     "pow_product": EltwiseFunction(powers.product, 2),
     "pow_square": EltwiseFunction(powers.square, 2, in_double=True),
     "pow_cube": EltwiseFunction(powers.cube, 2, in_double=True),
+    "silu": EltwiseFunction(_swish, 2, in_double=True, single=singles.silu),
 }
-"""What a pow is whose exponent is among `desc.post_ops.FIXED_POWERS`."""
+"""What a pow is whose exponent is among `FIXED_POWERS`, and a swish whose alpha is 1."""

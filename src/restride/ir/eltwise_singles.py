@@ -125,7 +125,10 @@ def tanh(s: Term[V]) -> Term[V]:
 
 def logistic(s: Term[V], rest: Term[V] | None = None) -> Term[V]:
     """1 / (1 + e) or e / (1 + e) for e = e**-|s + rest|: nothing overflows or cancels."""
-    down = None if rest is None else (s < 0.0).where(rest, 0.0 - rest)
+    if rest is None:
+        e = _small_power(_size_at_most(s, 105.0))
+        return (s < 0.0).where(e, 1.0 / _SMALL) / (e * _SMALL + 1.0) * _SMALL
+    down = (s < 0.0).where(rest, 0.0 - rest)
     size = (s.bits() | _SIGN).real()
     e = _exp_within((size < -104.0).where(-104.0, size), down)
     return (s < 0.0).where(e, 1.0) / (e + 1.0)
@@ -134,6 +137,22 @@ def logistic(s: Term[V], rest: Term[V] | None = None) -> Term[V]:
 def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
     """s * logistic(alpha * s)."""
     return _weigh(s, logistic(*_product(alpha, s)))
+
+
+def silu(s: Term[V], alpha: Term[V]) -> Term[V]:
+    """The same for an `alpha` of 1: max(s, 0) - |s| * e / (1 + e) for e = e**-|s|, where nothing cancels."""
+    a = _size_at_most(s, 110.0)
+    e = _small_power(a)
+    return _above_zero(s) - a * e / (e * _SMALL + 1.0) * _SMALL
+
+
+def _small_power(a: Term[V]) -> Term[V]:
+    """e**-a / _SMALL for a from 0 to 130: no subnormal."""
+    shifted = a * -_LOG2_E + (_ROUNDER + _SMALL_BIAS)
+    k = shifted - (_ROUNDER + _SMALL_BIAS)
+    r = (k * -_LN2_HIGH - a) - k * _LN2_LOW
+    # The shift leaves the lowest bits, which are the whole part and the bias.
+    return (r + r * r * polynomial(_EXP, r) + 1.0) * _power(shifted.bits())
 
 
 def gelu_tanh(s: Term[V]) -> Term[V]:

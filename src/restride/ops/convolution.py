@@ -59,6 +59,7 @@ from .programs.convolution import (
 from .programs.convolution_formats import preferred_formats
 from .programs.depthwise_fusion import AttrParts, attr_parts, whole_arg
 from .programs.product_chain import ProductChain
+from .programs.channel_parts import in_channel_parts
 from .programs.program_chain import chained
 from .programs.windows import window_count, window_span
 from .programs.winograd import WinogradProgram, fastest_tile
@@ -426,10 +427,11 @@ class DepthwiseFusion(OperationProblem):
         return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
 
     def program(self) -> Program:
-        """Both programs; what is between them is scratch."""
+        """Both programs, in parts of some channels, or one behind the other with scratch between them."""
         second = self.second.program()
         slots = tuple(slot._replace(arg=self._arg(slot.arg)) for slot in second.slots)
-        return chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
+        whole = chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
+        return in_channel_parts(self.first, self.second, whole)
 
     def _arg(self, arg: int) -> int:
         """The argument number of the second convolution's argument in an execution."""

@@ -25,7 +25,7 @@ _F32, _F64, _S32_TYPE, _S64 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8
 _REALS = frozenset((float, int, np.float32, np.float64))
 _FUNCTIONS = frozenset((*ELTWISE, *(f"eltwise_{name}" for name in ELTWISE)))
 _CLIPS = frozenset(("clip", "clip_v2", "eltwise_clip", "eltwise_clip_v2"))
-_POWERS = frozenset(("pow", "eltwise_pow"))
+_POWERS, _SWISHES = frozenset(("pow", "eltwise_pow")), frozenset(("swish", "eltwise_swish"))
 _OPERATIONS = frozenset((*BINARY, *(f"binary_{name}" for name in BINARY)))
 
 
@@ -211,6 +211,8 @@ def _read_entry(values: Values, entry: Any) -> Hashable | None:
     values.scalars += numbers
     if name in _POWERS and len(numbers) > 1:
         return name, len(numbers), FIXED_POWERS.get(numbers[1])
+    if name in _SWISHES:
+        return name, len(numbers), low == 1.0
     return name, len(numbers)
 
 
