@@ -243,10 +243,17 @@ class SumLoops:
     def _limits(self, loop: SummedLoop, unroll: int) -> tuple[Value, Value]:
         """From where to where a loop goes here, in steps of `unroll` positions."""
         split, part = self.kernel.split, self.tile.part
+        window = None if loop.window is None else self.tile.place.windows[loop.window.number]
         if part is not None and split is not None and loop is self.loops[split.level]:
-            return part.turns
-        if loop.window is not None:
-            return self.tile.place.windows[loop.window.number]
+            if window is None:
+                return part.turns
+            least, most = (
+                self.b.scalar_intrinsic(name, *pair)
+                for name, pair in zip(("smax", "smin"), zip(part.turns, window, strict=True), strict=True)
+            )
+            return least, most
+        if window is not None:
+            return window
         stop = self._stop(loop.end)
         if unroll == 1:
             return i64(0), stop

@@ -47,6 +47,7 @@ from .product import (
     kernel_pack,
     make_directions,
 )
+from .programs.channel_parts import in_channel_parts
 from .programs.convolution import (
     ConvolutionExtents,
     Index,
@@ -59,7 +60,6 @@ from .programs.convolution import (
 from .programs.convolution_formats import preferred_formats
 from .programs.depthwise_fusion import AttrParts, attr_parts, whole_arg
 from .programs.product_chain import ProductChain
-from .programs.channel_parts import in_channel_parts
 from .programs.program_chain import chained
 from .programs.windows import window_count, window_span
 from .programs.winograd import WinogradProgram, fastest_tile

@@ -1,8 +1,8 @@
 """A convolution and the depthwise one behind it, a few channels of one image at a time.
 
-A depthwise convolution reads of each channel that channel alone. So a core computes some channels of the first
-convolution, and at once from these the same channels of the second: what is between is never written to
-memory, stays in the second cache of that core, and threads meet once. The sums are those of the two alone.
+A depthwise convolution reads of each channel that channel alone. So a core computes some channels of the
+first convolution, and at once from these the same channels of the second: what is between is never written
+to memory, stays in the second cache of that core, and threads meet once. The sums are those of the two.
 """
 
 from __future__ import annotations
@@ -93,12 +93,8 @@ def _call(
     if len(program.steps) > 1 or not isinstance(step, TreeStep) or program.temporaries:
         return None
     args = [program.slots[place.buffer].arg for place in step.places]
-    moved = [places[arg] for arg in args]
-    at = tuple(
-        to._replace(offset=place.offset)
-        for to, place in zip(moved, step.places, strict=True)
-        if to is not None
-    )
+    pairs = zip(map(places.__getitem__, args), step.places, strict=True)
+    at = tuple(to._replace(offset=place.offset) for to, place in pairs if to is not None)
     own_scalars = step.scalars[0] + scalars, step.scalars[1]
     return GridCall(replace(step, places=at, scalars=own_scalars), tuple(strides[arg] for arg in args))
 

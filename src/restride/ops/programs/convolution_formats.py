@@ -5,6 +5,7 @@
 | channels of groups are 1 | `nChw16c` | `Goihw16g` | `nChw16c` |
 | few channels of x, no groups, y is written | plain | `Ohwi16o` | `nChw16c` |
 | the same, in packs of 4 | `nChw4c` | `OIhw16o4i` | `nChw16c` |
+| x is channels last, no groups, more than one tap, y is written | channels last | `Ohwi16o` | `nChw16c` |
 | gradients of weights, blocks do not divide channels of x | channels last | `Ohwi16o` | `nChw16c` |
 | groups that blocks do not divide | channels last | channels of what is written last | channels last |
 | the same, in packs of 4 | channels last | `gOhwI16o4i` | channels last |
@@ -30,11 +31,13 @@ def preferred_formats(
     """The descriptors of x, w and y in the formats that suit a kernel which writes one of them."""
     return {
         name: MemoryDesc(md.dims, md.data_type, tag)
-        for (name, md), tag in zip(descs.items(), _tags(relation, written, block, pack), strict=True)
+        for (name, md), tag in zip(descs.items(), _tags(relation, descs, written, block, pack), strict=True)
     }
 
 
-def _tags(relation: ConvolutionExtents, written: str, block: int, pack: int) -> tuple[str, str, str]:
+def _tags(
+    relation: ConvolutionExtents, descs: dict[str, MemoryDesc], written: str, block: int, pack: int
+) -> tuple[str, str, str]:
     spatial = len(relation.dims)
     plain = _LETTERS[: 2 + spatial]
     blocked, last = f"aB{plain[2:]}{block}b", f"a{plain[2:]}b"
@@ -48,6 +51,10 @@ def _tags(relation: ConvolutionExtents, written: str, block: int, pack: int) -> 
     if relation.groups == 1 and channels[0] < block and written == "y":
         first = plain if pack == 1 else f"aB{plain[2:]}{pack}b"
         return first, _first_weights(relation, block, pack), blocked
+    has_taps = any(dim.kernel > 1 for dim in relation.dims)
+    if relation.groups == 1 and pack == 1 and written == "y" and descs["x"].tag == last and has_taps:
+        # All channels of a tap are summed before the next tap: so weights are read as one stream.
+        return last, _first_weights(relation, block, pack), blocked
     return blocked, _blocked_weights(relation, written, block, pack), blocked
 
 

@@ -90,8 +90,8 @@ class ContractionPlan:
 
     @property
     def split_loop(self) -> ContractionLoop | None:
-        """The outermost summed loop, where its turns can be split; None where it is cut by a window or by
-        packs, or where more than the sums of products is kept for a tile.
+        """The outermost summed loop, where its turns can be split; None where it is cut by packs, or where
+        more than the sums of products is kept for a tile.
         """
         contraction = self.contraction
         loop = next((loop for loop in self.loops if loop.extent > 1), None)
@@ -104,9 +104,8 @@ class ContractionPlan:
         )
         if loop is None or not is_plain or loop.axis == self.tiling.tap:
             return None
-        is_cut = any(limit.coefficient(loop.axis) for limit in contraction.limits)
         is_of_packs = self.pack is not None and loop.axis == self.pack.loop.axis and self.pack.rest
-        return None if is_cut or is_of_packs else loop
+        return None if is_of_packs else loop
 
     @property
     def split_turns(self) -> int:
