@@ -167,7 +167,7 @@ class OneDNNAttributes(Handle):
         self.set_chain([("sum", scale, zero_point, 0 if data_type is None else data_type.value)])
 
     def set_chain(self, ops: Sequence[tuple[Any, ...]]) -> None:
-        """A chain of post-ops: `("sum", scale, zero_point, type)`, or an eltwise, its number, alpha and beta."""
+        """A chain of post-ops: `("sum", scale, zero_point, type)`, or number, alpha, beta of an eltwise."""
         made = ctypes.c_void_p()
         self.library.check("dnnl_post_ops_create", ctypes.byref(made))
         chain = Handle(self.library, "post_ops", made)

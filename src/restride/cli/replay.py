@@ -1,7 +1,7 @@
-"""Primitives of a verbose log, run again on this machine: with restride, and with oneDNN where it is installed.
+"""Primitives of a verbose log, run again on this machine: with restride, and with oneDNN if it is installed.
 
-A line becomes a `Recipe`, the call of a primitive descriptor in the order of arguments of oneDNN's C API, which
-is also that of `restride.onednn`. Memories hold zeros; times are medians.
+A line becomes a `Recipe`: the arguments of a primitive descriptor in the order of oneDNN's C API, which is
+also that of `restride.onednn`. Memories hold zeros; times are medians.
 """
 
 from __future__ import annotations

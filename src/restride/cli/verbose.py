@@ -21,6 +21,7 @@ import math
 
 import numpy as np
 
+from ..errors import refuse
 from ..files.writing.replacement import Replacement, shown
 from ..runtime.timing import time_call
 from ..view.verbose_log import read_verbose_log
@@ -62,6 +63,8 @@ def run(options: argparse.Namespace) -> CommandResult:
             Replacement(options.html)
     with input_file(options.log, ".log") as name, open(name, "rb") as file:
         log = read_verbose_log(file)
+    if not (log.executions or log.created or log.refused):
+        raise refuse("RS-F01:no-verbose-lines", path=shown(options.log))
     values = report(log, options.copy or _copy_speed(), options.framework or "")
     title = "standard input" if options.log == PIPE else shown(options.log)
     text = report_text(title, values)

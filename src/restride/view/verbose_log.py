@@ -2,9 +2,9 @@
 
     MARKER[,v1][,STAMP][,primitive],exec,ENGINE,KIND,IMPL,PROP,TENSORS[,ATTR],AUX,PROBLEM,MS
 
-MARKER is `mkldnn_verbose` (1.0), `dnnl_verbose` (1.1 to 2.6), `onednn_verbose` or `restride_verbose`. The field
-`primitive` came with 3.3, the field of attributes with 1.2, the version of the format with 3.7. A tensor is
-`src_f32::blocked:ab:f0`, since 3.3 with strides, `src_f32::blocked:ab::f0`, and since 3.7 `src:f32:…`.
+MARKER is `mkldnn_verbose` (1.0), `dnnl_verbose` (1.1 to 2.4), `onednn_verbose` or `restride_verbose`. The
+attributes came with 1.1, `primitive` with 3.3, the version of the format with 3.6. A tensor is
+`src_f32::blocked:ab:f0`, since 3.3 with strides, `src_f32::blocked:ab::f0`, since 3.6 `src:f32:…`.
 
 A line is text from elsewhere: only words, numbers and sizes that are checked here leave this module.
 """
@@ -35,12 +35,12 @@ _OPERATION = re.compile(r"(exec|create)(_nested)?(:[a-z_]{1,40})?")
 _NUMBER = re.compile(r"-?[0-9.]{1,40}(e[+-]?[0-9]{1,4})?|-?nan|-?inf", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9_:.+>-]{1,120}")
 _TENSOR = re.compile(
-    rf"([a-z_0-9]{{1,40}})[_:]({'|'.join(DataType.__members__)}|undef):([apo0]*):([a-z_]*)((?::[^: ]*){{0,9}})"
+    rf"([a-z_0-9]{{1,40}})[_:]({'|'.join(DataType.__members__)}):([apo0]*):([a-z_]*)((?::[^: ]*){{0,9}})"
 )
 _STRIDES = re.compile(r"[0-9]+(x[0-9]+)*")
 _LETTERS = re.compile(r"([a-z]+)(-?[0-9]+)")
 _DIMS = re.compile(r"[0-9]+(x[0-9]+)*")
-# What stands in every line of a kind of tool, other than the lines of oneDNN.
+# Words of the other lines of a log, by which its framework is known.
 _FRAMEWORKS = {"torch": b"torch", "openvino": b"openvino", "tensorflow": b"tensorflow"}
 
 
@@ -135,6 +135,8 @@ class VerboseLog:
     refused: int = 0
     refusals: list[tuple[int, str]] = field(default_factory=list)
     framework: str = ""
+    # Since 3.3 lines mark the tensors whose format oneDNN was free to choose.
+    marks_any: bool = False
 
     @property
     def total_ms(self) -> float:
@@ -166,7 +168,7 @@ class VerboseLog:
 
 
 def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
-    """Read the lines of a log, opened as bytes. Never raises for what a line says."""
+    """Read a log, opened as bytes, or its lines. Never raises for what a line says."""
     log, known = VerboseLog(), dict[str, int]()
     words: Counter[str] = Counter()
     for number, line in _lines(file):
@@ -222,7 +224,7 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
             log.info.append(",".join(fields[1:])[:200])
         return
     if fields[:1] == ["primitive"]:
-        fields = fields[1:]
+        fields, log.marks_any = fields[1:], True
     operation = _OPERATION.fullmatch(fields[0]) if fields else None
     # Reasons of dispatching, checks, graphs' partitions: their primitives have lines of their own.
     if operation is None or operation[3] in (":check", ":dispatch", ":external"):
@@ -232,7 +234,7 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
         raise _Refusal(f"has {len(fields)} fields, not 9 or 10")
     ms = _time(fields[-1], "time", _MOST_MS)
     if operation[1] == "create":
-        name = operation[3][1:] if operation[3] else "create"
+        name = operation[3][1:] if operation[3] in (":cache_hit", ":cache_miss") else "create"
         count, total = log.created.get(name, (0, 0.0))
         log.created[name] = count + 1, total + ms
         return
@@ -313,6 +315,9 @@ def _listed(
     found: list[tuple[int, ...] | None] = []
     inputs = iter(shapes)
     last = shapes[-1]
+    if kind == "matmul" and len(shapes) == 2 and all(len(shape) > 1 for shape in shapes):
+        batch = [max(sizes) for sizes in zip(*(shape[:-2] for shape in shapes), strict=False)]
+        last = (*batch, shapes[0][-2], shapes[1][-1])
     if kind == "binary":
         last = tuple(max(sizes) for sizes in zip(*shapes, strict=False))
     if kind == "concat" and len(shapes) == sum(role == "src" for role in roles):

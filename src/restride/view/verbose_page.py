@@ -51,7 +51,7 @@ def _format(p: LoggedPrimitive) -> str:
 
 
 def _colours(log: VerboseLog) -> dict[str, int]:
-    """The number of the colour of each format: 0 of row-major tensors, the others in the order of their time."""
+    """The number of each format's colour: 0 for row-major tensors, the others in the order of their time."""
     times: dict[str, float] = {}
     for p, ms in zip(log.primitives, log.times, strict=True):
         times[_format(p)] = times.get(_format(p), 0.0) + ms

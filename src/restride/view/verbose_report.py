@@ -1,4 +1,4 @@
-"""The report of a verbose log: time by primitive and by format, reorders, and what could be saved, with advice.
+"""The report of a verbose log: time by primitive and by format, reorders, what could be saved, and advice.
 
 Rows are plain values, as `--json` prints them; `report_text` has the same for people.
 """
@@ -191,9 +191,7 @@ def _ends(p: LoggedPrimitive) -> tuple[MemoryDesc, MemoryDesc] | None:
 
 def _plain(log: VerboseLog) -> Costs:
     """Products with a row-major tensor that the program asked for: weights, or images of many channels."""
-    # Only since 3.3 a line marks formats that oneDNN was free to choose.
-    marked = any(t.was_any for p in log.primitives for t in p.tensors)
-    return _all_of(log, lambda p: p.kind in _PRODUCTS and _is_forced(p, marked))
+    return _all_of(log, lambda p: p.kind in _PRODUCTS and _is_forced(p, log.marks_any))
 
 
 def _is_forced(p: LoggedPrimitive, marked: bool) -> bool:
@@ -205,7 +203,9 @@ def _is_forced(p: LoggedPrimitive, marked: bool) -> bool:
         # A picture of one pixel is row-major and channels last at once.
         if is_image and channels > _FEW_CHANNELS and prod(tensor.desc.dims[2:]) > 1:
             return True
-        if tensor.name == "wei" and marked and tensor.desc.nelems > _FEW_CHANNELS**2:
+        # Of a batch of matrices the second is no constant as a rule.
+        is_constant = tensor.name == "wei" and (p.kind != "matmul" or tensor.desc.ndims == 2)
+        if is_constant and marked and tensor.desc.nelems > _FEW_CHANNELS**2:
             return True
     return False
 
@@ -262,18 +262,18 @@ _ADVICE = {
     },
     "undone reorders": {
         "torch": f"torch.compile with TORCHINDUCTOR_FREEZING=1, or {_CHANNELS_LAST}",
-        "openvino": "look at the operation between, in exec_graph: one without blocked formats splits the chain",
+        "openvino": "look at the operation between in the runtime model: it may have no blocked format",
         "tensorflow": "an operation between is not oneDNN's: let grappler's remapper fuse it, or use NHWC",
         "onednn": f"{_ANY} sources, and pass the previous dst_desc() on; reorder once, at the end",
     },
     "copies": {
-        "torch": "to_dense() and to_mkldnn() copy at every border: convert a whole model, or use torch.compile",
-        "openvino": "look for Reorder nodes in exec_graph; share memory through set_input_tensor",
+        "torch": "to_dense() and to_mkldnn() copy at each border: convert the whole model, or compile it",
+        "openvino": "look for Reorder nodes in compiled.get_runtime_model()",
         "tensorflow": "look for Identity and _MklToTf nodes around the operation",
         "onednn": "leave the reorder out where the two descriptors are equal",
     },
     "plain formats": {
-        "torch": _CHANNELS_LAST,
+        "torch": f"of images: {_CHANNELS_LAST}; of linear layers: {_FREEZE}",
         "openvino": "let the model have no explicit Transpose or layout at the operation",
         "tensorflow": "keep TF_ENABLE_ONEDNN_OPTS=1 and NHWC; freeze the graph",
         "onednn": f"{_ANY} its source, weights and destination, then reorder where the choice differs",
