@@ -8,17 +8,16 @@ from functools import cached_property
 from typing import Any
 
 from restride import MemoryDesc
-from restride.cli.replay import Recipe
-from restride.runtime.timing import time_call
+from restride.cli.replay import PrimitiveCall, median_seconds
 
 from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive, int64s
 
-_FORWARD_INFERENCE, _ROUNDS = 96, 7
+_FORWARD_INFERENCE = 96
 # Where the numbers of algorithms begin: of eltwise 0x20, of pooling 0x1ff, of softmax 0x30000.
 _RANGES = (range(1, 0x2000), range(0x1FF00, 0x20100), range(0x2FF00, 0x30100))
 
 
-def open_onednn() -> Callable[[Recipe], float]:
+def open_onednn() -> Callable[[PrimitiveCall], float]:
     """The function that times a recipe. Raises OneDNNError where oneDNN is not installed."""
     return _Replay(OneDNN()).seconds
 
@@ -36,7 +35,7 @@ class _Replay:
         names = {name_of(number).decode(): number for numbers in _RANGES for number in numbers}
         return {name: number for name, number in names.items() if not name.startswith("unknown")}
 
-    def seconds(self, made: Recipe) -> float:
+    def seconds(self, made: PrimitiveCall) -> float:
         """The median time. Raises OneDNNError for what oneDNN does not do."""
         library = self._library
         descs = {md: self._desc(md) for md in made.memories.values()}
@@ -50,7 +49,7 @@ class _Replay:
         memories = {arg: library.memory(descs[md]) for arg, md in made.memories.items()}
         for memory in memories.values():
             memory.bytes[:] = 0
-        return sorted(time_call(primitive.bind_all(memories), _ROUNDS))[_ROUNDS // 2]
+        return median_seconds(primitive.bind_all(memories))
 
     def _desc(self, md: MemoryDesc) -> OneDNNDesc:
         plain = not md.inner_blks
@@ -66,7 +65,7 @@ class _Replay:
             return _FORWARD_INFERENCE if value == "forward_inference" else self._algorithms.get(value, -1)
         return ctypes.c_float(value) if isinstance(value, float) else value
 
-    def _attributes(self, made: Recipe) -> OneDNNAttributes:
+    def _attributes(self, made: PrimitiveCall) -> OneDNNAttributes:
         attr = OneDNNAttributes.new(self._library)
         ops = [
             (word, *numbers, 0)

@@ -53,6 +53,9 @@ COMMANDS = {
     "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }
 
+# What `restride verbose --replay` runs oneDNN with.
+REPLAY_OF_PEER = "restride_bench.replay"
+
 
 def load(name: str) -> Any:
     """Import the module of a command. Raises RuntimeFailure where its package is not installed."""

@@ -1,13 +1,14 @@
 """Primitives of a verbose log, run again on this machine: with restride, and with oneDNN if it is installed.
 
-A line becomes a `Recipe`: the arguments of a primitive descriptor in the order of oneDNN's C API, which is
-also that of `restride.onednn`. Memories hold zeros; times are medians.
+A line becomes a `PrimitiveCall`: the arguments of a primitive descriptor as in oneDNN's C API, in its order,
+which is also that of `restride.onednn`. Memories hold zeros; times are medians.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import time
 from collections.abc import Callable, Sequence
 from math import fsum, prod
 from typing import Any, NamedTuple
@@ -21,17 +22,19 @@ from ..runtime.timing import time_call
 from ..view.names import aligned, counted
 from ..view.units import data_size, duration
 from ..view.verbose_log import LoggedPrimitive, VerboseLog
+from .commands import REPLAY_OF_PEER
 
-__all__ = ["Recipe", "recipe", "replay", "replay_text"]
+__all__ = ["PrimitiveCall", "recipe", "replay", "replay_text"]
 
 # Primitives are replayed in the order of their time: so many, of so many bytes and multiplications at most.
-_MOST, _MOST_BYTES, _MOST_PRODUCTS = 200, 1 << 30, 10**11
+_MOST, _MOST_BYTES, _MOST_PRODUCTS = 200, 1 << 30, 2 * 10**10
+# A call that takes longer runs once.
+_LONG_SECONDS = 0.2
 _ROUNDS, _MOST_ROWS, _LONGEST = 7, 25, 60
-_PEER = "restride_bench.replay"
 _INFERENCE = "forward_inference"
 
 
-class Recipe(NamedTuple):
+class PrimitiveCall(NamedTuple):
     """A primitive: its function in oneDNN, its arguments, its memories, and its chain of post-ops."""
 
     call: str
@@ -44,7 +47,7 @@ class NotReplayed(Exception):
     """Why a line is not run again."""
 
 
-def recipe(p: LoggedPrimitive) -> Recipe:
+def recipe(p: LoggedPrimitive) -> PrimitiveCall:
     """The call that creates the primitive of a line. Raises NotReplayed with the reason."""
     make = _RECIPES.get(p.kind)
     if make is None:
@@ -55,7 +58,7 @@ def recipe(p: LoggedPrimitive) -> Recipe:
         raise NotReplayed(f"it ran on {p.engine[:_LONGEST]}")
     unknown = [t.name for t in p.tensors if t.data_type != "undef" and t.desc is None]
     if unknown or not p.tensors:
-        raise NotReplayed(f"the line does not say what {', '.join(unknown[:3]) or 'its tensors'} is")
+        raise NotReplayed(f"the line does not give dims and format of {', '.join(unknown[:3]) or 'a tensor'}")
     if (p.bytes or 0) > _MOST_BYTES:
         raise NotReplayed(f"it needs {data_size(p.bytes or 0)}, more than {data_size(_MOST_BYTES)}")
     made = make(p)
@@ -94,24 +97,26 @@ def replay(log: VerboseLog) -> list[dict[str, Any]]:
         except NotReplayed as reason:
             row["why"] = str(reason)
             continue
-        for name, time, missing in (("restride", _seconds, ""), ("onednn", peer, why)):
-            row |= _timed(name, time, made, missing)
+        for name, measure, missing in (("restride", _seconds, ""), ("onednn", peer, why)):
+            row |= _timed(name, measure, made, missing)
     return rows
 
 
-def _timed(name: str, time: Callable[[Recipe], float] | None, made: Recipe, missing: str) -> dict[str, Any]:
-    if time is None:
+def _timed(
+    name: str, measure: Callable[[PrimitiveCall], float] | None, made: PrimitiveCall, missing: str
+) -> dict[str, Any]:
+    if measure is None:
         return {f"{name}_ms": None, f"{name}_why": missing}
     try:
-        return {f"{name}_ms": 1e3 * time(made)}
+        return {f"{name}_ms": 1e3 * measure(made)}
     except Error as error:
         return {f"{name}_ms": None, f"{name}_why": error.what}
 
 
-def _peer() -> tuple[Callable[[Recipe], float] | None, str]:
+def _peer() -> tuple[Callable[[PrimitiveCall], float] | None, str]:
     """The function that times a recipe with oneDNN; None with the reason where there is none."""
     try:
-        opened: Callable[[Recipe], float] = importlib.import_module(_PEER).open_onednn()
+        opened: Callable[[PrimitiveCall], float] = importlib.import_module(REPLAY_OF_PEER).open_onednn()
     except ModuleNotFoundError as error:
         return None, f"{error.name} is not installed"
     except Error as error:
@@ -119,7 +124,7 @@ def _peer() -> tuple[Callable[[Recipe], float] | None, str]:
     return opened, ""
 
 
-def _seconds(made: Recipe) -> float:
+def _seconds(made: PrimitiveCall) -> float:
     """The median time of a recipe with restride."""
     engine = onednn.Engine("cpu", 0)
     stream = onednn.Stream(engine)
@@ -144,7 +149,15 @@ def _seconds(made: Recipe) -> float:
         primitive.execute(stream, memories)
         stream.wait()
 
-    return sorted(time_call(run, _ROUNDS))[_ROUNDS // 2]
+    return median_seconds(run)
+
+
+def median_seconds(call: Callable[[], object]) -> float:
+    """The median time of a call; of a long one, the time of its first run."""
+    start = time.perf_counter()
+    call()
+    first = time.perf_counter() - start
+    return first if first > _LONG_SECONDS else sorted(time_call(call, _ROUNDS))[_ROUNDS // 2]
 
 
 # --- recipes ------------------------------------------------------------------------------------------------
@@ -172,12 +185,12 @@ def _product(p: LoggedPrimitive) -> dict[int, MemoryDesc]:
     return found
 
 
-def _reorder(p: LoggedPrimitive) -> Recipe:
+def _reorder(p: LoggedPrimitive) -> PrimitiveCall:
     found = _both(p)
-    return Recipe("reorder", (found[onednn.Arg.SRC], found[onednn.Arg.DST]), found)
+    return PrimitiveCall("reorder", (found[onednn.Arg.SRC], found[onednn.Arg.DST]), found)
 
 
-def _convolution(p: LoggedPrimitive) -> Recipe:
+def _convolution(p: LoggedPrimitive) -> PrimitiveCall:
     found = _product(p)
     tensors = [
         found.get(arg) for arg in (onednn.Arg.SRC, onednn.Arg.WEIGHTS, onednn.Arg.BIAS, onednn.Arg.DST)
@@ -185,15 +198,15 @@ def _convolution(p: LoggedPrimitive) -> Recipe:
     strides, dilates, _, *padding = _window(p, found[onednn.Arg.SRC].ndims - 2)
     algorithm = p.option("alg") or "convolution_direct"
     arguments = (_INFERENCE, algorithm, *tensors, strides, dilates, *padding)
-    return Recipe("convolution_forward", arguments, found)
+    return PrimitiveCall("convolution_forward", arguments, found)
 
 
-def _pooling(p: LoggedPrimitive) -> Recipe:
+def _pooling(p: LoggedPrimitive) -> PrimitiveCall:
     found = _both(p)
     strides, dilates, kernel, *padding = _window(p, found[onednn.Arg.SRC].ndims - 2)
     tensors = found[onednn.Arg.SRC], found[onednn.Arg.DST]
     arguments = (_INFERENCE, p.option("alg"), *tensors, strides, kernel, dilates, *padding)
-    return Recipe("pooling_forward", arguments, found)
+    return PrimitiveCall("pooling_forward", arguments, found)
 
 
 def _window(p: LoggedPrimitive, axes: int) -> list[tuple[int, ...]]:
@@ -210,47 +223,47 @@ def _window(p: LoggedPrimitive, axes: int) -> list[tuple[int, ...]]:
     return [tuple(column) for column in zip(*found, strict=True)]
 
 
-def _matmul(p: LoggedPrimitive) -> Recipe:
+def _matmul(p: LoggedPrimitive) -> PrimitiveCall:
     found = _product(p)
     order = (onednn.Arg.SRC, onednn.Arg.WEIGHTS, onednn.Arg.BIAS, onednn.Arg.DST)
-    return Recipe("matmul", tuple(found.get(arg) for arg in order), found)
+    return PrimitiveCall("matmul", tuple(found.get(arg) for arg in order), found)
 
 
-def _inner_product(p: LoggedPrimitive) -> Recipe:
+def _inner_product(p: LoggedPrimitive) -> PrimitiveCall:
     made = _matmul(p)
     return made._replace(call="inner_product_forward", arguments=(_INFERENCE, *made.arguments))
 
 
-def _eltwise(p: LoggedPrimitive) -> Recipe:
+def _eltwise(p: LoggedPrimitive) -> PrimitiveCall:
     found = _both(p)
     numbers = [_number(p.option(name) or "0") for name in ("alpha", "beta")]
     words = p.option("alg").split(":")  # 1.0 had `alg:eltwise_relu:0:0`
     if len(words) > 1:
         numbers = [_number(word) for word in words[1:3]]
     arguments = (_INFERENCE, words[0], found[onednn.Arg.SRC], found[onednn.Arg.DST], *numbers)
-    return Recipe("eltwise_forward", arguments, found)
+    return PrimitiveCall("eltwise_forward", arguments, found)
 
 
-def _softmax(p: LoggedPrimitive) -> Recipe:
+def _softmax(p: LoggedPrimitive) -> PrimitiveCall:
     found = _both(p)
     algorithm = "softmax_log" if p.kind == "logsoftmax" else p.option("alg") or "softmax_accurate"
     axis = p.option("axis")
     if not axis.isdecimal() or len(axis) > 2:
         raise NotReplayed("the line does not say its axis")
     arguments = (_INFERENCE, algorithm, found[onednn.Arg.SRC], found[onednn.Arg.DST], int(axis))
-    return Recipe("softmax_forward", arguments, found)
+    return PrimitiveCall("softmax_forward", arguments, found)
 
 
-def _binary(p: LoggedPrimitive) -> Recipe:
+def _binary(p: LoggedPrimitive) -> PrimitiveCall:
     tensors = [t.desc for t in p.tensors]
     if len(tensors) != 3 or None in tensors:
         raise NotReplayed("a binary primitive of two sources is replayed")
     args = (onednn.Arg.SRC_0, onednn.Arg.SRC_1, onednn.Arg.DST)
     memories = {arg: md for arg, md in zip(args, tensors, strict=True) if md is not None}
-    return Recipe("binary", (p.option("alg"), *tensors), memories)
+    return PrimitiveCall("binary", (p.option("alg"), *tensors), memories)
 
 
-_RECIPES: dict[str, Callable[[LoggedPrimitive], Recipe]] = {
+_RECIPES: dict[str, Callable[[LoggedPrimitive], PrimitiveCall]] = {
     "reorder": _reorder,
     "convolution": _convolution,
     "matmul": _matmul,
@@ -288,7 +301,7 @@ def _post_ops(attributes: str) -> list[tuple[Any, ...]]:
                 scale, zero_point = [*numbers[:2], *("1", "0")[len(numbers) :]]
                 found.append((word, _number(scale), int(_number(zero_point))))
             elif word.startswith("eltwise_"):
-                found.append((word, *map(_number, numbers[:2])))
+                found.append((word, *(_number(number) for number in numbers[:2])))
             else:
                 raise NotReplayed(f"the post-op {word[:_LONGEST]} is not replayed")
     return found

@@ -16,7 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import BinaryIO, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
@@ -73,12 +72,12 @@ class LoggedPrimitive:
     auxiliary: str
     problem: str
 
-    @cached_property
+    @property
     def formats(self) -> str:
         """The formats in the order of the line: `abcd Acdb8a aBcd8b`; those of biases and scales left out."""
         return " ".join(t.format for t in self.tensors if t.name in _SHOWN and t.data_type != "undef")
 
-    @cached_property
+    @property
     def bytes(self) -> int | None:
         """The bytes of all tensors; None where a size is unknown."""
         sizes = [t.desc.size if t.desc else None for t in self.tensors if t.data_type != "undef"]
@@ -128,6 +127,12 @@ class VerboseLog:
 
     primitives: list[LoggedPrimitive] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
+    # Of each primitive: how often it was executed, and for how many milliseconds in all.
+    counts: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    # The length of the shortest sequence that the log ends with twice or more, and how often: a model that
+    # runs again executes the same primitives in the same order. (0, 1) where nothing is repeated.
+    period: tuple[int, int] = (0, 1)
     created: dict[str, tuple[int, float]] = field(default_factory=dict)
     info: list[str] = field(default_factory=list)
     other_lines: int = 0
@@ -143,29 +148,6 @@ class VerboseLog:
         """The sum of the times of all executions."""
         return math.fsum(each.ms for each in self.executions)
 
-    @cached_property
-    def counts(self) -> list[int]:
-        """How often each primitive was executed."""
-        found = Counter(each.primitive for each in self.executions)
-        return [found[place] for place in range(len(self.primitives))]
-
-    @cached_property
-    def times(self) -> list[float]:
-        """The time of all executions of each primitive, in milliseconds."""
-        found: list[list[float]] = [[] for _ in self.primitives]
-        for each in self.executions:
-            found[each.primitive].append(each.ms)
-        return list(map(math.fsum, found))
-
-    @cached_property
-    def period(self) -> tuple[int, int]:
-        """How many executions the shortest sequence has that the log ends with twice or more, and how often.
-
-        A model that runs again and again executes the same primitives in the same order. (0, 1) where
-        nothing is repeated.
-        """
-        return _period([each.primitive for each in reversed(self.executions)])
-
 
 def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
     """Read a log, opened as bytes, or its lines. Never raises for what a line says."""
@@ -180,15 +162,20 @@ def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
         for body in pieces[2::2]:
             try:
                 _read(body, log, known)
-            except _Refusal as refusal:
+            except _LineRefusal as refusal:
                 log.refused += 1
                 if len(log.refusals) < _MOST_REFUSALS:
                     log.refusals.append((number, str(refusal)))
     log.framework = max(words, key=lambda name: words[name], default="")
+    times: list[list[float]] = [[] for _ in log.primitives]
+    for each in log.executions:
+        times[each.primitive].append(each.ms)
+    log.counts, log.times = list(map(len, times)), list(map(math.fsum, times))
+    log.period = _period([each.primitive for each in reversed(log.executions)])
     return log
 
 
-class _Refusal(Exception):
+class _LineRefusal(Exception):
     """Why a line is left out."""
 
 
@@ -207,12 +194,12 @@ def _lines(file: BinaryIO | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
-    """Take one verbose line into the log. Raises _Refusal."""
+    """Take one verbose line into the log. Raises _LineRefusal."""
     if len(body) > _LONGEST - 64:
-        raise _Refusal(f"longer than {_LONGEST} characters")
+        raise _LineRefusal(f"longer than {_LONGEST} characters")
     text = body.decode("ascii", "replace").rstrip("\r\n ")
     if not text.isprintable() or "\ufffd" in text:
-        raise _Refusal("has characters that are not printable ASCII")
+        raise _LineRefusal("has characters that are not printable ASCII")
     fields = text.split(",")
     if re.fullmatch("v[0-9]{1,3}", fields[0]):
         fields = fields[1:]
@@ -231,7 +218,7 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
         log.other_verbose += 1
         return
     if len(fields) not in (9, 10):
-        raise _Refusal(f"has {len(fields)} fields, not 9 or 10")
+        raise _LineRefusal(f"has {len(fields)} fields, not 9 or 10")
     ms = _time(fields[-1], "time", _MOST_MS)
     if operation[1] == "create":
         name = operation[3][1:] if operation[3] in (":cache_hit", ":cache_miss") else "create"
@@ -249,9 +236,9 @@ def _time(text: str, what: str, most: float) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise _Refusal(f"its {what} is not a number") from None
+        raise _LineRefusal(f"its {what} is not a number") from None
     if not 0 <= value <= most or math.isinf(value):
-        raise _Refusal(f"its {what} is not between 0 and {most:g} ms")
+        raise _LineRefusal(f"its {what} is not between 0 and {most:g} ms")
     return value
 
 
@@ -259,10 +246,10 @@ def _primitive(fields: Sequence[str]) -> LoggedPrimitive:
     engine, kind, implementation, prop_kind, tensors, *attributes, auxiliary, problem = fields
     for what, word in (("engine", engine), ("kind", kind), ("implementation", implementation)):
         if not _WORD.fullmatch(word):
-            raise _Refusal(f"its {what} is not a word")
+            raise _LineRefusal(f"its {what} is not a word")
     matches = [_TENSOR.fullmatch(text) for text in tensors.split()]
     if None in matches:
-        raise _Refusal("has a tensor in no form of oneDNN's")
+        raise _LineRefusal("has a tensor in no form of oneDNN's")
     # Masks of biases stand behind the tensor.
     parts = [match.groups() for match in matches if match]
     shapes = _shapes(kind, problem, parts)
@@ -275,7 +262,7 @@ def _tensor(part: Sequence[str], dims: tuple[int, ...] | None) -> LoggedTensor:
     name, data_type, properties, kind, rest = part
     tag, *more = rest[1:].split(":") if rest else [""]
     if not re.fullmatch("[a-zA-Z0-9*]{0,64}", tag):
-        raise _Refusal("has a format tag in no form of oneDNN's")
+        raise _LineRefusal("has a format tag in no form of oneDNN's")
     strides = more[0] if more and _STRIDES.fullmatch(more[0]) else ""
     desc = None
     if kind == "blocked" and dims is not None and "0" not in properties and "o" not in properties:
