@@ -17,7 +17,6 @@ The speed of a copy is measured here unless --copy names it. An existing file is
 from __future__ import annotations
 
 import argparse
-import math
 
 import numpy as np
 
@@ -53,8 +52,10 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """The report; as values all rows of its tables."""
-    if options.copy is not None and not (0 < options.copy < math.inf):
-        raise wrong_usage("--copy is not a speed", why="it is not a positive number", hint="for example 20")
+    if options.copy is not None and not 1e-3 <= options.copy <= 1e6:
+        raise wrong_usage(
+            "--copy is not a speed", why="it is no number from 0.001 to 1e6", hint="as --copy 20"
+        )
     if options.html is not None:
         if options.json and options.html == PIPE:
             raise wrong_usage("--json with a page on standard output", hint="name a file for one of them")

@@ -142,11 +142,8 @@ class VerboseLog:
     framework: str = ""
     # Since 3.3 lines mark the tensors whose format oneDNN was free to choose.
     marks_any: bool = False
-
-    @property
-    def total_ms(self) -> float:
-        """The sum of the times of all executions."""
-        return math.fsum(each.ms for each in self.executions)
+    # The sum of the times of all executions.
+    total_ms: float = 0.0
 
 
 def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
@@ -154,7 +151,8 @@ def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
     log, known = VerboseLog(), dict[str, int]()
     words: Counter[str] = Counter()
     for number, line in _lines(file):
-        pieces = _MARKER.split(line)
+        # PowerShell redirects into UTF-16, which is ASCII with a zero behind each byte.
+        pieces = _MARKER.split(line.replace(b"\0", b""))
         if len(pieces) == 1:
             log.other_lines += 1
             words.update(name for name, word in _FRAMEWORKS.items() if word in line.lower())
@@ -171,6 +169,7 @@ def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
     for each in log.executions:
         times[each.primitive].append(each.ms)
     log.counts, log.times = list(map(len, times)), list(map(math.fsum, times))
+    log.total_ms = math.fsum(each.ms for each in log.executions)
     log.period = _period([each.primitive for each in reversed(log.executions)])
     return log
 
@@ -234,7 +233,7 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
 
 def _time(text: str, what: str, most: float) -> float:
     try:
-        value = float(text)
+        value = float(text if _NUMBER.fullmatch(text) else "")
     except ValueError:
         raise _LineRefusal(f"its {what} is not a number") from None
     if not 0 <= value <= most or math.isinf(value):
@@ -250,12 +249,11 @@ def _primitive(fields: Sequence[str]) -> LoggedPrimitive:
     matches = [_TENSOR.fullmatch(text) for text in tensors.split()]
     if None in matches:
         raise _LineRefusal("has a tensor in no form of oneDNN's")
-    # Masks of biases stand behind the tensor.
     parts = [match.groups() for match in matches if match]
-    shapes = _shapes(kind, problem, parts)
-    read = [_tensor(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-    words = " ".join(attributes)
-    return LoggedPrimitive(engine, kind, implementation, prop_kind, tuple(read), words, auxiliary, problem)
+    shapes = _shapes(kind, problem, auxiliary, parts)
+    read = tuple(_tensor(part, shape) for part, shape in zip(parts, shapes, strict=True))
+    words = "".join(attributes)
+    return LoggedPrimitive(engine, kind, implementation, prop_kind, read, words, auxiliary, problem)
 
 
 def _tensor(part: Sequence[str], dims: tuple[int, ...] | None) -> LoggedTensor:
@@ -278,7 +276,9 @@ def _tensor(part: Sequence[str], dims: tuple[int, ...] | None) -> LoggedTensor:
 # --- the dims of a problem ----------------------------------------------------------------------------------
 
 
-def _shapes(kind: str, problem: str, parts: Sequence[Sequence[str]]) -> list[tuple[int, ...] | None]:
+def _shapes(
+    kind: str, problem: str, auxiliary: str, parts: Sequence[Sequence[str]]
+) -> list[tuple[int, ...] | None]:
     """The dims of every tensor, or None where the problem does not say them."""
     ranks = [
         sum(map(str.isalpha, re.sub("[0-9]+[a-z]", "", part[4].split(":")[1]))) if part[4] else 0
@@ -288,9 +288,11 @@ def _shapes(kind: str, problem: str, parts: Sequence[Sequence[str]]) -> list[tup
     lists = re.split("[: ]", problem)
     if all(_DIMS.fullmatch(each) for each in lists):
         shapes = [tuple(map(_int, each.split("x"))) for each in lists]
+        if kind == "concat" and len(shapes) == roles.count("src"):
+            shapes.append(_joined(shapes, auxiliary))
         found = _listed(kind, shapes, roles)
     else:
-        found = _lettered(kind, problem, roles, ranks)
+        found = _lettered(kind, problem, roles)
     fits = zip(found, ranks, strict=True)
     return [dims if dims is not None and len(dims) == rank else None for dims, rank in fits]
 
@@ -298,7 +300,7 @@ def _shapes(kind: str, problem: str, parts: Sequence[Sequence[str]]) -> list[tup
 def _listed(
     kind: str, shapes: Sequence[tuple[int, ...]], roles: Sequence[str]
 ) -> list[tuple[int, ...] | None]:
-    """Of dims written out: `64x3x7x7`, `2x16:16x8:2x8`; the result of a binary is as large as its largest."""
+    """Of dims written out: `64x3x7x7`, `2x16:16x8:2x8`; that of a result may be missing."""
     found: list[tuple[int, ...] | None] = []
     inputs = iter(shapes)
     last = shapes[-1]
@@ -307,8 +309,6 @@ def _listed(
         last = (*batch, shapes[0][-2], shapes[1][-1])
     if kind == "binary":
         last = tuple(max(sizes) for sizes in zip(*shapes, strict=False))
-    if kind == "concat" and len(shapes) == sum(role == "src" for role in roles):
-        last = _joined(shapes)
     for role in roles:
         if role == "bia":
             found.append((last[-1],) if kind != "matmul" else (1,) * (len(last) - 1) + last[-1:])
@@ -319,22 +319,19 @@ def _listed(
     return found
 
 
-def _joined(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The dims of a concat: of its sources the extents that differ, or the first that may, are added."""
-    columns = list(zip(*shapes, strict=False))
-    axis = next((axis for axis, sizes in enumerate(columns) if len(set(sizes)) > 1), 1)
-    return tuple(sum(sizes) if place == axis else sizes[0] for place, sizes in enumerate(columns))
+def _joined(shapes: Sequence[tuple[int, ...]], auxiliary: str) -> tuple[int, ...]:
+    """The dims of the result of a concat along `axis:1`."""
+    columns = enumerate(zip(*shapes, strict=False))
+    return tuple(sum(sizes) if auxiliary == f"axis:{axis}" else sizes[0] for axis, sizes in columns)
 
 
-def _lettered(
-    kind: str, problem: str, roles: Sequence[str], ranks: Sequence[int]
-) -> list[tuple[int, ...] | None]:
+def _lettered(kind: str, problem: str, roles: Sequence[str]) -> list[tuple[int, ...] | None]:
     """Of letters with numbers: `mb1_ic3oc64_ih64oh32kh7sh2dh0ph3_…`."""
     sizes = {letters: _int(number) for letters, number in _LETTERS.findall(problem)}
     axes = [axis for axis in "dhw" if f"i{axis}" in sizes]
     grouped = ["g"] if "g" in sizes else []
     by = sizes.get("g", 1) or 1
-    inner = {"og": sizes.get("oc", 0) // by, "ig": sizes.get("ic", 0) // by}
+    sizes |= {"og": sizes.get("oc", 0) // by, "ig": sizes.get("ic", 0) // by}
     names: Mapping[str, list[str]] = {
         "src": ["mb", "ic", *(f"i{axis}" for axis in axes)],
         "dst": ["mb", "oc" if "oc" in sizes else "ic", *(f"o{axis}" for axis in axes)],
@@ -349,9 +346,8 @@ def _lettered(
     elif not any(f"o{axis}" in sizes for axis in axes):
         names = {**names, "dst": names["src"]}
     names = {**names, "data": names["src"], "ws": names["dst"]}
-    if set(sizes) == {"x"}:
+    if "x" in sizes:
         return [(sizes["x"],) for _ in roles]
-    sizes |= inner
     found: list[tuple[int, ...] | None] = []
     for role in roles:
         wanted = names.get(role, ["?"])

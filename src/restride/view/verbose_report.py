@@ -22,9 +22,10 @@ _MOST_ROWS, _MOST_EXAMPLES, _LONGEST = 12, 4, 60
 _NEAR = 8
 _FEW_CHANNELS = 8
 _PADDED = 0.1
+# No clock resolves less: of a shorter time no speed is known.
+_SHORTEST_MS = 1e-6
 _PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
 _REFERENCE = re.compile(r"(^|[:_])(ref|naive)([:_]|$)|^simple")
-# Where it is inside a word, the name of a library says nothing.
 FRAMEWORKS = {"torch": "torch", "openvino": "OpenVINO", "tensorflow": "TensorFlow", "onednn": "oneDNN"}
 
 
@@ -37,6 +38,7 @@ def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[s
         "executions": len(log.executions),
         "primitives": len(log.primitives),
         "total_ms": total,
+        "wall_ms": _wall_ms(log),
         "created": {name: {"calls": count, "ms": ms} for name, (count, ms) in log.created.items()},
         "info": log.info,
         "other_lines": log.other_lines,
@@ -61,6 +63,15 @@ def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[s
             if (rows := find(log))
         ],
     }
+
+
+def _wall_ms(log: VerboseLog) -> float | None:
+    """The time from the first execution to the end of the last, where lines have time stamps."""
+    stamped = [each for each in log.executions if each.start_ms is not None]
+    if not stamped:
+        return None
+    start, end = stamped[0].start_ms or 0.0, (stamped[-1].start_ms or 0.0) + stamped[-1].ms
+    return end - start if end >= start else None
 
 
 def _guess(log: VerboseLog) -> str:
@@ -107,7 +118,7 @@ def _reorder(p: LoggedPrimitive) -> dict[str, Any] | None:
 
 
 def _with_rate(row: dict[str, Any], copy: float) -> dict[str, Any]:
-    rate = row["bytes"] / row["ms"] / 1e6 if row["bytes"] and row["ms"] else None
+    rate = row["bytes"] / row["ms"] / 1e6 if row["bytes"] and row["ms"] > _SHORTEST_MS else None
     return row | {"gb_per_s": rate, "of_copy": None if rate is None else rate / copy}
 
 
@@ -301,13 +312,8 @@ def _lines(name: str, values: dict[str, Any]) -> Iterator[str]:
     yield from _table("by primitive", ("kind",), values["by_primitive"])
     yield from _table("by format", ("kind", "formats"), values["by_format"])
     rows = [row | {"speed": _speed(row)} for row in values["reorders"]]
-    copy = values["copy_gb_per_s"]
-    yield from _table(
-        f"reorders; a copy here: {copy:.3g} GB/s",
-        ("dims", "type", "formats", "implementation"),
-        rows,
-        "speed",
-    )
+    title = f"reorders; a copy: {values['copy_gb_per_s']:.3g} GB/s"
+    yield from _table(title, ("dims", "type", "formats", "implementation"), rows, "speed")
     for number, finding in enumerate(values["findings"], 1):
         yield ""
         yield f"{number}. {finding['about']}: {finding['bound']}{_ms(finding['ms'])}, {finding['share']:.1%}"
@@ -324,6 +330,8 @@ def _lines(name: str, values: dict[str, Any]) -> Iterator[str]:
 def _head(values: dict[str, Any]) -> str:
     parts = [f"{counted(values['executions'], 'execution')} of {counted(values['primitives'], 'primitive')}"]
     parts[0] += f" in {_ms(values['total_ms'])}"
+    if values["wall_ms"] is not None:
+        parts[0] += f", of {_ms(values['wall_ms'])} from first to last"
     made = values["created"].values()
     if made:
         calls, ms = sum(each["calls"] for each in made), fsum(each["ms"] for each in made)
