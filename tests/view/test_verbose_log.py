@@ -308,6 +308,18 @@ _REPLAYED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "attr",
+    [
+        "attr-scratchpad:user attr-post-ops:sum:0.5+eltwise_clip:0:6",
+        "scratchpad_mode:user;post_ops:'sum:0.5;eltwise_clip:0:6;';",
+    ],
+)
+def test_the_post_ops_of_a_line(attr: str) -> None:
+    (primitive,) = _read(_line("matmul", "src ab wei ba dst ab", "4x8:8x6", "", attr)).primitives
+    assert recipe(primitive).post_ops == (("sum", 0.5, 0), ("eltwise_clip", 0.0, 6.0))
+
+
 def test_primitives_run_again_or_the_reason_is_said() -> None:
     other = [
         _line("rnn", "src_layer abc", "l1t1mb1"),

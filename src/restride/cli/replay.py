@@ -277,11 +277,7 @@ _RECIPES: dict[str, Callable[[LoggedPrimitive], PrimitiveCall]] = {
 
 
 def _number(text: str) -> float:
-    if (
-        not re.fullmatch(r"-?[0-9.]{1,20}(e[+-]?[0-9]{1,2})?", text)
-        or text.count(".") > 1
-        or text.strip("-.") == ""
-    ):
+    if not re.fullmatch(r"-?[0-9]{1,20}(\.[0-9]{0,20})?(e[+-]?[0-9]{1,2})?", text):
         raise NotReplayed("a number of the line cannot be read")
     return float(text)
 
@@ -289,16 +285,18 @@ def _number(text: str) -> float:
 def _post_ops(attributes: str) -> list[tuple[Any, ...]]:
     """The chain of `attr-post-ops:sum:1+eltwise_relu`, or of the older `post_ops:'sum;eltwise_relu;'`."""
     found: list[tuple[Any, ...]] = []
-    for field in attributes.split(";" if "'" not in attributes and "attr" not in attributes else None):
+    text = re.sub("'([^']*)'", lambda quoted: quoted[1].strip(";").replace(";", "+"), attributes)
+    for field in re.split("[; ]", text):
         name, _, value = field.removeprefix("attr-").partition(":")
         if name in ("scratchpad", "scratchpad_mode", ""):
             continue
         if name not in ("post-ops", "post_ops"):
             raise NotReplayed(f"the attribute {name[:_LONGEST]} is not replayed")
-        for op in filter(None, re.split("[;+]", value.replace("'", ""))):
+        for op in filter(None, value.split("+")):
             word, *numbers = op.split(":")
             if word == "sum":
-                scale, zero_point = [*numbers[:2], *("1", "0")[len(numbers) :]]
+                scale = numbers[0] if numbers else "1"
+                zero_point = numbers[1] if len(numbers) > 1 else "0"
                 found.append((word, _number(scale), int(_number(zero_point))))
             elif word.startswith("eltwise_"):
                 found.append((word, *(_number(number) for number in numbers[:2])))
