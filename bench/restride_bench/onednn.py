@@ -164,11 +164,22 @@ class OneDNNAttributes(Handle):
 
     def set_sum(self, scale: float, zero_point: int, data_type: DataType | None) -> None:
         """A chain of one sum."""
+        self.set_chain([("sum", scale, zero_point, 0 if data_type is None else data_type.value)])
+
+    def set_chain(self, ops: Sequence[tuple[Any, ...]]) -> None:
+        """A chain of post-ops: `("sum", scale, zero_point, type)`, or number, alpha, beta of an eltwise."""
         made = ctypes.c_void_p()
         self.library.check("dnnl_post_ops_create", ctypes.byref(made))
         chain = Handle(self.library, "post_ops", made)
-        kind = 0 if data_type is None else data_type.value
-        self.library.check("dnnl_post_ops_append_sum", made, ctypes.c_float(scale), zero_point, kind)
+        for kind, *numbers in ops:
+            if kind == "sum":
+                scale, zero_point, data_type = numbers
+                self.library.check(
+                    "dnnl_post_ops_append_sum", made, ctypes.c_float(scale), zero_point, data_type
+                )
+            else:
+                alpha, beta = (ctypes.c_float(number) for number in numbers)
+                self.library.check("dnnl_post_ops_append_eltwise", made, kind, alpha, beta)
         self.library.check("dnnl_primitive_attr_set_post_ops", self.pointer, chain.pointer)
 
 
@@ -276,6 +287,11 @@ class OneDNN:
         chosen = self._chosen(f"dnnl_{name}_primitive_desc_create", self.engine, *arguments, None)
         descs = [self._desc_of(chosen, what) for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD)]
         return self._primitive(OneDNNPrimitive, chosen), descs
+
+    def primitive(self, name: str, *arguments: object, attr: OneDNNAttributes) -> OneDNNPrimitive:
+        """A primitive by what follows its engine, and its attributes."""
+        call = f"dnnl_{name}_primitive_desc_create"
+        return self._primitive(OneDNNPrimitive, self._chosen(call, self.engine, *arguments, attr.pointer))
 
     def workspace(self, chosen: Handle) -> OneDNNDesc | None:
         """What a primitive descriptor leaves to its gradient, or reads of it; None where there is nothing."""

@@ -37,6 +37,9 @@ COMMANDS = {
     "explain": Command(
         "restride.cli.explain", "explains a layout and its offset formula, or the code of an error"
     ),
+    "verbose": Command(
+        "restride.cli.verbose", "reads a log of ONEDNN_VERBOSE: where time goes, what could be saved"
+    ),
     "bench": Command(
         "restride_bench.__main__", "measures the speed beside memcpy, NumPy, torch and oneDNN", speaks=True
     ),
@@ -49,6 +52,9 @@ COMMANDS = {
     ),
     "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }
+
+# What `restride verbose --replay` runs oneDNN with.
+REPLAY_OF_PEER = "restride_bench.replay"
 
 
 def load(name: str) -> Any:

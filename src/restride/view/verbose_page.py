@@ -1,0 +1,115 @@
+"""The page of a verbose log: executions along time, coloured by format, and the report below.
+
+One file without any other, which needs no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any
+
+from .html_head import HEAD, asset
+from .units import duration
+from .verbose_log import Execution, LoggedPrimitive, VerboseLog
+from .verbose_report import report_text
+
+__all__ = ["verbose_page"]
+
+# Of the picture: width, height of a lane, and the executions that it has at most, the last ones.
+_WIDTH, _LANE, _MOST = 1200.0, 30, 4000
+_NARROWEST = 0.6
+_COLOURS = 7
+_MOST_LEGEND, _MOST_LANES, _LONGEST = 14, 10, 160
+_PLAIN, _OTHER = "row-major", "other"
+
+
+def verbose_page(name: str, log: VerboseLog, values: dict[str, Any]) -> str:
+    """The page of a log; `values` is its report."""
+    shown = log.executions[-_MOST:]
+    colours = _colours(log)
+    notes = [f"{duration(sum(each.ms for each in shown) / 1e3)} in oneDNN, without the time between"]
+    if len(shown) < len(log.executions):
+        notes.append(f"the last {len(shown)} of {len(log.executions)} executions")
+    return _PAGE.format(
+        title=escape(f"{name[-_LONGEST:]}: where oneDNN's time goes"),
+        style=asset("page.css") + asset("network.css") + _STYLE,
+        notes=escape("; ".join(notes)),
+        legend="".join(_legend(colours)),
+        timeline=_timeline(log, shown, colours),
+        report=escape(report_text(name[-_LONGEST:], values)),
+    )
+
+
+def _format(p: LoggedPrimitive) -> str:
+    """The format by which an execution is coloured: of its result."""
+    tensor = p.tensor("dst", "data", "diff_src", "diff_wei", "src")
+    if tensor is None:
+        return _OTHER
+    is_plain = tensor.tag.isalpha() and tensor.tag == "abcdefghijkl"[: len(tensor.tag)]
+    return _PLAIN if is_plain else tensor.format
+
+
+def _colours(log: VerboseLog) -> dict[str, int]:
+    """The number of each format's colour: 0 for row-major tensors, the others in the order of their time."""
+    times: dict[str, float] = {}
+    for p, ms in zip(log.primitives, log.times, strict=True):
+        times[_format(p)] = times.get(_format(p), 0.0) + ms
+    names = sorted((name for name in times if name != _PLAIN), key=lambda name: -times[name])
+    return {_PLAIN: 0} | {name: 1 + place % _COLOURS for place, name in enumerate(names)}
+
+
+def _legend(colours: dict[str, int]) -> Iterator[str]:
+    for name in list(colours)[:_MOST_LEGEND]:
+        yield f'<li><span class="chip f{colours[name]}"></span>{escape(name)}</li>'
+    if len(colours) > _MOST_LEGEND:
+        yield f"<li>{len(colours) - _MOST_LEGEND} more</li>"
+
+
+def _timeline(log: VerboseLog, shown: list[Execution], colours: dict[str, int]) -> str:
+    """A lane for each kind of primitive, those of the most time first; the others share the last."""
+    times: dict[str, float] = {}
+    for each in shown:
+        kind = log.primitives[each.primitive].kind
+        times[kind] = times.get(kind, 0.0) + each.ms
+    kinds = sorted(times, key=lambda kind: -times[kind])[:_MOST_LANES]
+    lanes = kinds + [_OTHER] * (len(times) > len(kinds))
+    scale = _WIDTH / (sum(each.ms for each in shown) or 1.0)
+    bars, start = list[str](), 0.0
+    for each in shown:
+        p = log.primitives[each.primitive]
+        lane = kinds.index(p.kind) if p.kind in kinds else len(kinds)
+        width = max(_NARROWEST, each.ms * scale)
+        words = f"{p.kind} {p.problem[:_LONGEST]} {p.formats[:_LONGEST]} {p.implementation}"
+        bars.append(
+            f'<rect class="m{colours[_format(p)]}" x="{start * scale:.2f}" y="{lane * _LANE + 3}" '
+            f'width="{width:.2f}" height="{_LANE - 6}"><title>{escape(words)}: {duration(each.ms / 1e3)}'
+            "</title></rect>"
+        )
+        start += each.ms
+    names = "".join(f"<li>{escape(kind)}</li>" for kind in lanes)
+    height = _LANE * max(len(lanes), 1)
+    return (
+        f'<div class="time"><ul>{names}</ul><svg viewBox="0 0 {_WIDTH:g} {height}" height="{height}" '
+        f'preserveAspectRatio="none" role="img" aria-label="{len(shown)} executions along time">'
+        f"{''.join(bars)}</svg></div>"
+    )
+
+
+_STYLE = f"""
+.time {{ display: flex; border-top: 1px solid var(--line); border-bottom: 1px solid var(--line); }}
+.time ul {{ list-style: none; margin: 0; padding: 0 1rem 0 0; font: 12px/{_LANE}px var(--mono); }}
+.time svg {{ flex: 1; min-width: 0; }}
+"""
+_PAGE = (
+    HEAD
+    + """<body class="network">
+<h1>{title}</h1>
+<p class="facts">{notes}</p>
+<ul class="legend">{legend}</ul>
+{timeline}
+<pre>{report}</pre>
+</body>
+</html>
+"""
+)

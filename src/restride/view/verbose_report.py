@@ -1,0 +1,374 @@
+"""The report of a verbose log: time by primitive and by format, reorders, what could be saved, and advice.
+
+Rows are plain values, as `--json` prints them; `report_text` has the same for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import fsum, prod
+from typing import Any
+
+from ..desc.memory_desc import MemoryDesc
+from .names import aligned, counted
+from .units import data_size, duration
+from .verbose_log import LoggedPrimitive, VerboseLog
+
+__all__ = ["FRAMEWORKS", "report", "report_text"]
+
+_MOST_ROWS, _MOST_EXAMPLES, _LONGEST = 12, 4, 60
+# Two reorders this many executions apart may be a pair.
+_NEAR = 8
+_FEW_CHANNELS = 8
+_PADDED = 0.1
+# No clock resolves less: of a shorter time no speed is known.
+_SHORTEST_MS = 1e-6
+_PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
+_REFERENCE = re.compile(r"(^|[:_])(ref|naive)([:_]|$)|^simple")
+FRAMEWORKS = {"torch": "torch", "openvino": "OpenVINO", "tensorflow": "TensorFlow", "onednn": "oneDNN"}
+
+
+def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[str, Any]:
+    """The report as plain values. `framework` is one of FRAMEWORKS; without it, the one the log speaks of."""
+    total = log.total_ms
+    name = framework or log.framework or _guess(log)
+    length, repeats = log.period
+    return {
+        "executions": len(log.executions),
+        "primitives": len(log.primitives),
+        "total_ms": total,
+        "wall_ms": _wall_ms(log),
+        "created": {name: {"calls": count, "ms": ms} for name, (count, ms) in log.created.items()},
+        "info": log.info,
+        "other_lines": log.other_lines,
+        "other_verbose_lines": log.other_verbose,
+        "refused_lines": log.refused,
+        "refusals": [{"line": number, "why": why} for number, why in log.refusals],
+        "repeats": {"executions": length, "times": repeats},
+        "framework": name or "onednn",
+        "copy_gb_per_s": copy_gb_per_s,
+        "by_primitive": _rows(log, lambda p: {"kind": p.kind}),
+        "by_format": _rows(log, lambda p: {"kind": p.kind, "formats": p.formats}),
+        "reorders": [_with_rate(row, copy_gb_per_s) for row in _rows(log, _reorder)],
+        "findings": [
+            {
+                "finding": key,
+                **_summary(log, rows),
+                "bound": bound,
+                "about": about,
+                "advice": _advice(key, name),
+            }
+            for key, (find, bound, about) in _FINDINGS.items()
+            if (rows := find(log))
+        ],
+    }
+
+
+def _wall_ms(log: VerboseLog) -> float | None:
+    """The time from the first execution to the end of the last, where lines have time stamps."""
+    stamped = [each for each in log.executions if each.start_ms is not None]
+    if not stamped:
+        return None
+    start, end = stamped[0].start_ms or 0.0, (stamped[-1].start_ms or 0.0) + stamped[-1].ms
+    return end - start if end >= start else None
+
+
+def _guess(log: VerboseLog) -> str:
+    """What torch's lines have in common: its threads and its scratchpads."""
+    is_openmp = any("runtime:OpenMP" in line for line in log.info)
+    users = sum(p.attributes.startswith("attr-scratchpad:user") for p in log.primitives)
+    return "torch" if is_openmp and 2 * users > len(log.primitives) else ""
+
+
+def _rows(log: VerboseLog, key: Callable[[LoggedPrimitive], dict[str, Any] | None]) -> list[dict[str, Any]]:
+    """Executions grouped by a key, the longest first, with calls, time, share and bytes."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    heads: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for place, primitive in enumerate(log.primitives):
+        head = key(primitive)
+        if head is not None:
+            groups.setdefault(tuple(head.values()), []).append(place)
+            heads[tuple(head.values())] = head
+    rows = []
+    for group, places in groups.items():
+        ms = fsum(log.times[place] for place in places)
+        sizes = [log.primitives[place].bytes for place in places]
+        known = [
+            size * log.counts[place] for size, place in zip(sizes, places, strict=True) if size is not None
+        ]
+        nbytes = sum(known) if len(known) == len(places) else None
+        calls = sum(log.counts[place] for place in places)
+        rows.append(heads[group] | {"calls": calls, "ms": ms, "share": _share(ms, log), "bytes": nbytes})
+    return sorted(rows, key=lambda row: -row["ms"])
+
+
+def _share(ms: float, log: VerboseLog) -> float:
+    return ms / log.total_ms if log.total_ms else 0.0
+
+
+def _reorder(p: LoggedPrimitive) -> dict[str, Any] | None:
+    """What tells reorders apart: dims, types, formats, kernel."""
+    src, dst = p.tensor("src"), p.tensor("dst")
+    if p.kind != "reorder" or src is None or dst is None:
+        return None
+    types = src.data_type if src.data_type == dst.data_type else f"{src.data_type} -> {dst.data_type}"
+    formats = f"{src.format} -> {dst.format}"
+    return {"dims": p.problem, "type": types, "formats": formats, "implementation": p.implementation}
+
+
+def _with_rate(row: dict[str, Any], copy: float) -> dict[str, Any]:
+    rate = row["bytes"] / row["ms"] / 1e6 if row["bytes"] and row["ms"] > _SHORTEST_MS else None
+    return row | {"gb_per_s": rate, "of_copy": None if rate is None else rate / copy}
+
+
+# --- findings -----------------------------------------------------------------------------------------------
+
+Costs = dict[int, tuple[int, float]]
+"""Calls and milliseconds of each primitive that a finding is about."""
+
+
+def _summary(log: VerboseLog, costs: Costs) -> dict[str, Any]:
+    ms = fsum(cost for _, cost in costs.values())
+    order = sorted(costs, key=lambda place: -costs[place][1])
+    examples = [
+        {**_named(log.primitives[place]), "calls": costs[place][0], "ms": costs[place][1]} for place in order
+    ]
+    calls = sum(calls for calls, _ in costs.values())
+    return {"calls": calls, "ms": ms, "share": _share(ms, log), "primitives": examples}
+
+
+def _named(p: LoggedPrimitive) -> dict[str, Any]:
+    keys = ("kind", "implementation", "formats", "problem")
+    return {key: getattr(p, key)[:_LONGEST] for key in keys}
+
+
+def _constants(log: VerboseLog) -> Costs:
+    """Reorders into the format of some product's weights, in every repetition but the first of each."""
+    length, repeats = log.period
+    if repeats < 2:
+        return {}
+    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei")) and t.desc}
+    found: Costs = {}
+    last = log.executions[-length:]
+    for place in {each.primitive for each in last}:
+        dst, src = (log.primitives[place].tensor(name) for name in ("dst", "src"))
+        if log.primitives[place].kind != "reorder" or dst is None or src is None:
+            continue
+        if dst.desc in weights and src.desc != dst.desc:
+            once = sum(each.primitive == place for each in last)
+            times = [each.ms for each in log.executions if each.primitive == place][once:]
+            found[place] = len(times), fsum(times)
+    return found
+
+
+def _undone(log: VerboseLog) -> Costs:
+    """Reorders that one of the next executions undoes, and that one; no primitive reads what lies between."""
+    ends = [_ends(p) for p in log.primitives]
+    waiting: dict[tuple[MemoryDesc, MemoryDesc], list[int]] = {}
+    times: dict[int, list[float]] = {}
+    for number, each in enumerate(log.executions):
+        pair = ends[each.primitive]
+        if pair is None or pair[0] == pair[1]:
+            continue
+        earlier = waiting.get(pair[::-1], [])
+        start = earlier.pop() if earlier else -_NEAR
+        between = log.executions[start + 1 : number] if number - start < _NEAR else None
+        if between is not None and not any(_reads(log.primitives[e.primitive], pair[0]) for e in between):
+            for one in (log.executions[start], each):
+                times.setdefault(one.primitive, []).append(one.ms)
+        else:
+            waiting.setdefault(pair, []).append(number)
+    return {place: (len(values), fsum(values)) for place, values in times.items()}
+
+
+def _reads(p: LoggedPrimitive, md: MemoryDesc) -> bool:
+    return any(t.desc == md for t in p.tensors if t.name in ("src", "data"))
+
+
+def _copies(log: VerboseLog) -> Costs:
+    """Reorders that change neither format nor type."""
+    same = [place for place, p in enumerate(log.primitives) if (pair := _ends(p)) and pair[0] == pair[1]]
+    plain = [place for place in same if not log.primitives[place].attributes.partition("post-ops")[1]]
+    return {place: (log.counts[place], log.times[place]) for place in plain}
+
+
+def _ends(p: LoggedPrimitive) -> tuple[MemoryDesc, MemoryDesc] | None:
+    src, dst = p.tensor("src"), p.tensor("dst")
+    if p.kind != "reorder" or src is None or dst is None or src.desc is None or dst.desc is None:
+        return None
+    return src.desc, dst.desc
+
+
+def _plain(log: VerboseLog) -> Costs:
+    """Products with a row-major tensor that the program asked for: weights, or images of many channels."""
+    return _all_of(log, lambda p: p.kind in _PRODUCTS and _is_forced(p, log.marks_any))
+
+
+def _is_forced(p: LoggedPrimitive, marked: bool) -> bool:
+    for tensor in p.tensors:
+        if tensor.desc is None or tensor.was_any or not _is_row_major(tensor.tag):
+            continue
+        channels = tensor.desc.dims[1] if tensor.desc.ndims > 1 else 0
+        is_image = tensor.name != "wei" and tensor.desc.ndims > 3 and "convolution" in p.kind
+        # A picture of one pixel is row-major and channels last at once.
+        if is_image and channels > _FEW_CHANNELS and prod(tensor.desc.dims[2:]) > 1:
+            return True
+        # Of a batch of matrices the second is no constant as a rule.
+        is_constant = tensor.name == "wei" and (p.kind != "matmul" or tensor.desc.ndims == 2)
+        if is_constant and marked and tensor.desc.nelems > _FEW_CHANNELS**2:
+            return True
+    return False
+
+
+def _is_row_major(tag: str) -> bool:
+    return tag.isalpha() and tag == "abcdefghijkl"[: len(tag)]
+
+
+def _reference(log: VerboseLog) -> Costs:
+    """Primitives that run by oneDNN's reference code."""
+    return _all_of(log, lambda p: _REFERENCE.search(p.implementation) is not None)
+
+
+def _padding(log: VerboseLog) -> Costs:
+    """Primitives with a tensor that padding makes larger, and the part of their time that it may take."""
+    found: Costs = {}
+    for place, p in enumerate(log.primitives):
+        waste = max((_padded(t.desc) for t in p.tensors if t.desc is not None), default=0.0)
+        if waste > _PADDED:
+            found[place] = log.counts[place], log.times[place] * waste
+    return found
+
+
+def _padded(md: MemoryDesc) -> float:
+    """The part of the elements that is padding."""
+    whole = prod(md.padded_dims)
+    return 1 - md.nelems / whole if whole else 0.0
+
+
+def _all_of(log: VerboseLog, matches: Callable[[LoggedPrimitive], bool]) -> Costs:
+    places = [place for place, p in enumerate(log.primitives) if matches(p)]
+    return {place: (log.counts[place], log.times[place]) for place in places}
+
+
+_FINDINGS: dict[str, tuple[Callable[[VerboseLog], Costs], str, str]] = {
+    "constant reorders": (_constants, "", "weights are reordered again in every run"),
+    "undone reorders": (_undone, "", "pairs of reorders undo each other"),
+    "copies": (_copies, "", "reorders change neither format nor type: they only copy"),
+    "plain formats": (_plain, "at most ", "products are held to row-major formats"),
+    "reference code": (_reference, "at most ", "primitives run by reference code, without a fast kernel"),
+    "padding": (_padding, "about ", f"more than {_PADDED:.0%} of a tensor is padding"),
+}
+
+_CHANNELS_LAST = "model.to(memory_format=torch.channels_last), and the input too"
+_FREEZE = "torch.compile with TORCHINDUCTOR_FREEZING=1 under torch.no_grad() packs weights once"
+_ANY = "create primitives with format_tag::any for"
+_TYPES = "see why with ONEDNN_VERBOSE=dispatch: a type, a rank or a post-op that no fast kernel takes"
+_ADVICE = {
+    "constant reorders": {
+        "torch": _FREEZE,
+        "openvino": "make weights Constants of the model, not Parameters, and its shapes static",
+        "tensorflow": "freeze the graph, so that weights are Const nodes: only those are packed once",
+        "onednn": "reorder weights once into weights_desc() of the primitive descriptor, and keep them",
+    },
+    "undone reorders": {
+        "torch": f"torch.compile with TORCHINDUCTOR_FREEZING=1, or {_CHANNELS_LAST}",
+        "openvino": "look at the operation between in the runtime model: it may have no blocked format",
+        "tensorflow": "an operation between is not oneDNN's: let grappler's remapper fuse it, or use NHWC",
+        "onednn": f"{_ANY} sources, and pass the previous dst_desc() on; reorder once, at the end",
+    },
+    "copies": {
+        "torch": "to_dense() and to_mkldnn() copy at each border: convert the whole model, or compile it",
+        "openvino": "look for Reorder nodes in compiled.get_runtime_model()",
+        "tensorflow": "look for Identity and _MklToTf nodes around the operation",
+        "onednn": "leave the reorder out where the two descriptors are equal",
+    },
+    "plain formats": {
+        "torch": f"of images: {_CHANNELS_LAST}; of linear layers: {_FREEZE}",
+        "openvino": "let the model have no explicit Transpose or layout at the operation",
+        "tensorflow": "keep TF_ENABLE_ONEDNN_OPTS=1 and NHWC; freeze the graph",
+        "onednn": f"{_ANY} its source, weights and destination, then reorder where the choice differs",
+    },
+    "reference code": dict.fromkeys(FRAMEWORKS, _TYPES),
+    "padding": dict.fromkeys(FRAMEWORKS, "make channels a multiple of the block, or join narrow layers"),
+}
+
+
+def _advice(finding: str, framework: str) -> str:
+    return _ADVICE[finding][framework if framework in FRAMEWORKS else "onednn"]
+
+
+# --- text ---------------------------------------------------------------------------------------------------
+
+
+def report_text(name: str, values: dict[str, Any]) -> str:
+    """The report for people, of what `report` has returned; `name` is that of the log."""
+    return "\n".join(line.rstrip() for line in _lines(name, values))
+
+
+def _lines(name: str, values: dict[str, Any]) -> Iterator[str]:
+    yield f"{name}: {_head(values)}"
+    yield from _notes(values)
+    yield from _table("by primitive", ("kind",), values["by_primitive"])
+    yield from _table("by format", ("kind", "formats"), values["by_format"])
+    rows = [row | {"speed": _speed(row)} for row in values["reorders"]]
+    title = f"reorders; a copy: {values['copy_gb_per_s']:.3g} GB/s"
+    yield from _table(title, ("dims", "type", "formats", "implementation"), rows, "speed")
+    for number, finding in enumerate(values["findings"], 1):
+        yield ""
+        yield f"{number}. {finding['about']}: {finding['bound']}{_ms(finding['ms'])}, {finding['share']:.1%}"
+        for each in finding["primitives"][:_MOST_EXAMPLES]:
+            words = (each["kind"], each["problem"], each["formats"], each["implementation"])
+            yield f"   {' '.join(words)}: {each['calls']} x, {_ms(each['ms'])}"
+        if len(finding["primitives"]) > _MOST_EXAMPLES:
+            yield f"   {len(finding['primitives']) - _MOST_EXAMPLES} more with --json"
+        yield f"   {FRAMEWORKS[values['framework']]}: {finding['advice']}"
+    if not values["findings"] and values["executions"]:
+        yield from ("", "nothing found that could be saved")
+
+
+def _head(values: dict[str, Any]) -> str:
+    parts = [f"{counted(values['executions'], 'execution')} of {counted(values['primitives'], 'primitive')}"]
+    parts[0] += f" in {_ms(values['total_ms'])}"
+    if values["wall_ms"] is not None:
+        parts[0] += f", of {_ms(values['wall_ms'])} from first to last"
+    made = values["created"].values()
+    if made:
+        calls, ms = sum(each["calls"] for each in made), fsum(each["ms"] for each in made)
+        parts.append(f"{counted(calls, 'creation')} in {_ms(ms)}")
+    return "; ".join(parts)
+
+
+def _notes(values: dict[str, Any]) -> Iterator[str]:
+    for line in values["info"][:3]:
+        yield f"  {line}"
+    repeats = values["repeats"]
+    if repeats["times"] > 1:
+        yield f"  ends with {repeats['times']} repetitions of {counted(repeats['executions'], 'execution')}"
+    if values["refused_lines"]:
+        yield f"  {counted(values['refused_lines'], 'line')} left out, first:"
+        for each in values["refusals"][:3]:
+            yield f"    line {each['line']} {each['why']}"
+
+
+def _table(title: str, keys: Sequence[str], rows: Sequence[dict[str, Any]], last: str = "") -> Iterable[str]:
+    if not rows:
+        return
+    yield from ("", title)
+    cells = [["", *keys, "calls", "time", "share", "bytes", *([last] if last else [])]]
+    for row in rows[:_MOST_ROWS]:
+        words = [str(row[key])[:_LONGEST] for key in keys]
+        nbytes = "?" if row["bytes"] is None else data_size(row["bytes"])
+        numbers = [row["calls"], _ms(row["ms"]), f"{row['share']:.1%}", nbytes]
+        cells.append(["", *words, *numbers, *([row[last]] if last else [])])
+    yield from aligned(cells, "<" + "<" * len(keys) + ">>>>" + (">" if last else ""))
+    if len(rows) > _MOST_ROWS:
+        yield f"  {len(rows) - _MOST_ROWS} more with --json"
+
+
+def _speed(row: dict[str, Any]) -> str:
+    return "?" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g} GB/s, {row['of_copy']:.0%}"
+
+
+def _ms(ms: float) -> str:
+    return duration(ms / 1e3)

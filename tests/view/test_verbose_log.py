@@ -1,0 +1,354 @@
+"""Logs of oneDNN's verbose mode: every version is read, sums agree, lies do no harm, primitives run again."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import random
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import restride as rs
+from restride.cli.main import main
+from restride.cli.replay import NotReplayed, recipe, replay
+from restride.view.verbose_log import VerboseLog, read_verbose_log
+from restride.view.verbose_page import verbose_page
+from restride.view.verbose_report import FRAMEWORKS, report, report_text
+
+_LOGS = {path.stem: path for path in sorted(Path(__file__).with_name("data").glob("*.log"))}
+_PROBLEM = "mb2_ic16oc32_ih9oh9kh3sh1dh0ph1_iw9ow9kw3sw1dw0pw1"
+_OLD = (
+    "src_f32::blocked:aBcd8b:f0 wei_f32::blocked:ABcd8b8a:f0 bia_f32::blocked:a:f0 dst_f32::blocked:aBcd8b:f0"
+)
+_MIDDLE = _OLD.replace(":f0", "::f0")
+_NEW = re.sub("(src|wei|bia|dst)_f32:", r"\1:f32:a", _MIDDLE)
+_REST = f"alg:convolution_direct,{_PROBLEM},0.5"
+_LINES = {
+    "1.0": f"mkldnn_verbose,exec,cpu,convolution,jit:avx2,forward_training,{_OLD},{_REST}",
+    "1.1": f"dnnl_verbose,exec,cpu,convolution,jit:avx2,forward_training,{_OLD},,{_REST}",
+    "2.5": f"onednn_verbose,exec,cpu,convolution,jit:avx2,undef,{_OLD},attr-scratchpad:user,{_REST}",
+    "3.0": f"onednn_verbose,1700000000000.5,exec,cpu,convolution,jit:avx2,forward_training,{_OLD},,{_REST}",
+    "3.3": f"onednn_verbose,primitive,exec,cpu,convolution,jit:avx2,forward_training,{_MIDDLE},,{_REST}",
+    "3.6": f"onednn_verbose,v1,17.5,primitive,exec,cpu,convolution,jit:avx2,forward_training,{_NEW},,{_REST}",
+}
+
+
+def _log(name: str) -> VerboseLog:
+    with _LOGS[name].open("rb") as file:
+        return read_verbose_log(file)
+
+
+def _read(*lines: str) -> VerboseLog:
+    return read_verbose_log([line.encode() + b"\n" for line in lines])
+
+
+def _line(kind: str, tensors: str, problem: str, aux: str = "", attr: str = "", ms: str = "0.25") -> str:
+    """A line of 3.6; of tensors of f32 the names and tags will do: `src ab dst ba`."""
+    head = f"onednn_verbose,v1,primitive,exec,cpu,{kind},jit:any,forward_inference"
+    if ":" not in tensors:
+        tensors = re.sub(r"(\w+) (\w+)", r"\1:f32::blocked:\2::f0", tensors)
+    return f"{head},{tensors},{attr},{aux},{problem},{ms}"
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
+def test_a_line_of_every_version_is_read(line: str) -> None:
+    log = _read("Epoch 1", f"INFO: {line}", line.replace("exec", "create:cache_hit"))
+    (primitive,) = log.primitives
+    assert (log.other_lines, log.refused, log.total_ms) == (1, 0, 0.5)
+    assert log.created == {"cache_hit": (1, 0.5)}
+    assert [t.name for t in primitive.tensors] == ["src", "wei", "bia", "dst"]
+    tags = ("aBcd8b", "ABcd8b8a", "a", "aBcd8b")
+    dims = ((2, 16, 9, 9), (32, 16, 3, 3), (32,), (2, 32, 9, 9))
+    expected = [rs.MemoryDesc(shape, "f32", tag) for shape, tag in zip(dims, tags, strict=True)]
+    assert [t.desc for t in primitive.tensors] == expected
+    assert primitive.bytes == sum(md.size for md in expected)
+    assert recipe(primitive).call == "convolution_forward"
+
+
+def test_a_log_of_powershell_is_read() -> None:
+    text = f"Epoch 1\r\n{_LINES['3.6']}\r\n".encode("utf-16")
+    log = read_verbose_log(io.BytesIO(text))
+    assert (len(log.executions), log.refused) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("tag", "dims"),
+    [("abc", (3, 5, 7)), ("aBcd16b", (2, 17, 4, 4)), ("BA16a64b4a", (70, 80)), ((16, 1), (4, 8))],
+)
+def test_a_descriptor_is_read_as_restride_writes_it(tag: object, dims: tuple[int, ...]) -> None:
+    md = rs.MemoryDesc(dims, "bf16", tag)
+    log = _read(
+        _line("reorder", f"{md.verbose_str('src')} {md.verbose_str('dst')}", "x".join(map(str, dims)))
+    )
+    assert [t.desc for t in log.primitives[0].tensors] == [md, md]
+
+
+def test_the_lines_of_restride_are_read(capfd: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+
+    with rs.set_verbose("profile"):
+        rs.reorder(np.zeros((2, 17, 4, 4), np.float32), "nChw16c")
+    log = read_verbose_log(capfd.readouterr().err.encode().splitlines(True))
+    kinds = {p.kind: p for p in log.primitives}
+    assert kinds["reorder"].bytes == 2 * 17 * 16 * 4 + 2 * 32 * 16 * 4
+    assert not log.refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensors", "problem", "sizes"),
+    [
+        ("matmul", "src abc wei abc dst abc", "b2m3n4k5", (30, 40, 24)),
+        ("matmul", "src ab wei ba dst ab", "3x5:5x4", (15, 20, 12)),
+        ("matmul", "src ab wei ba bia ab dst ab", "3x5:5x4:3x4", (15, 20, 4, 12)),
+        ("convolution", "src acdb wei abcde dst acdb", f"g4{_PROBLEM}", (2592, 1152, 5184)),
+        ("inner_product", "src abcd wei abcd dst ab", "mb2ic3ih4iw5oc6", (120, 360, 12)),
+        ("pooling", "src acb dst acb", "mb1ic2_iw8ow4kw2sw2dw0pw0", (16, 8)),
+        ("binary", "src ab src ab dst ab", "4x1:1x8", (4, 8, 32)),
+        ("concat", "src ab src ab dst ab", "4x1:4x8", (4, 32, 36)),
+        ("concat", "src ab src ab dst ab", "4x1:4x8 4x9", (4, 32, 36)),
+        ("sum", "src ab src ab dst ab", "4x8", (32, 32, 32)),
+        ("batch_normalization", "data abcd diff abcd", "mb1ic2ih3iw4", (24, None)),
+        ("softmax", "src ab", "4x8x2", (None,)),
+    ],
+)
+def test_the_dims_of_problems(kind: str, tensors: str, problem: str, sizes: tuple[int | None, ...]) -> None:
+    (primitive,) = _read(_line(kind, tensors, problem, "axis:1")).primitives
+    assert tuple(t.desc.nelems if t.desc else None for t in primitive.tensors) == sizes
+
+
+@pytest.mark.parametrize("name", _LOGS)
+def test_sums_are_those_of_the_log(name: str) -> None:
+    log, text = _log(name), _LOGS[name].read_text()
+    values = report(log, 10.0)
+    assert (values["wall_ms"] is None) == (name != "onednn")
+    lines = re.findall(r",exec,cpu,(\w+),.*,([0-9.e+-]+)$", text, re.MULTILINE)
+    assert len(lines) == len(log.executions) > 0
+    assert values["total_ms"] == pytest.approx(math.fsum(float(ms) for _, ms in lines), rel=1e-12)
+    for table in ("by_primitive", "by_format"):
+        assert sum(row["calls"] for row in values[table]) == len(lines)
+        assert math.fsum(row["ms"] for row in values[table]) == pytest.approx(values["total_ms"], rel=1e-12)
+    pattern = r",exec,cpu,reorder,.*src:(\w+):\w*:blocked:(\w+)::f0 dst:(\w+):\w*:blocked:(\w+)::f0,.*,(\w+),"
+    nbytes = 0
+    for src_type, src, dst_type, dst, problem in re.findall(pattern, text):
+        dims = tuple(map(int, problem.split("x")))
+        nbytes += rs.MemoryDesc(dims, src_type, src).size + rs.MemoryDesc(dims, dst_type, dst).size
+    assert sum(row["bytes"] for row in values["reorders"]) == nbytes
+    assert not log.refused
+
+
+# --- findings -----------------------------------------------------------------------------------------------
+
+_EXPECTED = {
+    "torch-resnet50": ("torch", ["constant reorders", "undone reorders"]),
+    "torch-bert": ("torch", ["copies"]),
+    "openvino": ("openvino", ["padding"]),
+    "onednn": ("onednn", ["undone reorders", "plain formats", "reference code", "padding"]),
+}
+
+
+@pytest.mark.parametrize("name", _LOGS)
+def test_findings_and_whose_advice(name: str) -> None:
+    values = report(_log(name), 10.0)
+    assert (values["framework"], [each["finding"] for each in values["findings"]]) == _EXPECTED[name]
+    for framework in FRAMEWORKS:
+        assert report(_log(name), 10.0, framework)["framework"] == framework
+
+
+def test_only_what_is_repeated_counts_as_constant() -> None:
+    product = _LINES["3.6"]
+    pack = _line("reorder", "src abcd dst ABcd8b8a", "32x16x3x3", ms="2")
+    again = report(_read(pack, product, pack, product, pack, product), 1.0)["findings"]
+    assert [(each["finding"], each["calls"], each["ms"]) for each in again] == [("constant reorders", 2, 4.0)]
+    assert not report(_read(pack, product, product, product), 1.0)["findings"]
+
+
+def test_a_pair_whose_tensor_is_read_between_is_needed() -> None:
+    there = _line("reorder", "src abcd dst aBcd8b", "2x16x9x9")
+    back = _line("reorder", "src aBcd8b dst abcd", "2x16x9x9")
+    assert [each["ms"] for each in report(_read(there, back), 1.0)["findings"]] == [0.5]
+    assert not report(_read(there, _LINES["3.6"], back), 1.0)["findings"]
+
+
+# --- lies ---------------------------------------------------------------------------------------------------
+
+_GOOD = _line("reorder", "src ab dst ba", "4x8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        _line("x" * (1 << 22), "src ab", "4x8"),
+        _line("re\x1b[2Jorder", "src ab", "4x8"),
+        _GOOD.replace("0.25", "-1"),
+        _GOOD.replace("0.25", "nan"),
+        _GOOD.replace("0.25", "inf"),
+        _GOOD.replace("0.25", "1e300"),
+        _GOOD.replace("0.25", "0.25Epoch 2"),
+        _GOOD.replace(",0.25", ""),
+        _GOOD + ",1",
+        _GOOD.replace("src:f32", "<script>"),
+    ],
+    ids=range(10),
+)
+def test_lines_that_lie_are_refused(line: str) -> None:
+    log = _read(line, _GOOD)
+    assert (log.refused, len(log.executions)) == (1, 1)
+    assert report_text("log", report(log, 1.0)).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("problem", ["4x8x2", "9" * 400 + "x8", f"{1 << 59}x{1 << 59}", "-4x8", "*x8", ""])
+def test_sizes_that_lie_are_unknown(problem: str) -> None:
+    log = _read(_GOOD.replace("4x8", problem))
+    assert [p.bytes for p in log.primitives] == [None]
+    (row,) = replay(log)
+    assert "the line does not give" in row["why"]
+
+
+def test_sizes_beyond_this_machine_are_not_replayed() -> None:
+    (row,) = replay(_read(_GOOD.replace("4x8", f"{1 << 20}x{1 << 20}")))
+    assert "more than" in row["why"]
+
+
+def test_mutated_lines_do_no_harm() -> None:
+    numbers = random.Random(1)
+    sources = [
+        line for path in _LOGS.values() for line in path.read_bytes().splitlines() if b",exec," in line
+    ]
+    parts = [
+        b"\x1b[2J",
+        b"-1",
+        b"nan",
+        b"1e-320",
+        b"9" * 30,
+        b",",
+        b":",
+        b"x",
+        b"<b>",
+        b"\xff",
+        b"\x00",
+        b"*",
+        b"onednn_verbose,",
+    ]
+    lines = []
+    for _ in range(20_000):
+        line = bytearray(numbers.choice(sources))
+        for _ in range(numbers.randint(1, 3)):
+            at, to = sorted(numbers.randrange(len(line) + 1) for _ in range(2))
+            match numbers.randrange(3):
+                case 0:
+                    del line[at : min(to, at + numbers.choice((1, 4, 400)))]
+                case 1:
+                    line[at:at] = numbers.choice(parts)
+                case _:
+                    line[at:at] = line[at:to]
+        lines.append(bytes(line) + b"\n")
+    log = read_verbose_log(lines)
+    assert log.refused > 1000
+    assert len(log.executions) > 1000
+    values = report(log, 10.0)
+    json.dumps(values, allow_nan=False)
+    assert report_text("log", values).replace("\n", "").replace("µ", "").isascii()
+    assert report_text("log", values).replace("\n", "").isprintable()
+    page = verbose_page("log", log, values)
+    assert "<b>" not in page
+    assert len(page) < 4 << 20
+    for primitive in log.primitives[::20]:
+        with contextlib.suppress(NotReplayed):
+            recipe(primitive)
+
+
+# --- the page and the command -------------------------------------------------------------------------------
+
+
+class _OpenTags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    log = _log("torch-resnet50")
+    page = verbose_page("<b>x", log, report(log, 10.0))
+    parser = _OpenTags()
+    parser.feed(page)
+    assert not parser.open
+    assert page.count("<rect ") == len(log.executions)
+    assert "&lt;b&gt;x" in page
+    assert not re.search(r"http|<script|src=|url\(", page)
+    assert "prefers-color-scheme: dark" in page
+
+
+_WINDOW = "mb1_ic8oc8_ih6oh6kh3sh1dh0ph1_iw6ow6kw3sw1dw0pw1"
+_POOLED = "mb1ic8_ih6oh3kh2sh2dh0ph0_iw6ow3kw2sw2dw0pw0"
+_CHAIN = "attr-scratchpad:user attr-post-ops:sum+eltwise_clip:0:6"
+_REPLAYED = [
+    _line("reorder", "src abcd dst aBcd8b", "1x12x5x5"),
+    _line("convolution", "src acdb wei abcd bia a dst acdb", _WINDOW, "alg:convolution_direct", _CHAIN),
+    _line("matmul", "src ab wei ba dst ab", "4x8:8x6"),
+    _line("inner_product", "src ab wei ab bia a dst ab", "mb4ic8oc6"),
+    _line("pooling", "src acdb dst acdb", _POOLED, "alg:pooling_max"),
+    _line("eltwise", "data_f32::blocked:ab:f0 diff_undef::undef::", "4x8", "alg:eltwise_relu alpha:0 beta:0"),
+    _line("softmax", "src ab dst ab", "4x8", "alg:softmax_accurate axis:1"),
+    _line("binary", "src ab src ab dst ab", "4x8:1x8", "alg:binary_add"),
+]
+
+
+@pytest.mark.parametrize(
+    "attr",
+    [
+        "attr-scratchpad:user attr-post-ops:sum:0.5+eltwise_clip:0:6",
+        "scratchpad_mode:user;post_ops:'sum:0.5;eltwise_clip:0:6;';",
+    ],
+)
+def test_the_post_ops_of_a_line(attr: str) -> None:
+    (primitive,) = _read(_line("matmul", "src ab wei ba dst ab", "4x8:8x6", "", attr)).primitives
+    assert recipe(primitive).post_ops == (("sum", 0.5, 0), ("eltwise_clip", 0.0, 6.0))
+
+
+def test_primitives_run_again_or_the_reason_is_said() -> None:
+    other = [
+        _line("rnn", "src_layer abc", "l1t1mb1"),
+        _line("matmul", "src ab wei ab dst ab", "4x8:8x6", "", "attr-scales:src0:0"),
+        _GOOD.replace("forward_inference", "backward_data"),
+        _GOOD.replace("exec,cpu", "exec,gpu"),
+    ]
+    rows = replay(_read(*_REPLAYED, *other))
+    done = {row["kind"]: row["restride_ms"] for row in rows if "why" not in row}
+    assert len(done) == len(_REPLAYED)
+    assert all(ms > 0 for ms in done.values())
+    why = " ".join(row["why"] for row in rows if "why" in row)
+    for word in ("rnn", "attr", "backward", "gpu"):
+        assert word in why
+    for row in rows:
+        assert "why" in row or row.get("onednn_ms") or row["onednn_why"]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, page = str(_LOGS["openvino"]), tmp_path / "log.html"
+    assert main(["verbose", log, "--copy", "10", "--html", str(page), "--framework", "openvino"]) == 0
+    assert "by format" in capsys.readouterr().out
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert main(["verbose", log, "--html", str(page)]) == 2
+    assert main(["verbose", log, "--copy", "nan"]) == 2
+    assert "exists" in capsys.readouterr().err
+    assert main(["verbose", log, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["copy_gb_per_s"] > 0
+    nothing = tmp_path / "nothing.log"
+    nothing.write_bytes(bytes(range(256)) * 9)
+    assert main(["verbose", str(nothing)]) == 1
+    assert "no verbose lines" in capsys.readouterr().err
