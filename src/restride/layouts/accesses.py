@@ -6,7 +6,7 @@ lanes). Each lane reads `vector` elements of `itemsize` bytes from its offset on
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from .layout import as_layout
 
 _MOST = 4096
 
-Walk = Union[LayoutFunction, NDArray[Any], str]
+Walk = LayoutFunction | NDArray[Any] | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,18 @@ def bank_conflicts(
 ) -> Accesses:
     """Passes over shared memory of `banks` banks of `width` bytes for each request of a warp.
 
-    Lanes that read one word share it; different words of a bank take a pass each. Where lanes read more than
-    the banks are wide, fewer of them make a request, as GPUs do: of 16 bytes each, 8 lanes.
+    Lanes that read one word share it; different words of a bank take a pass each. A request for more bytes
+    than the banks are wide goes in parts, as GPUs do: of 16 bytes a lane, 8 lanes at a time.
     """
     nbytes = _nbytes(itemsize, vector)
     row = _positive(banks, "banks") * _positive(width, "width")
-    lanes = max(1, min(_positive(lanes, "lanes"), row // nbytes))
-    starts = _starts(walk, itemsize, lanes)
+    starts = _starts(walk, itemsize, _positive(lanes, "lanes"))
+    part = max(1, row // nbytes)
     counts, least = [], []
     for request in starts:
-        words = _touched(request, nbytes, width)
-        counts.append(int(np.bincount(words % banks).max()))
-        least.append(-(-len(words) // banks))
+        words = [_touched(request[i : i + part], nbytes, width) for i in range(0, len(request), part)]
+        counts.append(sum(int(np.bincount(each % banks).max()) for each in words))
+        least.append(sum(-(-len(each) // banks) for each in words))
     return _accesses("bank", counts, least, starts // width % banks)
 
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..desc.build import check_range
-from ..desc.layout import Layout as BlockedLayout
 from ..desc.layout import layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims, parse_int, parse_type, short_repr
 from ..errors import raises_at_the_call, refuse
-from .layout import Layout
+from .layout import Layout, as_layout
 
 if TYPE_CHECKING:
     from ..desc.literals import TypeLike
@@ -54,14 +53,20 @@ def _nested(pairs: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
 
 
 @raises_at_the_call
-def to_desc(layout: Layout, dtype: TypeLike, dims: Sequence[int] | None = None) -> MemoryDesc:
+def to_desc(layout: Layout | str, dtype: TypeLike, dims: Sequence[int] | None = None) -> MemoryDesc:
     """The descriptor of a layout: plain, or in blocks where a mode is hierarchical.
 
     `dims`: the extents without the padding of the last blocks. Raises InvalidArguments where inner digits do
     not lie densely, as blocks do, or strides are negative.
     """
+    layout = as_layout(layout)
     modes = [mode.coalesce()._flat() for mode in layout.modes]
     padded = tuple(mode.size for mode in layout.modes)
+    shape = padded if dims is None else parse_dims(dims)
+    for mode, n, most in zip(modes, shape, padded, strict=False):
+        block = prod(extent for extent, _ in mode[:-1])
+        if -(-n // block) * block != most:
+            mode.append((1, 0))  # all of the axis is one block, padded
     blocks = _inner_blocks(modes)
     if blocks is None or not modes:
         raise refuse("RS-A18:no-desc", layout=layout)
@@ -72,8 +77,7 @@ def to_desc(layout: Layout, dtype: TypeLike, dims: Sequence[int] | None = None) 
             after = [n * mode[-1][0] for n, mode in zip(strides[d + 1 :], modes[d + 1 :], strict=True)]
             strides[d] = max([prod(size for _, size, _ in blocks), *after])
     whole = MemoryDesc.from_strides(padded, dtype, strides, 0, blocks)
-    shape = padded if dims is None else parse_dims(dims)
-    found = BlockedLayout(shape, *whole.layout.__getstate__()[1:])
+    found = replace(whole.layout, dims=shape)
     sizes = zip(shape, padded, found.blocks, strict=False)
     if len(shape) != len(padded) or any(n < 1 or -(-n // block) * block != most for n, most, block in sizes):
         raise refuse("RS-A18:dims", dims=shape, padded=padded, blocks=found.blocks)
@@ -84,8 +88,8 @@ def to_desc(layout: Layout, dtype: TypeLike, dims: Sequence[int] | None = None) 
 def _inner_blocks(modes: list[list[tuple[int, int]]]) -> list[tuple[int, int, int]] | None:
     """The inner blocks (axis, size, step), outer to inner, None where digits are not dense.
 
-    All digits of a mode but the last are inner; where one is missing between two strides, it is the first part
-    of another mode's last. What is left in `modes` steps over blocks.
+    All digits of a mode but the last are inner; where one is missing between two strides, it is the first
+    part of another mode's last. What is left in `modes` steps over blocks.
     """
     blocks: list[tuple[int, int, int]] = []
     steps, end = [1] * len(modes), 1
@@ -122,11 +126,12 @@ def from_array(array: Any) -> Layout:
 
 
 @raises_at_the_call
-def to_strides(layout: Layout, itemsize: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def to_strides(layout: Layout | str, itemsize: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and strides as NumPy's `as_strided` takes them, in bytes where `itemsize` is given.
 
     Raises InvalidArguments where a mode has several strides: `layout.flatten()` gives each an axis.
     """
+    layout = as_layout(layout)
     modes = [mode.coalesce() for mode in layout.modes]
     if any(mode.rank > 1 for mode in modes):
         raise refuse("RS-A18:strides", layout=layout)
@@ -138,9 +143,9 @@ def to_strides(layout: Layout, itemsize: int = 1) -> tuple[tuple[int, ...], tupl
 
 
 @raises_at_the_call
-def from_einops(pattern: str, dims: Sequence[int], **sizes: int) -> Layout:
-    """The layout that `rearrange` or `repeat` reads a row-major tensor of `dims` with: a mode for each axis of
-    the result.
+def from_einops(pattern: str, dims: Sequence[int], /, **sizes: int) -> Layout:
+    """The layout with which `rearrange` or `repeat` reads a row-major tensor of `dims`: each axis of the
+    result is a mode.
 
     `from_einops("b (h p) w -> b w h p", (2, 12, 5), p=4)`. Repeated axes have stride 0. Raises
     InvalidArguments for a pattern that cannot be read or does not fit.
@@ -166,14 +171,14 @@ def from_einops(pattern: str, dims: Sequence[int], **sizes: int) -> Layout:
         if names:
             raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why=why)
     modes = [[digits.get(name) or (known[name], 0) for name in reversed(group)] for group in after]
-    names = [group[0] if len(group) == 1 else " ".join(group) for group in after]
+    names = [" ".join(group) or "1" for group in after]
     return replace(Layout.of(*(Layout(*_nested(mode or [(1, 0)])) for mode in modes)), names=tuple(names))
 
 
 def _groups(side: str, pattern: str) -> list[list[str]]:
     """The names of each axis; an axis of extent 1 has none."""
     if _GROUP.sub("", side).strip():
-        raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="it has names, 1, (a b) and ... alone")
+        raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="axes are names, 1, (a b) or ...")
     groups = [(found[1] if found[2] is None else found[2]).split() for found in _GROUP.finditer(side)]
     return [[name for name in group if name != "1"] for group in groups]
 
@@ -197,12 +202,13 @@ def _digits(
 
 
 @raises_at_the_call
-def to_einops(layout: Layout) -> tuple[str, dict[str, int]]:
+def to_einops(layout: Layout | str) -> tuple[str, dict[str, int]]:
     """The pattern and sizes with which einops makes the tensor from its memory, a vector:
     `rearrange(memory, pattern, **sizes)`.
 
     Raises InvalidArguments where the offsets are not 0 to size - 1, each once.
     """
+    layout = as_layout(layout)
     layout.inverse()
     names: list[tuple[int, str, int]] = []
     axes = []

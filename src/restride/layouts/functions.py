@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from math import prod
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from ..desc.parse import parse_int, short_repr
 from ..desc.viewer import viewer
 from ..errors import raises_at_the_call, refuse
 
-IntTuple = Union[int, tuple["IntTuple", ...]]
+IntTuple = int | tuple["IntTuple", ...]
 """An integer, or a tuple of such tuples."""
 
 MOST_OFFSETS = 2**22
@@ -131,10 +131,7 @@ class LayoutFunction:
         """All offsets by index. Raises InvalidArguments for more than four million."""
         if self.size > MOST_OFFSETS:
             raise refuse("RS-A18:too-large", layout=self, size=self.size, most=MOST_OFFSETS)
-        try:
-            return np.broadcast_to(self._map(np.arange(self.size)), self.size).astype(np.int64)
-        except OverflowError:
-            raise refuse("RS-A18:past-64-bits", layout=self) from None
+        return np.asarray(self._map(np.arange(self.size)), np.int64)
 
     @raises_at_the_call
     def show(self) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field, replace
 from typing import Any, Union
 
 import numpy as np
@@ -34,7 +34,7 @@ Modes = list[tuple[int, int]]
 """Extents and strides of a flat layout."""
 
 LayoutLike = Union["Layout", str, int]
-Tiler = Union[LayoutLike, Sequence["Tiler | None"]]
+Tiler = LayoutLike | Sequence["Tiler | None"]
 """A layout, or one for each of the first modes; None leaves a mode as it is."""
 
 _LETTERS = re.compile(r"[\d\s(),:_-]*")
@@ -56,18 +56,19 @@ class Layout(LayoutFunction):
     names: tuple[str, ...] = field(default=(), compare=False)
 
     @raises_at_the_call
-    def __init__(self, shape: Any, stride: Any = None, names: Iterable[str] = ()) -> None:
+    def __init__(self, shape: Any, stride: Any = None, names: Sequence[str] = ()) -> None:
         if isinstance(shape, str):
             shape, stride = _read(shape, stride)
         shape = parse_int_tuple(shape, "shape", 1)
-        stride = _compact(shape) if stride is None else parse_int_tuple(stride, "stride", -(2**63))
+        stride = parse_int_tuple(_compact(shape) if stride is None else stride, "stride", -(2**63))
         if not _is_congruent(shape, stride):
             raise refuse("RS-A18:profile", shape=to_text(shape), stride=to_text(stride))
+        words = tuple(map(str, names)) if isinstance(names, tuple | list) else ("",)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "stride", stride)
-        object.__setattr__(self, "names", tuple(map(str, names)))
-        if self.names and len(self.names) != self.rank:
-            raise refuse("RS-A18:names", names=short_repr(self.names), rank=self.rank)
+        object.__setattr__(self, "names", words)
+        if words and (len(words) != self.rank or not all(word and word.isprintable() for word in words)):
+            raise refuse("RS-A18:names", names=short_repr(names), rank=self.rank)
 
     @classmethod
     def of(cls, *modes: Layout) -> Layout:
@@ -92,12 +93,16 @@ class Layout(LayoutFunction):
 
     def __getitem__(self, which: int | str | tuple[int | str, ...]) -> Layout:
         """A mode by number or name, or several of them as a layout."""
-        if isinstance(which, tuple):
-            return Layout.of(*(self[each] for each in which))
-        number = self.names.index(which) if which in self.names else which
+        numbers = [self._number(each) for each in (which if isinstance(which, tuple) else (which,))]
+        modes = [self.modes[number] for number in numbers]
+        names = tuple(self.names[number] for number in numbers if self.names)
+        return replace(Layout.of(*modes), names=names) if isinstance(which, tuple) else modes[0]
+
+    def _number(self, which: int | str) -> int:
+        number = self.names.index(which) if isinstance(which, str) and which in self.names else which
         if not isinstance(number, int) or not 0 <= number < self.rank:
             raise refuse("RS-A18:mode", which=short_repr(which), layout=self, rank=self.rank)
-        return self.modes[number]
+        return number
 
     @property
     def cosize(self) -> int:
@@ -110,6 +115,12 @@ class Layout(LayoutFunction):
 
     def _flat(self) -> Modes:
         return list(zip(flatten(self.shape), flatten(self.stride), strict=True))
+
+    def offsets(self) -> NDArray[np.int64]:
+        """All offsets by index. Raises InvalidArguments for more than four million, or past 64 bits."""
+        if self.cosize >= 2**63:
+            raise refuse("RS-A18:past-64-bits", layout=self)
+        return LayoutFunction.offsets(self)
 
     def _map(self, index: Any) -> Any:
         total = index * 0
@@ -198,10 +209,10 @@ class Layout(LayoutFunction):
 
     @raises_at_the_call
     def product(self, tiler: Tiler, form: str = "logical") -> Layout:
-        """This layout repeated over `tiler`: each offset of the tiler is a copy.
+        """This layout repeated over `tiler`: each coordinate of the tiler is a copy, at its offset.
 
-        Forms are those of `divide`, and, for layouts of the same rank, "blocked": each mode is (own, tiler's),
-        so that copies lie side by side, and "raked": (tiler's, own), so that they interleave.
+        `form` is one of those of `divide`, or "blocked": each mode is (own, tiler's), so that copies lie side
+        by side, or "raked": (tiler's, own), so that they interleave.
         """
         parse_word("product: form", form, (*_FORMS, "blocked", "raked"))
         if form not in ("blocked", "raked"):
@@ -225,9 +236,8 @@ def as_layout(value: object) -> Layout:
 def from_offsets(offsets: Sequence[int] | NDArray[Any]) -> Layout:
     """The coalesced layout whose offsets these are, by index. Raises InvalidArguments where there is none."""
     array = np.asarray(offsets)
-    if array.ndim != 1 or not array.size or array.dtype.kind not in "iu" or array.size > MOST_OFFSETS:
-        raise refuse("RS-A18:offsets", value=short_repr(offsets))
-    modes = _fitted(array.astype(np.int64))
+    is_vector = array.ndim == 1 and 0 < array.size <= MOST_OFFSETS and array.dtype.kind in "iu"
+    modes = _fitted(array.astype(np.int64)) if is_vector and abs(array).max() < 2**62 else None
     if modes is None:
         raise refuse("RS-A18:offsets", value=short_repr(offsets))
     return _of(modes)
@@ -298,8 +308,8 @@ def _fitted(offsets: NDArray[np.int64]) -> Modes | None:
     if rest[0]:
         return None
     while len(rest) > 1:
-        runs = rest == np.arange(len(rest)) * rest[1]
-        extent = len(rest) if runs.all() else int(runs.argmin())
+        runs = np.diff(rest) == rest[1]
+        extent = len(rest) if runs.all() else int(runs.argmin()) + 1
         if len(rest) % extent:
             return None
         rows = rest.reshape(-1, extent)
@@ -338,7 +348,7 @@ def _leaf(outer: Modes, extent: int, stride: int, digits: list[int]) -> Modes | 
     """
     if extent == 1 or stride == 0:
         return [(extent, 0)]
-    modes = []
+    modes: Modes = []
     for i, (n, step) in enumerate(outer):
         if i == len(outer) - 1 or (extent - 1) * stride < n:
             digits[i] += (extent - 1) * stride
@@ -356,7 +366,7 @@ def _leaf(outer: Modes, extent: int, stride: int, digits: list[int]) -> Modes | 
 
 def _leaves_by_value(a: Layout, b: Layout) -> list[Modes | None]:
     """The modes of each leaf from the values of the function; None alone where it is no layout."""
-    if b.size > MOST_OFFSETS:
+    if b.size > MOST_OFFSETS or a.cosize + b.cosize * abs(a._flat()[-1][1]) >= 2**63:
         return [None]
     values, begin = a._map(b.offsets()), 1
     leaves: list[Modes | None] = []
@@ -386,7 +396,8 @@ def _by_mode(layout: Layout, tiler: Tiler | None, step: _Step) -> Layout:
 
 def _paired(layout: Layout, tiler: Sequence[Tiler | None]) -> list[tuple[Layout, Tiler | None]]:
     """Modes and their tilers, None for the modes that have none."""
-    if len(tiler) > layout.rank:
+    is_deep = isinstance(layout.shape, int) and any(isinstance(each, tuple | list) for each in tiler)
+    if len(tiler) > layout.rank or is_deep:
         raise refuse("RS-A18:tiler", count=len(tiler), layout=layout, rank=layout.rank)
     return list(zip(layout.modes, [*tiler, *[None] * (layout.rank - len(tiler))], strict=True))
 

@@ -21,7 +21,7 @@ from .layout import Layout, as_layout
 
 _MOST_BITS = 62
 
-LinearLike = Union["LinearLayout", "ComposedLayout", Layout, str]
+LinearLike = Union["LinearLayout", "ComposedLayout", "Swizzle", Layout, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class LinearLayout(LayoutFunction):
         """
         if isinstance(layout, LinearLayout):
             return layout
+        if isinstance(layout, Swizzle):
+            return layout.to_linear()
         if isinstance(layout, ComposedLayout):
             return cls([int(layout.outer._map(b)) for b in cls.from_layout(layout.inner).bases], layout.shape)
         layout = as_layout(layout)
@@ -128,7 +130,7 @@ class LinearLayout(LayoutFunction):
 
     @raises_at_the_call
     def left_inverse(self) -> LinearLayout:
-        """The layout L with L(self(k)) = k for every index k. Raises InvalidArguments where offsets repeat."""
+        """The layout L with L(self(k)) = k for every index. Raises InvalidArguments where offsets repeat."""
         if self.bit_rank < len(self.bases):
             raise refuse("RS-A18:not-injective", layout=self)
         # L A = 1 is the same as A' L' = 1. A' reaches all of its bits, the highest too.
@@ -235,10 +237,7 @@ class Swizzle:
     @raises_at_the_call
     def compose(self, layout: Layout | str) -> ComposedLayout:
         """The layout whose offsets are swizzled. Raises InvalidArguments where some are negative."""
-        inner = as_layout(layout)
-        if any(n > 1 and d < 0 for n, d in inner._flat()) or inner.cosize > 2**_MOST_BITS:
-            raise refuse("RS-A18:outside", other=inner, cosize=inner.cosize, layout=self, size=2**_MOST_BITS)
-        return ComposedLayout(self, inner)
+        return ComposedLayout(self, as_layout(layout))
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +249,14 @@ class ComposedLayout(LayoutFunction):
 
     outer: Swizzle
     inner: Layout
+
+    def __post_init__(self) -> None:
+        outer, inner, most = self.outer, self.inner, 2**_MOST_BITS
+        for part, kind in ((outer, Swizzle), (inner, Layout)):
+            if not isinstance(part, kind):
+                raise refuse("RS-A18:parts", part=short_repr(part))
+        if any(n > 1 and d < 0 for n, d in inner._flat()) or inner.cosize > most:
+            raise refuse("RS-A18:outside", other=inner, cosize=inner.cosize, layout=outer, size=most)
 
     @property
     def shape(self) -> IntTuple:  # type: ignore[override]

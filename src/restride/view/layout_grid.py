@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..layouts.accesses import Accesses
 from ..layouts.functions import LayoutFunction, size_of, to_text
+from ..layouts.layout import Layout
 from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
 from .names import counted
 from .palette import Palette
@@ -45,7 +46,7 @@ def grid_text(layout: LayoutFunction) -> str:
     side = len(str(rows - 1))
     rule = " " * (side + 1) + "+" + f"{'-' * (width + 2)}+" * columns
     heads = "".join(f" {j:>{width + 1}} " for j in range(columns))
-    lines = [str(layout), f"{' ' * (side + 1)}{heads}{more}", rule]
+    lines = [_title(layout), f"{' ' * (side + 1)}{heads}{more}", rule]
     for i, row in enumerate(offsets):
         cells = "".join(f" {offset:>{width}} |" for offset in row[:columns])
         lines += [f"{i:>{side}} |{cells}{more}", rule]
@@ -57,7 +58,7 @@ def grid_svg(layout: LayoutFunction) -> str:
     grid = _Grid.of(layout)
     offsets = grid.offsets(min(grid.rows, _ROWS), min(grid.columns, _COLUMNS))
     drawing = Drawing()
-    drawing.text(0, 8, str(layout), size=14, font_weight="bold")
+    drawing.text(0, 8, _title(layout), size=14, font_weight="bold")
     drawing.text(0, 30, f"{counted(layout.size, 'element')}, offset by coordinate", fill=FAINT)
 
     def tip(i: int, j: int) -> str:
@@ -67,6 +68,11 @@ def grid_svg(layout: LayoutFunction) -> str:
     right, bottom = _cells(drawing, offsets, tip)
     _dots(drawing, right, bottom, grid.rows > _ROWS, grid.columns > _COLUMNS)
     return drawing.document(f"Offsets of {layout}")
+
+
+def _title(layout: LayoutFunction) -> str:
+    names = layout.names if isinstance(layout, Layout) else ()
+    return f"{layout}  {', '.join(names)}".rstrip()
 
 
 def accesses_svg(accesses: Accesses) -> str:
