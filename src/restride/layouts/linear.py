@@ -96,7 +96,7 @@ class LinearLayout(LayoutFunction):
     @property
     def bit_rank(self) -> int:
         """The rank of the matrix: there are 2**bit_rank different offsets."""
-        return len(_Span(self.bases).rows)
+        return len(_ReducedBases(self.bases).rows)
 
     def _map(self, index: Any) -> Any:
         total = index * 0
@@ -122,7 +122,7 @@ class LinearLayout(LayoutFunction):
         """The layout R with self(R(k)) = k for k below `cosize`. Raises InvalidArguments where an offset is
         missing.
         """
-        span = _Span(self.bases)
+        span = _ReducedBases(self.bases)
         found = [span.solve(1 << row) for row in range(self._rows)]
         if None in found:
             raise refuse("RS-A18:not-onto", layout=self, cosize=self.cosize)
@@ -163,7 +163,7 @@ class LinearLayout(LayoutFunction):
         return Layout(shape, unflatten(self.shape, iter([leaf.stride for leaf in merged])))
 
 
-class _Span:
+class _ReducedBases:
     """Reduced rows of a set of bases, and which bases each is the XOR of."""
 
     def __init__(self, bases: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ _ROWS, _COLUMNS, _TEXT_WIDTH = 64, 64, 96
 _HEIGHT = 20
 
 
-class _Grid(NamedTuple):
+class _OffsetGrid(NamedTuple):
     """The rows and columns of a layout, the first mode down."""
 
     layout: LayoutFunction
@@ -24,7 +24,7 @@ class _Grid(NamedTuple):
     columns: int
 
     @classmethod
-    def of(cls, layout: LayoutFunction) -> _Grid:
+    def of(cls, layout: LayoutFunction) -> _OffsetGrid:
         """A layout without modes, or of one number, is one row."""
         rows = size_of(layout.shape[0]) if isinstance(layout.shape, tuple) and layout.shape else 1
         return cls(layout, rows, layout.size // rows)
@@ -37,7 +37,7 @@ class _Grid(NamedTuple):
 
 def grid_text(layout: LayoutFunction) -> str:
     """The offsets as CuTe prints them, between lines of ASCII; large layouts in part."""
-    grid = _Grid.of(layout)
+    grid = _OffsetGrid.of(layout)
     rows, columns = min(grid.rows, _ROWS), min(grid.columns, _COLUMNS)
     offsets = grid.offsets(rows, columns)
     width = max(len(str(offset)) for row in offsets for offset in row)
@@ -55,7 +55,7 @@ def grid_text(layout: LayoutFunction) -> str:
 
 def grid_svg(layout: LayoutFunction) -> str:
     """The grid as one SVG element."""
-    grid = _Grid.of(layout)
+    grid = _OffsetGrid.of(layout)
     offsets = grid.offsets(min(grid.rows, _ROWS), min(grid.columns, _COLUMNS))
     drawing = Drawing()
     drawing.text(0, 8, _title(layout), size=14, font_weight="bold")
