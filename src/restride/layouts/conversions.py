@@ -98,7 +98,14 @@ def _inner_blocks(modes: list[list[tuple[int, int]]]) -> list[tuple[int, int, in
         if stride != end:
             # The rest of the block up to that stride: the last digit of an axis that begins here.
             found = [d for d, mode in enumerate(modes) if len(mode) == 1 and mode[0][1] == end]
-            axis = next((d for d in found if stride % end == 0 and modes[d][0][0] % (stride // end) == 0), -1)
+            axis = next(
+                (
+                    d
+                    for d in found
+                    if stride > end and stride % end == 0 and modes[d][0][0] % (stride // end) == 0
+                ),
+                -1,
+            )
             if axis < 0:
                 return None
             n = modes[axis][0][0]
@@ -119,7 +126,7 @@ def from_array(array: Any) -> Layout:
 
     Raises InvalidArguments for other arrays, and where strides are no whole elements.
     """
-    data = array.data if hasattr(array, "dims") else array
+    data = getattr(array, "data", None) if hasattr(array, "dims") else array
     if not isinstance(data, np.ndarray) or 0 in data.shape or any(d % data.itemsize for d in data.strides):
         raise refuse("RS-A18:array", value=short_repr(array))
     return Layout(data.shape, [d // data.itemsize for d in data.strides], getattr(array, "dims", ()))

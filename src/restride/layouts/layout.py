@@ -61,19 +61,19 @@ class Layout(LayoutFunction):
             shape, stride = _read(shape, stride)
         shape = parse_int_tuple(shape, "shape", 1)
         stride = parse_int_tuple(_compact(shape) if stride is None else stride, "stride", -(2**63))
-        if not _is_congruent(shape, stride):
+        if _profile(shape) != _profile(stride):
             raise refuse("RS-A18:profile", shape=to_text(shape), stride=to_text(stride))
         words = tuple(map(str, names)) if isinstance(names, tuple | list) else ("",)
-        object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "stride", stride)
-        object.__setattr__(self, "names", words)
+        for name, value in (("shape", shape), ("stride", stride), ("names", words)):
+            object.__setattr__(self, name, value)
         if words and (len(words) != self.rank or not all(word and word.isprintable() for word in words)):
             raise refuse("RS-A18:names", names=short_repr(names), rank=self.rank)
 
     @classmethod
-    def of(cls, *modes: Layout) -> Layout:
+    def of(cls, *modes: LayoutLike) -> Layout:
         """The layout of these modes."""
-        return cls(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
+        parts = list(map(as_layout, modes))
+        return cls(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
 
     def __str__(self) -> str:
         return f"{to_text(self.shape)}:{to_text(self.stride)}"
@@ -232,6 +232,12 @@ def as_layout(value: object) -> Layout:
     return value if isinstance(value, Layout) else Layout(value)
 
 
+def nested_as(shape: IntTuple, leaves: Sequence[Layout]) -> Layout:
+    """The layouts in the place of the extents of a shape."""
+    shapes, strides = ([getattr(leaf, name) for leaf in leaves] for name in ("shape", "stride"))
+    return Layout(unflatten(shape, iter(shapes)), unflatten(shape, iter(strides)))
+
+
 @raises_at_the_call
 def from_offsets(offsets: Sequence[int] | NDArray[Any]) -> Layout:
     """The coalesced layout whose offsets these are, by index. Raises InvalidArguments where there is none."""
@@ -272,10 +278,9 @@ def _compact(shape: IntTuple) -> IntTuple:
     return nested
 
 
-def _is_congruent(a: IntTuple, b: IntTuple) -> bool:
-    if isinstance(a, int) or isinstance(b, int):
-        return isinstance(a, int) and isinstance(b, int)
-    return len(a) == len(b) and all(map(_is_congruent, a, b))
+def _profile(value: IntTuple) -> str:
+    """The nesting alone."""
+    return re.sub(r"-?\d+", "", to_text(value))
 
 
 # --- flat modes --------------------------------------------------------------
@@ -336,9 +341,7 @@ def _composed(a: Layout, b: Layout, *, is_bounded: bool) -> Layout:
         leaves = _leaves_by_value(_of(outer), b)
     if None in leaves:
         raise refuse("RS-A18:no-layout", layout=a, other=b)
-    parts = [_of(leaf) for leaf in leaves if leaf is not None]
-    shape = unflatten(b.shape, iter([part.shape for part in parts]))
-    return Layout(shape, unflatten(b.shape, iter([part.stride for part in parts])))
+    return nested_as(b.shape, [_of(leaf) for leaf in leaves if leaf is not None])
 
 
 def _leaf(outer: Modes, extent: int, stride: int, digits: list[int]) -> Modes | None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..desc.parse import parse_int, short_repr
 from ..errors import raises_at_the_call, refuse
 from ..frozen import dataclass
-from .functions import IntTuple, LayoutFunction, flatten, parse_int_tuple, size_of, to_text, unflatten
-from .layout import Layout, as_layout
+from .functions import IntTuple, LayoutFunction, flatten, parse_int_tuple, size_of, to_text
+from .layout import Layout, as_layout, nested_as
 
 _MOST_BITS = 62
 
@@ -56,7 +56,8 @@ class LinearLayout(LayoutFunction):
         if isinstance(layout, LinearLayout):
             return layout
         if isinstance(layout, Swizzle):
-            return layout.to_linear()
+            count = layout.bits + layout.base + abs(layout.shift)
+            return cls([layout._map(1 << i) for i in range(count)])
         if isinstance(layout, ComposedLayout):
             return cls([int(layout.outer._map(b)) for b in cls.from_layout(layout.inner).bases], layout.shape)
         layout = as_layout(layout)
@@ -154,13 +155,10 @@ class LinearLayout(LayoutFunction):
         if sum(self.bases) != reduce(or_, self.bases, 0):
             raise refuse("RS-A18:no-strides", layout=self)
         bits = iter(self.bases)
-        leaves = [
-            Layout((2,) * (n.bit_length() - 1), tuple(next(bits) for _ in range(n.bit_length() - 1)))
-            for n in flatten(self.shape)
-        ]
-        merged = [leaf.coalesce() for leaf in leaves]
-        shape = unflatten(self.shape, iter([leaf.shape for leaf in merged]))
-        return Layout(shape, unflatten(self.shape, iter([leaf.stride for leaf in merged])))
+        leaves = []
+        for count in (n.bit_length() - 1 for n in flatten(self.shape)):
+            leaves.append(Layout((2,) * count, [next(bits) for _ in range(count)]).coalesce())
+        return nested_as(self.shape, leaves)
 
 
 class _ReducedBases:
@@ -225,14 +223,6 @@ class Swizzle:
     def inverse(self) -> Swizzle:
         """The swizzle itself."""
         return self
-
-    def to_linear(self, bits: int | None = None) -> LinearLayout:
-        """The matrix for offsets of so many bits, at first those that it reads and writes."""
-        least = self.bits + self.base + abs(self.shift)
-        count = least if bits is None else parse_int(bits, "bits")
-        if not least <= count <= _MOST_BITS:
-            raise refuse("RS-A18:swizzle-bits", swizzle=self, least=least, most=_MOST_BITS)
-        return LinearLayout([self._map(1 << i) for i in range(count)])
 
     @raises_at_the_call
     def compose(self, layout: Layout | str) -> ComposedLayout:
