@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
 
@@ -36,18 +35,6 @@ def test_the_svg_has_a_cell_for_each_coordinate(text: str) -> None:
 
 def test_names_are_escaped() -> None:
     ET.fromstring(Layout((2, 2), names=("<b>", "&")).svg())
-
-
-def test_the_pictures_of_the_page_are_those_of_today(golden: Golden) -> None:
-    swizzle, walk = Swizzle(3, 3, 3), Layout("(8,8):(64,8)")
-    pictures = Golden(Path(__file__).parents[2] / "docs" / "pictures", golden.updates)
-    for name, picture in (
-        ("cute-layout", Layout("((4,2),8):((1,16),2)").svg()),
-        ("swizzled-layout", Swizzle(3, 0, 3).compose("(8,8):(8,1)").svg()),
-        ("bank-conflicts", bank_conflicts(walk, 2, vector=8, lanes=8).svg()),
-        ("bank-conflicts-swizzled", bank_conflicts(swizzle.compose(walk), 2, vector=8, lanes=8).svg()),
-    ):
-        pictures.check(f"{name}.svg", picture + "\n")
 
 
 def test_accesses_are_drawn_by_lane() -> None:
