@@ -35,7 +35,7 @@ globals().update(DataType.__members__)  # `rs.f32` and its like
 _LAZY_NAMES, _load = _lazy_attributes(
     __name__,
     {
-        "": "dask formats graph onednn onednn_graph onnx openvino ops sycl_interop",
+        "": "dask formats graph layouts onednn onednn_graph onnx openvino ops sycl_interop",
         "about": "show_versions",
         "arrays.activations": "softmax",
         "arrays.attention": "attention",

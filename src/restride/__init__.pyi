@@ -33,6 +33,7 @@ from .runtime.cpu.thread_pool import get_num_threads as get_num_threads
 from . import graph as graph
 from .arrays.functions import group_norm as group_norm
 from .arrays.functions import layer_norm as layer_norm
+from . import layouts as layouts
 from .files.load import load as load
 from .files.load import load_metadata as load_metadata
 from .arrays.functions import matmul as matmul

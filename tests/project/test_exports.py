@@ -71,7 +71,9 @@ def test_every_exported_name_exists_once_and_is_not_private():
         assert name == "__version__" or not name.startswith("_")
 
 
-@pytest.mark.parametrize("name", ["dask", "formats", "graph", "onednn", "onnx", "openvino", "typing"])
+@pytest.mark.parametrize(
+    "name", ["dask", "formats", "graph", "layouts", "onednn", "onnx", "openvino", "typing"]
+)
 def test_a_module_lists_its_public_names_alone(name):
     module = importlib.import_module(f"restride.{name}")
     assert dir(module) == sorted(module.__all__)

@@ -38,6 +38,7 @@ _OURS = (
     "emit.blocks",
     "emit.work_items",
     "files",
+    "layouts",
     "emit.work_items",
     "arrays.groups",
     "arrays.openvino.ir",

@@ -87,6 +87,7 @@ _ROWS = (
         "typing",
         "about",
         "formats",
+        "layouts",
         "files",
         "dask",
     ),

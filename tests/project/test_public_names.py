@@ -22,6 +22,7 @@ _MODULES = {
     "rs.ops": "restride.ops",
     "rs.graph": "restride.graph",
     "rs.formats": "restride.formats",
+    "rs.layouts": "restride.layouts",
     "rs.onnx": "restride.onnx",
     "rs.onednn_graph": "restride.onednn_graph",
     "rs.openvino": "restride.openvino",

@@ -85,7 +85,10 @@ def test_pictures_side_by_side_are_one_picture() -> None:
 
 _PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 # The last word of each command is the file that it writes.
-_COMMANDS = re.findall(r"^restride (.*)$", (_PICTURES / "draw.sh").read_text(encoding="utf-8"), re.MULTILINE)
+_SCRIPT = (_PICTURES / "draw.sh").read_text(encoding="utf-8")
+_COMMANDS = re.findall(r"^restride (.*)$", _SCRIPT, re.MULTILINE)
+# Pictures of layouts that have no command.
+_LAYOUTS = re.findall(r"^python -c '(.*)' >(\S+)$", _SCRIPT, re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
@@ -97,8 +100,17 @@ def test_the_pictures_of_the_documents_are_what_is_drawn(
     assert (tmp_path / name).read_text() == (_PICTURES / name).read_text()
 
 
+@pytest.mark.parametrize(("code", "name"), _LAYOUTS, ids=[name for _, name in _LAYOUTS])
+def test_the_pictures_of_layouts_are_what_is_drawn(
+    code: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(code, {})
+    assert capsys.readouterr().out == (_PICTURES / name).read_text()
+
+
 def test_every_picture_of_the_documents_is_drawn_by_a_command() -> None:
-    assert {path.name for path in _PICTURES.iterdir()} - {"draw.sh"} == {c.split()[-1] for c in _COMMANDS}
+    drawn = {c.split()[-1] for c in _COMMANDS} | {name for _, name in _LAYOUTS}
+    assert {path.name for path in _PICTURES.iterdir()} - {"draw.sh"} == drawn
 
 
 def test_text_in_pictures_is_escaped() -> None:

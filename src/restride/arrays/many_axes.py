@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from ..desc.build import check_range
-from ..desc.layout import Layout
+from ..desc.layout import BlockedLayout
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_strides
 from ..desc.tags import MAX_NDIMS
@@ -77,7 +77,7 @@ def joined(x: Array, out: Array) -> tuple[Memory, Memory]:
 
 def _memory(x: Array, dims: tuple[int, ...], steps: tuple[int, ...]) -> Memory:
     start = -sum(min(0, (n - 1) * step) for n, step in zip(dims, steps, strict=True))
-    layout, data_type = Layout(dims, dims, steps, offset0=start), DataType.parse(x.dtype)
+    layout, data_type = BlockedLayout(dims, dims, steps, offset0=start), DataType.parse(x.dtype)
     check_range(layout, data_type)
     described = Described(MemoryDesc._make("blocked", data_type, layout), start * x.dtype.itemsize)
     return Memory(described.desc, _CPU, described.buffer_of(x))

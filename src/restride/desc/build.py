@@ -10,7 +10,7 @@ from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from .inner_blocks import Blocks
-from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, extent_range, layout_of_tag, storage_elements
+from .layout import NO_LAYOUT, RUNTIME_DIM, BlockedLayout, extent_range, layout_of_tag, storage_elements
 from .parse import parse_dims, parse_ints, parse_strides, parse_type, short_repr
 from .tag_names import LETTERS, tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
@@ -22,7 +22,7 @@ _LIMIT = 2**63
 _SHOWN = 200
 
 
-def check_range(layout: Layout, dtype: DataType) -> None:
+def check_range(layout: BlockedLayout, dtype: DataType) -> None:
     """All bytes, offset0 included, lie in 0 .. 2**63 - 1: checked in Python integers, before allocation."""
     low, high = (0, 0) if layout.has_runtime else extent_range(layout)
     low = min(low, layout.offset0)
@@ -47,7 +47,7 @@ def _size_text(nbytes: int) -> str:
     return str(nbytes) if nbytes < 1 << 100 else f"over 2**{nbytes.bit_length() - 1}"
 
 
-def check_strides(layout: Layout, strict: bool) -> None:
+def check_strides(layout: BlockedLayout, strict: bool) -> None:
     """The strides of a plain layout nest without overlap: the relaxed rule, or the literal one.
 
     Raises InvalidArguments naming the two axes that clash. An empty tensor has no elements to lie anywhere:
@@ -66,7 +66,7 @@ def check_strides(layout: Layout, strict: bool) -> None:
         raise _clash_error(layout, *clash)
 
 
-def _relaxed_clash(layout: Layout) -> tuple[int, int] | None:
+def _relaxed_clash(layout: BlockedLayout) -> tuple[int, int] | None:
     """Two axes (outer, inner) that overlap; stride 0 and size-1 dims are free."""
     dims, strides = layout.dims, layout.strides
     order = sorted(
@@ -76,7 +76,7 @@ def _relaxed_clash(layout: Layout) -> tuple[int, int] | None:
     return next(((j, i) for i, j in pairs if strides[j] < strides[i] * dims[i]), None)
 
 
-def _literal_clash(layout: Layout) -> tuple[int, int] | None:
+def _literal_clash(layout: BlockedLayout) -> tuple[int, int] | None:
     """Two axes that break the seed's formula: strides[i] >= strides[j] * dims[j] for i sorted before j.
 
     Equal strides may sort either way; the larger dim first is the order that can satisfy the formula.
@@ -87,7 +87,7 @@ def _literal_clash(layout: Layout) -> tuple[int, int] | None:
     return next(((i, j) for i, j in pairs if strides[i] < strides[j] * dims[j]), None)
 
 
-def _clash_error(layout: Layout, outer: int, inner: int) -> Error:
+def _clash_error(layout: BlockedLayout, outer: int, inner: int) -> Error:
     need = layout.strides[inner] * layout.dims[inner]
     hint = f"use a stride of at least {need}; overlapping sources need MemoryDesc.from_strides"
     if sorted(layout.strides) == list(range(len(layout.dims))):
@@ -117,7 +117,7 @@ RUNTIME_SIZE = 2**63
 
 def parse_arguments(
     dims: Sequence[int], data_type: Any, format: Format, strict: bool
-) -> tuple[str, DataType, Layout]:
+) -> tuple[str, DataType, BlockedLayout]:
     """Kind, type and layout of the constructor's arguments."""
     shape, format = parse_dims(dims), plain_text(format)
     if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):
@@ -128,7 +128,7 @@ def parse_arguments(
     except InvalidArguments as error:
         raise _with_dims(error, shape, format) from None
     if layout is None:
-        return "any", dtype, Layout(shape, shape, ())
+        return "any", dtype, BlockedLayout(shape, shape, ())
     check_range(layout, dtype)
     return "blocked", dtype, layout
 
@@ -142,7 +142,7 @@ def _with_dims(error: InvalidArguments, shape: tuple[int, ...], format: Format) 
     return error.with_context(where="; ".join(filter(None, (f"dims {shape}", error.where))))
 
 
-def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | None:
+def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> BlockedLayout | None:
     """The layout that `format` gives `shape`, or None for `any`."""
     if format is None:
         return layout_of_tag(shape, Tag(tuple(range(len(shape)))))
@@ -151,7 +151,7 @@ def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | No
         return None if isinstance(tag, FormatTag) else layout_of_tag(shape, tag)
     if _are_blocks(format):
         return layout_of_tag(shape, _tag_of_blocks(format, len(shape)))
-    layout = Layout(shape, shape, parse_strides(format, len(shape)))
+    layout = BlockedLayout(shape, shape, parse_strides(format, len(shape)))
     check_strides(layout, strict)
     return layout
 
@@ -180,21 +180,21 @@ def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[in
             raise refuse("RS-M11:blocks", blocks=short_repr(blocks))
         return (), (), ()
     tag = _tag_of_blocks(blocks, len(dims))
-    layout = Layout(dims, dims, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps)
+    layout = BlockedLayout(dims, dims, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps)
     for d, (n, block) in enumerate(zip(dims, layout.blocks, strict=True)):
         if n == RUNTIME_DIM or n % block or (block > 1 and strides[d] < 0):
             raise refuse("RS-M11:axis-blocks", d=d, n=n, block=block)
     return layout.inner
 
 
-def size_in_bytes(kind: str, dtype: DataType, layout: Layout) -> int:
+def size_in_bytes(kind: str, dtype: DataType, layout: BlockedLayout) -> int:
     """Bytes of storage."""
     if kind not in ("blocked", "opaque"):
         return 0
     return RUNTIME_SIZE if layout.has_runtime else dtype.nbytes(storage_elements(layout))
 
 
-def equality_key(kind: str, dtype: DataType, layout: Layout) -> tuple[object, ...]:
+def equality_key(kind: str, dtype: DataType, layout: BlockedLayout) -> tuple[object, ...]:
     """The key of equality: everything but the strides of axes of one element."""
     sizes = zip(layout.strides, layout.padded_dims, strict=False)
     strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from ..errors import Error, InvalidArguments, Unimplemented, refuse
 from .inner_blocks import Blocks, canonical_blocks
-from .layout import RUNTIME_DIM, Layout, axis_offset, layout_digits
+from .layout import RUNTIME_DIM, BlockedLayout, axis_offset, layout_digits
 from .parse import parse_bool, parse_dims, parse_ints
 from .tags import MAX_NDIMS
 
 
-def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layout:
+def submemory(kind: str, parent: BlockedLayout, dims: object, offsets: object) -> BlockedLayout:
     """The window of `dims` elements from `offsets`."""
     size, start = parse_ints(dims, "dims"), parse_ints(offsets, "offsets")
     _require_layout("submemory_desc", kind, parent, Unimplemented)
@@ -31,7 +31,7 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
         for d, (n, at) in enumerate(zip(size, start, strict=True))
     )
     shift = sum(axis_offset(parent, d, at) for d, at in enumerate(start))
-    return Layout(size, padded, parent.strides, *parent.inner, parent.offset0 + shift)
+    return BlockedLayout(size, padded, parent.strides, *parent.inner, parent.offset0 + shift)
 
 
 def refuse_no_layout(what: str, kind: str) -> None:
@@ -43,7 +43,7 @@ def refuse_no_layout(what: str, kind: str) -> None:
 
 
 def _require_layout(
-    what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
+    what: str, kind: str, layout: BlockedLayout, error: type[InvalidArguments | Unimplemented]
 ) -> None:
     refuse_no_layout(what, kind)
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
@@ -75,7 +75,7 @@ def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
         raise refuse("RS-M21:window-cuts-block", axis=axis, at=at, n=n, blk=blk, whole=whole)
 
 
-def permute(kind: str, old: Layout, perm: object) -> Layout:
+def permute(kind: str, old: BlockedLayout, perm: object) -> BlockedLayout:
     """Renamed axes: `new[perm[i]] = old[i]` for dims, padding, strides and blocks."""
     to = parse_ints(perm, "perm")
     _require_layout("permute_axes", kind, old, InvalidArguments)
@@ -83,7 +83,7 @@ def permute(kind: str, old: Layout, perm: object) -> Layout:
     if sorted(to) != list(range(ndims)):
         raise refuse("RS-M24", to=f"permute_axes: perm is {to}"[:200], last=ndims - 1)
     come_from = sorted(range(ndims), key=lambda i: to[i])
-    return Layout(
+    return BlockedLayout(
         tuple(old.dims[i] for i in come_from),
         tuple(old.padded_dims[i] for i in come_from),
         tuple(old.strides[i] for i in come_from) if old.strides else (),
@@ -101,7 +101,7 @@ class _Group(NamedTuple):
     new: range
 
 
-def reshape(kind: str, old: Layout, dims: object, new_blocks: object = False) -> Layout:
+def reshape(kind: str, old: BlockedLayout, dims: object, new_blocks: object = False) -> BlockedLayout:
     """The same elements under new dims, where strides and blocks can say it; with `new_blocks` by blocks that
     the old layout has not.
     """
@@ -119,7 +119,7 @@ def reshape(kind: str, old: Layout, dims: object, new_blocks: object = False) ->
             volume2=_volume(shape),
         )
     if kind == "any":
-        return Layout(shape, shape, ())
+        return BlockedLayout(shape, shape, ())
     try:
         return _regroup(old, shape, _groups(old, shape))
     except Error:
@@ -129,7 +129,7 @@ def reshape(kind: str, old: Layout, dims: object, new_blocks: object = False) ->
         return blocked
 
 
-def _in_blocks(old: Layout, shape: tuple[int, ...]) -> Layout | None:
+def _in_blocks(old: BlockedLayout, shape: tuple[int, ...]) -> BlockedLayout | None:
     """The new axes as digits of the old ones: of each the first has a stride, the others are blocks.
 
     As windows of 7 x 7 pixels of an image are `aBCD7b7c96d` of the whole. None where a digit would be cut
@@ -159,7 +159,9 @@ def _in_blocks(old: Layout, shape: tuple[int, ...]) -> Layout | None:
     return _of_digits(shape, axes, old.offset0)
 
 
-def _of_digits(shape: tuple[int, ...], axes: list[list[tuple[int, int]]], offset0: int) -> Layout | None:
+def _of_digits(
+    shape: tuple[int, ...], axes: list[list[tuple[int, int]]], offset0: int
+) -> BlockedLayout | None:
     """The layout whose axes have digits of these strides and extents, the innermost first."""
     inner = {(stride, n, axis, i) for axis, of in enumerate(axes) for i, (stride, n) in enumerate(of[:-1])}
     found, reached = list[tuple[int, int, int, int]](), 1
@@ -182,7 +184,7 @@ def _of_digits(shape: tuple[int, ...], axes: list[list[tuple[int, int]]], offset
         if not strides[axis]:
             strides[axis] = reached if axis == len(shape) - 1 else strides[axis + 1]
     inner_blocks = canonical_blocks(*(tuple(block[i] for block in blocks) for i in range(3)))
-    return Layout(shape, shape, tuple(strides), *inner_blocks, offset0)
+    return BlockedLayout(shape, shape, tuple(strides), *inner_blocks, offset0)
 
 
 def _volume(dims: tuple[int, ...]) -> int:
@@ -190,7 +192,7 @@ def _volume(dims: tuple[int, ...]) -> int:
     return prod(n or 1 for n in dims)
 
 
-def _groups(old: Layout, shape: tuple[int, ...]) -> list[_Group]:
+def _groups(old: BlockedLayout, shape: tuple[int, ...]) -> list[_Group]:
     """Match old and new axes from the innermost out, in the smallest groups of equal volume."""
     groups = []
     i, k = len(old.dims), len(shape)
@@ -201,7 +203,7 @@ def _groups(old: Layout, shape: tuple[int, ...]) -> list[_Group]:
     return groups
 
 
-def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
+def _next_group(old: BlockedLayout, shape: tuple[int, ...], i: int, k: int) -> _Group:
     """The innermost group of old axes before `i` and new axes before `k`: drop 1, add 1, keep, or regroup."""
     if i and old.padded_dims[i - 1] == old.blocks[i - 1] == 1:
         return _Group(range(i - 1, i), range(k, k))
@@ -222,7 +224,7 @@ def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> Error:
     return refuse("RS-M26:cannot-keep-memory", old=old, new=new, why=why)
 
 
-def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layout:
+def _regroup(old: BlockedLayout, shape: tuple[int, ...], groups: list[_Group]) -> BlockedLayout:
     """Strides and padding of the new axes, group by group from the innermost out."""
     padded, strides = list(shape), [0] * len(shape)
     become: dict[int, range] = {}
@@ -244,10 +246,10 @@ def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layou
             step *= max(1, shape[d])
         next_stride = step if group.new else next_stride
     inner = _split_blocks(old, shape, become)
-    return Layout(shape, tuple(padded), tuple(strides), *inner, old.offset0)
+    return BlockedLayout(shape, tuple(padded), tuple(strides), *inner, old.offset0)
 
 
-def _split_strides(old: Layout, shape: tuple[int, ...], group: _Group, strides: list[int]) -> int:
+def _split_strides(old: BlockedLayout, shape: tuple[int, ...], group: _Group, strides: list[int]) -> int:
     """Fill in the strides of axes that a blocked one is split into; the stride of what lies outside them."""
     axis, weight = group.old.start, 1
     block, stride = old.blocks[axis], old.strides[axis]
@@ -262,7 +264,7 @@ def _split_strides(old: Layout, shape: tuple[int, ...], group: _Group, strides: 
     return stride * (weight // block)
 
 
-def _split_blocks(old: Layout, shape: tuple[int, ...], become: dict[int, range]) -> Blocks:
+def _split_blocks(old: BlockedLayout, shape: tuple[int, ...], become: dict[int, range]) -> Blocks:
     """The inner blocks where each axis has become one or more: cut where an axis begins."""
     blocks: list[tuple[int, int, int]] = []
     for size, axis, step in zip(*old.inner, strict=True):
@@ -283,7 +285,7 @@ def _keeps(group: _Group) -> bool:
     return len(group.old) == 1 and len(group.new) == 1
 
 
-def _merged_stride(old: Layout, shape: tuple[int, ...], group: _Group) -> int:
+def _merged_stride(old: BlockedLayout, shape: tuple[int, ...], group: _Group) -> int:
     """The innermost stride of axes that lie behind each other in logical order, unpadded and unblocked."""
     blocks = old.blocks
     if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in group.old):

@@ -34,7 +34,7 @@ class LayoutDigit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class BlockedLayout:
     """A blocked layout. Plain layouts have no inner blocks. `strides[d]` steps over the blocks of axis d."""
 
     dims: tuple[int, ...]
@@ -77,7 +77,10 @@ class Layout:
         return tuple(sorted(range(len(self.dims)), key=lambda d: (-abs(self.strides[d]), -extents[d], d)))
 
 
-NO_LAYOUT = Layout((), (), ())
+# Its name in what earlier versions pickled.
+Layout = BlockedLayout
+
+NO_LAYOUT = BlockedLayout((), (), ())
 """The layout of the zero descriptor."""
 
 
@@ -90,7 +93,7 @@ def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tupl
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
-def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
+def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> BlockedLayout:
     """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks.
 
     A runtime dim makes its padded dim and every stride outside it runtime. A zero dim does not zero the
@@ -105,10 +108,10 @@ def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
         stride = (
             RUNTIME_DIM if RUNTIME_DIM in (stride, padded[d]) else stride * max(1, padded[d] // blocks[d])
         )
-    return Layout(dims, padded, tuple(strides), tag.inner_blks, tag.inner_idxs, tag.inner_steps)
+    return BlockedLayout(dims, padded, tuple(strides), tag.inner_blks, tag.inner_idxs, tag.inner_steps)
 
 
-def layout_digits(layout: Layout) -> list[LayoutDigit]:
+def layout_digits(layout: BlockedLayout) -> list[LayoutDigit]:
     """The digits of a position, outer ones first: one per axis, then one per inner block."""
     blocks = layout.blocks
     extents = layout.outer_extents
@@ -117,7 +120,7 @@ def layout_digits(layout: Layout) -> list[LayoutDigit]:
     return digits + [LayoutDigit(d, blk, step, stride) for blk, d, step, stride in inner]
 
 
-def axis_offset(layout: Layout, axis: int, position: int) -> int:
+def axis_offset(layout: BlockedLayout, axis: int, position: int) -> int:
     """The share of `position` on `axis` in the offset: its digits in the inner blocks, then whole blocks."""
     total, stride, whole = 0, 1, 1
     for blk, i, step in zip(*map(reversed, layout.inner), strict=True):
@@ -129,7 +132,7 @@ def axis_offset(layout: Layout, axis: int, position: int) -> int:
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
-def extent_range(layout: Layout) -> tuple[int, int]:
+def extent_range(layout: BlockedLayout) -> tuple[int, int]:
     """Lowest and one past the highest element offset of elements and padding; (0, 0) where there are none.
 
     Within an axis the offset is highest, or lowest with a negative stride, at its last position; in a block
@@ -143,7 +146,7 @@ def extent_range(layout: Layout) -> tuple[int, int]:
     return low, layout.offset0 + sum(max(0, *steps) for steps in far) + 1
 
 
-def _last_positions(layout: Layout, axis: int) -> list[int]:
+def _last_positions(layout: BlockedLayout, axis: int) -> list[int]:
     """The last position of an axis, and the last at which all digits below one of its blocks are full."""
     last = layout.padded_dims[axis] - 1
     steps = [step for step, i in zip(layout.inner_steps, layout.inner_idxs, strict=True) if i == axis]
@@ -151,7 +154,7 @@ def _last_positions(layout: Layout, axis: int) -> list[int]:
 
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
-def storage_elements(layout: Layout) -> int:
+def storage_elements(layout: BlockedLayout) -> int:
     """Elements of storage without offset0: the rule of the documents, and never less than what is
     touched.
 
@@ -228,7 +231,7 @@ class _DigitSearch:
         return range(least + (first - least) % period, most + 1, period)
 
 
-def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
+def index_of(layout: BlockedLayout, offset: int) -> tuple[int, ...] | None:
     """The logical index whose element lies at `offset`; None for padding, gaps, and outside.
 
     Raises Unimplemented where overlapping strides make the search too long.
@@ -252,7 +255,7 @@ def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
     return tuple(position) if all(i < n for i, n in zip(position, layout.dims, strict=True)) else None
 
 
-def is_injective(layout: Layout) -> bool:
+def is_injective(layout: BlockedLayout) -> bool:
     """True where no two positions, padding included, share an offset.
 
     Two positions clash when differences of digits, not all zero, sum to offset 0. Strides that nest cannot;

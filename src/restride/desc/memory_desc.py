@@ -12,7 +12,7 @@ from ..errors import Error, InvalidArguments, check_unmade, refuse
 from . import derive, text_forms
 from .accessors import Accessors
 from .build import Format, check_range, equality_key, parse_arguments, parse_blocks, size_in_bytes
-from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
+from .layout import NO_LAYOUT, RUNTIME_DIM, BlockedLayout, axis_offset, extent_range, index_of, is_injective
 from .parse import (
     parse_bool,
     parse_dims,
@@ -45,7 +45,7 @@ class MemoryDesc(ViewMethods, Accessors):
     __slots__ = ("_hash", "_key", "_kind", "_layout", "_size", "_type")
     _kind: str
     _type: DataType
-    _layout: Layout
+    _layout: BlockedLayout
     _size: int
     _key: tuple[object, ...]
     _hash: int
@@ -74,7 +74,7 @@ class MemoryDesc(ViewMethods, Accessors):
             kind, dtype, layout = "undef", DataType.undef, NO_LAYOUT
         self._fill(kind, dtype, layout)
 
-    def _fill(self, kind: str, dtype: DataType, layout: Layout) -> None:
+    def _fill(self, kind: str, dtype: DataType, layout: BlockedLayout) -> None:
         store = object.__setattr__
         key = equality_key(kind, dtype, layout)
         store(self, "_kind", kind)
@@ -85,7 +85,7 @@ class MemoryDesc(ViewMethods, Accessors):
         store(self, "_hash", hash(key))
 
     @classmethod
-    def _make(cls, kind: str, dtype: DataType, layout: Layout) -> MemoryDesc:
+    def _make(cls, kind: str, dtype: DataType, layout: BlockedLayout) -> MemoryDesc:
         """A descriptor of parts that are already checked."""
         md = object.__new__(cls)
         md._fill(kind, dtype, layout)
@@ -114,7 +114,7 @@ class MemoryDesc(ViewMethods, Accessors):
             return cls()
         steps = parse_strides(strides, len(shape))
         (start,) = parse_strides((offset0,), 1, "offset0")
-        layout = Layout(shape, shape, steps, *parse_blocks(blocks, shape, steps), offset0=start)
+        layout = BlockedLayout(shape, shape, steps, *parse_blocks(blocks, shape, steps), offset0=start)
         check_range(layout, dtype)
         return cls._make("blocked", dtype, layout)
 
@@ -226,7 +226,7 @@ class MemoryDesc(ViewMethods, Accessors):
         return self._kind != "undef"
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> BlockedLayout:
         """Dims, strides and blocks as one value."""
         return self._layout
 
@@ -290,7 +290,7 @@ class MemoryDesc(ViewMethods, Accessors):
         """Lowest and one past the highest element offset of all elements and padding, offset0 included."""
         return extent_range(stored_desc(self)._blocked("extent_range"))
 
-    def _blocked(self, what: str) -> Layout:
+    def _blocked(self, what: str) -> BlockedLayout:
         """The layout, where there is one with known extents."""
         if self._kind == "blocked" and not self._layout.has_runtime:
             return self._layout

@@ -19,7 +19,7 @@ from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from ..loading import load_whole
 from .build import check_range
-from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, layout_of_tag, storage_elements
+from .layout import NO_LAYOUT, RUNTIME_DIM, BlockedLayout, layout_of_tag, storage_elements
 from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse_type, short_repr
 from .tags import MAX_NDIMS, FormatTag, Tag, parse_tag
 from .winograd import is_winograd, winograd_tile
@@ -30,12 +30,12 @@ from .winograd import is_winograd, winograd_tile
 _NAMED = tuple(parse_tag(member.value) for member in FormatTag if member.value not in ("any", "undef"))
 
 
-def order_tag(layout: Layout) -> Tag:
+def order_tag(layout: BlockedLayout) -> Tag:
     """The axes outermost to innermost, with the inner blocks, whatever the gaps."""
     return Tag(layout.outer_order, *layout.inner)
 
 
-def matching_tag(layout: Layout) -> Tag | None:
+def matching_tag(layout: BlockedLayout) -> Tag | None:
     """The tag that builds `layout` from its dims; an exact match of strides first, then a tag of the seed."""
     if layout.has_runtime or layout.offset0 or len(layout.dims) > MAX_NDIMS:
         return None
@@ -48,12 +48,12 @@ def matching_tag(layout: Layout) -> Tag | None:
     return next((tag for tag in candidates if _same_memory(layout, layout_of_tag(layout.dims, tag))), None)
 
 
-def _order(layout: Layout) -> str:
+def _order(layout: BlockedLayout) -> str:
     """The tag of `order_tag`; of more axes than there are letters, which only calls on arrays make, `...`."""
     return str(order_tag(layout)) if len(layout.dims) <= MAX_NDIMS else "..."
 
 
-def _same_memory(one: Layout, two: Layout) -> bool:
+def _same_memory(one: BlockedLayout, two: BlockedLayout) -> bool:
     """Equal but for the strides of axes of one element."""
     strides = zip(one.padded_dims, one.strides, two.strides, strict=True)
     return one.padded_dims == two.padded_dims and all(n == 1 or a == b for n, a, b in strides)
@@ -63,17 +63,17 @@ def _by(values: tuple[int, ...]) -> str:
     return "x".join("*" if n == RUNTIME_DIM else str(n) for n in values)
 
 
-def _opaque_name(layout: Layout) -> str:
+def _opaque_name(layout: BlockedLayout) -> str:
     """`winograd4x4`, with the points of a tile along each spatial dim."""
     return f"winograd{_by(winograd_tile(layout))}"
 
 
-def _is_dense(layout: Layout) -> bool:
+def _is_dense(layout: BlockedLayout) -> bool:
     """True where elements and padding fill the storage."""
     return prod(layout.padded_dims) == storage_elements(layout)
 
 
-def describe(kind: str, dtype: DataType, layout: Layout) -> str:
+def describe(kind: str, dtype: DataType, layout: BlockedLayout) -> str:
     """`f32 2x17x7x7 aBcd16b`, with `strides 6x1` where no tag says all, and `offset0 35` unless zero."""
     if kind == "undef":
         return "zero descriptor"
@@ -88,12 +88,12 @@ def describe(kind: str, dtype: DataType, layout: Layout) -> str:
     return " ".join(parts)
 
 
-def _tag_without_offset(layout: Layout) -> Tag | None:
-    without_offset = Layout(layout.dims, layout.padded_dims, layout.strides, *layout.inner)
+def _tag_without_offset(layout: BlockedLayout) -> Tag | None:
+    without_offset = BlockedLayout(layout.dims, layout.padded_dims, layout.strides, *layout.inner)
     return matching_tag(without_offset)
 
 
-def verbose(name: str, kind: str, dtype: DataType, layout: Layout) -> str:
+def verbose(name: str, kind: str, dtype: DataType, layout: BlockedLayout) -> str:
     """`name:dtype:props:kind:tag:strides:f0`; props p (padded), 0 (offset0); strides only where not dense."""
     if kind == "undef":
         return f"{name}:undef::undef:::"
@@ -131,7 +131,7 @@ class DescriptorParts(NamedTuple):
 
     kind: str
     dtype: DataType
-    layout: Layout
+    layout: BlockedLayout
 
 
 def bad_stored(what: str, why: str, hint: str = _DICT_HINT) -> InvalidArguments:
@@ -142,13 +142,13 @@ def bad_stored(what: str, why: str, hint: str = _DICT_HINT) -> InvalidArguments:
 # --- to plain values ------------------------------------------------------------------------------------
 
 
-def to_values(kind: str, dtype: DataType, layout: Layout) -> dict[str, Any]:
+def to_values(kind: str, dtype: DataType, layout: BlockedLayout) -> dict[str, Any]:
     """A dict of strings, integers and lists."""
     lists = {name: list(map(_dim_value, getattr(layout, name))) for name in _LISTS}
     return {"format_kind": kind, "data_type": dtype.name, **lists, "offset0": layout.offset0}
 
 
-def to_text(kind: str, dtype: DataType, layout: Layout) -> str:
+def to_text(kind: str, dtype: DataType, layout: BlockedLayout) -> str:
     """The same as JSON in one line."""
     load_whole("json")
     import json
@@ -251,7 +251,7 @@ def _without_words(values: object, name: str) -> object:
 def _no_layout(kind: str, data: dict[str, Any], lists: dict[str, object]) -> DescriptorParts:
     """The parts of a descriptor without a layout, whose other fields must say nothing else."""
     dims = parse_dims(lists["dims"])
-    layout = NO_LAYOUT if kind == "undef" else Layout(dims, dims, ())
+    layout = NO_LAYOUT if kind == "undef" else BlockedLayout(dims, dims, ())
     for name in _LISTS:
         if parse_ints(lists[name], name) != getattr(layout, name):
             raise refuse("RS-F05:descriptor-kind-no", name=name, data=short_repr(data[name]), kind=kind)
@@ -275,7 +275,7 @@ def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> Descripto
     if tag.inner_blks and any(step < 0 for step in strides if step != RUNTIME_DIM):
         raise refuse("RS-F05:strides-blocked-layout", strides=strides)
     offset0 = parse_int(data["offset0"], "offset0")
-    layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps, offset0)
+    layout = BlockedLayout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps, offset0)
     check_range(layout, dtype)
     return DescriptorParts("blocked", dtype, layout)
 
@@ -285,7 +285,7 @@ def _opaque_layout(data: dict[str, Any], lists: dict[str, object]) -> Descriptor
     sizes = parse_dims(lists["dims"]), parse_dims(lists["padded_dims"], "padded_dims")
     strides = parse_strides(lists["strides"], len(sizes[0]))
     sizes_of, axes, steps = (parse_ints(lists[name], name) for name in _LISTS[3:])
-    layout = Layout(*sizes, strides, sizes_of, axes, steps, parse_int(data["offset0"], "offset0"))
+    layout = BlockedLayout(*sizes, strides, sizes_of, axes, steps, parse_int(data["offset0"], "offset0"))
     if not is_winograd(layout) or data["data_type"] != "f32":
         raise refuse("RS-F05:opaque", layout=short_repr({name: data[name] for name in _FIELDS[1:]}))
     check_range(layout, DataType.f32)

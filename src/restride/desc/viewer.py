@@ -54,6 +54,15 @@ class Viewer(Protocol):
     def html_of_memory(self, memory: Any) -> str:
         """Return the picture of a memory, and some of its values, for a notebook."""
 
+    def grid_text(self, layout: Any) -> str:
+        """Return the grid of a layout of the algebra as text."""
+
+    def grid_svg(self, layout: Any) -> str:
+        """Return that grid as SVG."""
+
+    def accesses_svg(self, accesses: Any) -> str:
+        """Return the picture of the accesses of a walk as SVG."""
+
 
 _viewer_modules: list[str] = []
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from math import prod
 
-from .layout import Layout
+from .layout import BlockedLayout
 
 TILES = {(3, 1): (2, 4), (3, 2): (2, 4), (5, 1): (2,), (5, 2): (2,)}
 """By taps and the number of spatial dims, the points of a tile along each of these."""
 
 
-def winograd_layout(dims: tuple[int, ...], ndims: int, tile: int, block: int) -> Layout:
+def winograd_layout(dims: tuple[int, ...], ndims: int, tile: int, block: int) -> BlockedLayout:
     """The layout of weights of so many spatial dims for tiles of so many points along each."""
     *groups, outputs, inputs = dims[:-ndims]
     padded = -(-outputs // block) * block
@@ -25,16 +25,16 @@ def winograd_layout(dims: tuple[int, ...], ndims: int, tile: int, block: int) ->
     strides = [prod(window[d + 1 :]) * matrix for d in range(ndims)]
     sizes = *groups, padded, inputs, *window
     steps = *(prod(sizes) for _ in groups), inputs * block, block, *strides
-    return Layout(dims, sizes, steps, (block,), (len(groups),), (1,))
+    return BlockedLayout(dims, sizes, steps, (block,), (len(groups),), (1,))
 
 
-def winograd_tile(layout: Layout) -> tuple[int, ...]:
+def winograd_tile(layout: BlockedLayout) -> tuple[int, ...]:
     """The points of a tile along each spatial dim."""
     sizes = zip(layout.padded_dims[2:], layout.dims[2:], strict=True)
     return tuple(padded - n + 1 for padded, n in sizes if padded != n)
 
 
-def is_winograd(layout: Layout) -> bool:
+def is_winograd(layout: BlockedLayout) -> bool:
     """True where a layout is one that `winograd_layout` makes."""
     if not 3 <= len(layout.padded_dims) == len(layout.dims) or len(layout.inner_blks) != 1:
         return False

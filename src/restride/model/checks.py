@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..desc.arguments import ARG_SCRATCHPAD, name_of
 from ..desc.attr_value import above_one, fits_extents
-from ..desc.layout import Layout
+from ..desc.layout import BlockedLayout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, refuse
 from ..ir.computation import OperandSource
@@ -150,7 +150,7 @@ def _times(dims: Sequence[int]) -> str:
     return " x ".join(map(str, dims))
 
 
-def _is_dense(layout: Layout) -> bool:
+def _is_dense(layout: BlockedLayout) -> bool:
     expected = 1
     for extent, stride in zip(reversed(layout.dims), reversed(layout.strides), strict=True):
         if extent > 1 and stride != expected:

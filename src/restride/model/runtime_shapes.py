@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..desc.arguments import ARG_DST, ARG_SRC
-from ..desc.layout import RUNTIME_DIM, Layout
+from ..desc.layout import RUNTIME_DIM, BlockedLayout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..ir.program import Program, Slot
@@ -60,7 +60,7 @@ def _difference(md: MemoryDesc, pattern: MemoryDesc) -> str:
     return _first_difference(ours, theirs)
 
 
-def _first_difference(ours: Layout, theirs: Layout) -> str:
+def _first_difference(ours: BlockedLayout, theirs: BlockedLayout) -> str:
     for d, (dim, other) in enumerate(zip(ours.dims, theirs.dims, strict=True)):
         if other not in (RUNTIME_DIM, dim):
             return f"dim {d} is {dim}, not {other}"

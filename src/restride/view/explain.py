@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ..desc.inner_blocks import usual_steps
-from ..desc.layout import Layout, LayoutDigit, layout_digits, storage_elements
+from ..desc.layout import BlockedLayout, LayoutDigit, layout_digits, storage_elements
 from ..desc.memory_desc import MemoryDesc, stored_desc
 from .names import about_opaque, aligned, axis_names, counted, has_layout, title, why_no_layout
 
@@ -80,7 +80,7 @@ class _AxisDigit:
         return sign + self.symbol(names) + (f"*{abs(stride)}" if abs(stride) != 1 else "")
 
 
-def _digits(layout: Layout) -> list[_AxisDigit]:
+def _digits(layout: BlockedLayout) -> list[_AxisDigit]:
     """The digits of all axes in the order of memory, outermost first."""
     digits = layout_digits(layout)
     ordered = [*(digits[d] for d in layout.outer_order), *digits[len(layout.dims) :]]

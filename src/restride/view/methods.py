@@ -12,13 +12,23 @@ from ..errors import refuse
 from ..foreign import plain_text
 from .explain import explain as explain_in_words
 from .explain import formula
+from .layout_grid import accesses_svg, grid_svg, grid_text
 from .names import axis_names, has_layout
 from .notebook import html, html_of_memory
 from .svg import svg
 from .terminal import ink, printable, width
 from .text import show as draw
 
-__all__ = ["explain", "html", "html_of_memory", "show", "svg"]
+__all__ = [
+    "accesses_svg",
+    "explain",
+    "grid_svg",
+    "grid_text",
+    "html",
+    "html_of_memory",
+    "show",
+    "svg",
+]
 
 
 def show(md: MemoryDesc, tag: str = "") -> None:

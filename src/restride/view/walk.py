@@ -16,7 +16,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from ..desc.layout import Layout, LayoutDigit, layout_digits
+from ..desc.layout import BlockedLayout, LayoutDigit, layout_digits
 
 
 class Elision(NamedTuple):
@@ -96,7 +96,7 @@ class Walk:
     is_block: tuple[bool, ...]
 
     @classmethod
-    def over(cls, layout: Layout) -> Walk:
+    def over(cls, layout: BlockedLayout) -> Walk:
         """The walk over a layout that has elements."""
         dims, digits = layout.dims, layout_digits(layout)
         outermost = [digits[d] for d in layout.outer_order]
