@@ -68,7 +68,7 @@ def list_tensors(options: argparse.Namespace) -> CommandResult:
         tensors = list(files.stored())
         with Progress("reading", sum(tensor.nbytes for tensor in tensors)) as progress:
             facts = [_facts(tensor, progress) if options.stats else None for tensor in tensors]
-        names = [file.name for file in files.files if file.tensors]
+        names = list(dict.fromkeys(file.name for file in files.files if file.tensors))
     rows = [tensor.words | _fact_values(found) for tensor, found in zip(tensors, facts, strict=True)]
     totals = _totals(tensors)
     values = {"source": options.format, "files": names, "tensors": rows, "totals": totals}

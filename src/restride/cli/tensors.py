@@ -94,7 +94,7 @@ def _values(read: ReadTensor) -> StoredTensor:
 
 def _listed(name: str, file: str, tensor: StoredTensor, read: ReadTensor) -> ListedTensor:
     array, group = tensor.array, _group(read)
-    desc, word = array.desc, array.kind.word.lower()
+    desc, word = array.desc, str(array.kind.data_type or array.kind.word.lower())
     if array.kind.block > 1:
         form, group = f"gguf.{word}", (*(1,) * (len(array.shape) - 1), array.kind.block)
         if form in format_names() and array.nbytes:

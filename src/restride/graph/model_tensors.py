@@ -19,7 +19,6 @@ from ..files.conversion.sources import (
     open_checkpoint,
     open_source,
 )
-from ..files.places import bytes_of
 from ..files.plain_file import close_on_error, opened, state_of
 from ..files.stored_tensors import (
     KIND_OF_DTYPE,
@@ -32,7 +31,7 @@ from ..files.stored_tensors import (
 )
 from ..files.writing.replacement import shown
 from ..runtime.alloc import Array, address_of
-from ..runtime.memory import Memory
+from ..runtime.views import packed_nibbles
 from .importers.onnx.model import read_model
 from .importers.onnx.tensors import ELEMENTS
 from .importers.openvino.model import read_ir_constants
@@ -43,6 +42,8 @@ from .nodes.operations import row_major
 from .stored_constant import StoredConstant
 
 __all__ = ["open_tensors"]
+
+_OF_4_BITS = [dtype for dtype in ELEMENTS.values() if DataType.parse(dtype).bits < 8]
 
 
 def open_tensors(path: str) -> ConversionSource:
@@ -91,17 +92,19 @@ def _of_onnx(path: str) -> list[Any]:
 
 
 def _stored(name: str, value: Array | StoredConstant) -> tuple[StoredArray, Array]:
-    """The array of a constant, and its bytes; of texts there are none."""
+    """The array of a constant, and its bytes."""
+    if not isinstance(value, StoredConstant) and value.dtype in _OF_4_BITS and value.ndim:
+        value = StoredConstant(packed_nibbles(value), MemoryDesc(value.shape, DataType.parse(value.dtype)))
     if isinstance(value, StoredConstant):
         return array_of(name, value.md), value.content[: value.md.size]
-    kind = KIND_OF_DTYPE.get(value.dtype)
-    if kind is not None:
-        array = plain_array(name, kind, value.shape)
-        return array, np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-    if value.dtype.hasobject or value.dtype.kind in "SU":
-        return StoredArray(name, ElementKind("STRING", 8, None, None), value.shape, 0), np.empty(0, np.uint8)
-    memory = Memory.from_numpy(value)
-    return array_of(name, memory.desc), bytes_of(memory)
+    dtype = value.dtype
+    if dtype.hasobject or dtype.kind in "SU":
+        texts = (text if isinstance(text, bytes) else str(text).encode() for text in value.reshape(-1))
+        content = np.frombuffer(b"\0".join(texts), np.uint8)
+        return StoredArray(name, ElementKind("STRING", 0, None, None), value.shape, content.size), content
+    twin = dtype if dtype.itemsize <= 8 else None
+    kind = KIND_OF_DTYPE.get(dtype) or ElementKind(dtype.name.upper(), 8 * dtype.itemsize, None, twin)
+    return plain_array(name, kind, value.shape), np.ascontiguousarray(value).reshape(-1).view(np.uint8)
 
 
 def _offset(content: Array, whole: memoryview) -> int | None:
