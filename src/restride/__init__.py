@@ -19,6 +19,7 @@ from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Unimpl
 from .loading import lazy_attributes as _lazy_attributes
 from .loading import load_whole as _load_whole
 from .moved_modules import install as _install_moved_modules
+from .nearest import nearest as _nearest
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.memory import register_mover as _register_mover
@@ -102,6 +103,9 @@ def __getattr__(name: str) -> _typing.Any:
     elif name in _OWN_IMPORT:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])
+    elif not name.startswith("_") and (near := _nearest(name[:80], __dir__())):
+        # In the message: notebooks show no suggestion of Python's.
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: did you mean rs.{near}?")
     else:
         return _load(name)
     _earlier[name] = value

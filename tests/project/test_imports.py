@@ -217,7 +217,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("rs.reoder", "Did you mean: 'reorder'?"),
+        ("rs.reoder", "has no attribute 'reoder': did you mean rs.reorder?"),
         ("rs.graph.GraphBuidler", "Did you mean: 'GraphBuilder'?"),
         ("rs.torch", "import restride.torch first"),
         ("rs.jax", "import restride.jax first"),
@@ -227,6 +227,13 @@ def test_a_name_that_is_not_there_is_told_with_the_one_that_was_meant(line: str,
     code = f"import restride as rs; {line}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert told in done.stderr.splitlines()[-1], done.stderr
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_module_for_a_framework_that_is_missing_names_the_extra(name: str) -> None:
+    code = f"import sys; sys.modules[{name!r}] = None; import restride.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert f"pip install 'restride[{name}]'" in done.stderr.splitlines()[-1], done.stderr
 
 
 def test_plan_shows_its_own_signature() -> None:

@@ -16,7 +16,7 @@ Status 0 where nothing differs, 1 where something does, or cannot be read; 2 for
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import inf
 from typing import Any, NamedTuple
@@ -146,7 +146,11 @@ def _text(each: _Difference) -> str:
     if values is not None:
         unit = "byte" if values.are_bytes else "value"
         at = ", ".join(map(str, values.first or ()))
-        most = "" if values.are_bytes else f" by up to {values.largest:.3g} ({values.relative:.3g} of the largest)"
+        most = (
+            ""
+            if values.are_bytes
+            else f" by up to {values.largest:.3g} ({values.relative:.3g} of the largest)"
+        )
         words.append(f"{values.differing} of {counted(values.count, unit)} differ{most}, first at ({at})")
     return "; ".join(filter(None, (*words, each.why)))
 
@@ -162,4 +166,10 @@ def _values(each: _Difference) -> dict[str, Any]:
         # JSON has no word for infinity.
         values[key] = None if values[key] == inf else values[key]
     sides = dict(zip(("first", "second"), (one.words for one in each.sides), strict=True))
-    return {"name": each.name, "fields": list(each.fields), **sides, "values": values, "error": each.why or None}
+    return {
+        "name": each.name,
+        "fields": list(each.fields),
+        **sides,
+        "values": values,
+        "error": each.why or None,
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -36,7 +35,9 @@ _COUNTS = ("tensors", "elements", "nbytes")
 
 def add_arguments(parser: Parser) -> None:
     """Which tensors, and how much of them."""
-    parser.add_argument("--stats", action="store_true", help="of a file: read the numbers too, block by block")
+    parser.add_argument(
+        "--stats", action="store_true", help="of a file: read the numbers too, block by block"
+    )
     parser.add_argument("--tensor", metavar="NAME", help="of a file: draw the layout of this tensor")
     parser.add_argument("--match", metavar="GLOB", help="of a file: only tensors with such names")
 
@@ -101,7 +102,14 @@ def _table(
     rows = [list(_HEADS)]
     for tensor, found in zip(tensors, facts, strict=True):
         group = "" if tensor.group is None else by(tensor.group)
-        row = [short(tensor.name), by(tensor.dims), tensor.type, tensor.format, data_size(tensor.nbytes), group]
+        row = [
+            short(tensor.name),
+            by(tensor.dims),
+            tensor.type,
+            tensor.format,
+            data_size(tensor.nbytes),
+            group,
+        ]
         file = shown(tensor.file) if has_files else ""
         rows.append([*row, *_fact_cells(found), file])
     kept = [i for i in range(len(_HEADS)) if i < _ALWAYS or any(row[i] for row in rows[1:])]

@@ -97,7 +97,9 @@ def read_tensors(file: SourceFile | ZarrFolder) -> list[ReadTensor]:
 def _grid(tensors: Sequence[ReadTensor]) -> TileGrid:
     """The boxes by which tensors of the same dims are read together."""
     units = tuple(
-        starmap(lcm, zip(*(one.tensor.units or box_units(one.tensor, one.desc) for one in tensors), strict=True))
+        starmap(
+            lcm, zip(*(one.tensor.units or box_units(one.tensor, one.desc) for one in tensors), strict=True)
+        )
     )
     return plan_tiles([one.desc for one in tensors], _BLOCK, units)
 
@@ -205,7 +207,9 @@ def are_comparable(one: ReadTensor, other: ReadTensor) -> bool:
     """True for two tensors of the same dims that both have numbers, or are bytes of one kind."""
     first, second = one.tensor.array, other.tensor.array
     have_numbers = one.has_numbers and other.has_numbers
-    return one.dims == other.dims and (have_numbers or (first.kind, first.nbytes) == (second.kind, second.nbytes))
+    return one.dims == other.dims and (
+        have_numbers or (first.kind, first.nbytes) == (second.kind, second.nbytes)
+    )
 
 
 def _are_same_bytes(one: ReadTensor, other: ReadTensor) -> bool:
