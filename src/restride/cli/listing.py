@@ -47,7 +47,7 @@ def is_of_files(options: argparse.Namespace) -> bool:
     path = options.format
     if options.dims is not None or (path.endswith(".npy") and not (options.stats or options.tensor)):
         return False
-    return os.path.exists(path) or path.lower().endswith(_ENDS)
+    return os.path.exists(path) or os.sep in path or path.lower().endswith(_ENDS)
 
 
 def chosen_tensor(options: argparse.Namespace) -> ListedTensor:

@@ -1,4 +1,4 @@
-"""The tensors of a file or a folder, as `show` lists them and `diff` compares them: opened, and put in words."""
+"""The tensors of a file or a folder, as `show` lists them and `diff` compares them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import starmap
-from math import inf, lcm, prod
+from math import inf, isfinite, lcm, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -141,6 +141,7 @@ class Statistics:
         self.count += values.size
 
 
+@np.errstate(all="ignore")
 def statistics(tensor: ReadTensor) -> Statistics | None:
     """The statistics of a tensor; None where it has no numbers, or complex ones.
 
@@ -153,6 +154,8 @@ def statistics(tensor: ReadTensor) -> Statistics | None:
     if tensor.desc.nelems:
         for start, size in _grid([tensor]):
             found.add(tensor.values(start, size))
+    if found.mean is not None and not isfinite(found.mean):
+        found.mean = None  # its sum is beyond the range of 64 bits
     return found
 
 
@@ -178,6 +181,7 @@ class ValueDifference:
     are_bytes: bool = False
 
 
+@np.errstate(all="ignore")
 def difference(one: ReadTensor, other: ReadTensor) -> ValueDifference:
     """The difference of two tensors that `are_comparable`. Raises as `statistics` does."""
     found = ValueDifference(one.desc.nelems, are_bytes=not one.has_numbers)
@@ -190,8 +194,7 @@ def difference(one: ReadTensor, other: ReadTensor) -> ValueDifference:
         is_off = (a != b) & ~(np.isnan(a) & np.isnan(b))
         if not is_off.any():
             continue
-        with np.errstate(invalid="ignore"):
-            off = np.abs(np.subtract(a, b, dtype=np.result_type(a, np.float64))[is_off])
+        off = np.abs(np.subtract(a, b, dtype=np.result_type(a, np.float64))[is_off])
         found.differing += off.size
         found.largest = max(found.largest, float(np.where(np.isnan(off), inf, off).max()))
         index = np.unravel_index(int(np.argmax(is_off)), size)

@@ -74,9 +74,10 @@ def _of_onnx(path: str) -> list[Any]:
     for node in model.nodes:
         if node.operator == "Constant" and isinstance(value := node.attributes.get("value"), np.ndarray):
             constants[node.outputs[0]] = value
-    spare = TemporaryFile()  # noqa: SIM115, of the source that is returned
     held: dict[str, list[StoredTensor]] = {file.path: [] for file in model.files}
     spared: list[StoredTensor] = []
+    files = {file.path: opened(file.path) for file in model.files}
+    spare = TemporaryFile()  # noqa: SIM115, of the source that is returned
     for name, value in constants.items():
         array, content = _stored(name, value)
         begins = {file.path: _offset(content, file.content) for file in model.files}
@@ -87,8 +88,8 @@ def _of_onnx(path: str) -> list[Any]:
         spared.append(StoredTensor(array, path, spare.tell()))
         spare.write(content.data)
     spare.flush()
-    files = [_source_file(own, opened(own), tensors) for own, tensors in held.items()]
-    return [*files, _source_file(path, spare, spared)]
+    kept = [_source_file(own, files[own], tensors) for own, tensors in held.items()]
+    return [*kept, _source_file(path, spare, spared)]
 
 
 def _stored(name: str, value: Array | StoredConstant) -> tuple[StoredArray, Array]:
