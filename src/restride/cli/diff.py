@@ -108,8 +108,13 @@ def _by_name(path: str, files: TensorFiles) -> Mapping[str, ListedTensor]:
     tensors: dict[str, ListedTensor] = {}
     for one in files.numbers():
         if (other := tensors.setdefault(one.name, one)) is not one:
-            where = {"first": shown(other.file), "second": shown(one.file)}
-            raise refuse("RS-F01:name-in-two-files", path=shown(path), name=one.name[:60], **where)
+            raise refuse(
+                "RS-F01:name-in-two-files",
+                path=shown(path),
+                name=one.name[:60],
+                first=shown(other.file),
+                second=shown(one.file),
+            )
     return tensors
 
 

@@ -71,8 +71,13 @@ class FolderTensors(Mapping[str, LoadedTensor]):
         for file in () if self._index else files:
             for name in self._file(file):
                 if (first := self._shards.setdefault(name, file)) != file:
-                    words = {"name": name[:60], "first": shown(first), "second": shown(file)}
-                    raise refuse("RS-F01:name-in-two-files", path=shown(self._folder), **words)
+                    raise refuse(
+                        "RS-F01:name-in-two-files",
+                        path=shown(self._folder),
+                        name=name[:60],
+                        first=shown(first),
+                        second=shown(file),
+                    )
 
     def __getitem__(self, name: str) -> LoadedTensor:
         return self._file(self._shards[name])[name]
