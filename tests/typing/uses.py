@@ -1,5 +1,6 @@
 """Right and wrong uses of the functions of restride: a line that ends in `wrong` is an error to checkers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -93,6 +94,10 @@ assert_type(memory.T, rs.Memory)
 assert_type(memory.shape, tuple[int, ...])
 
 # Networks: one output is of the kind of the input, several are a dict, which no type can know before.
+loaded = rs.load("model.safetensors")
+if isinstance(loaded, Mapping):
+    assert_type(loaded["w"], rs.Memory | rs.QuantizedTensor | np.ndarray[Any, np.dtype[Any]])
+assert_type(rs.plan(x, "nhwc").predicted.seconds, float)
 net = rs.Network.load("model.net")
 assert_type(net, rs.Network)
 assert_type(rs.onnx.load("model.onnx"), rs.Network)

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> CommandResult:
             raise wrong_usage(f"restride diff: no name fits {short(options.match)}", hint="quote the glob")
         pairs = {name: (one, second[name]) for name, one in first.items() if name in second}
         if len(first) == len(second) == 1 and not pairs:
-            pairs = {name: (one, *second.values()) for name, one in first.items()}
+            pairs = {name: (one, next(iter(second.values()))) for name, one in first.items()}
             second = first
         with Progress("comparing", sum(one.nbytes for one, _ in pairs.values())) as progress:
             found = [_compared(name, pair, options, progress) for name, pair in pairs.items()]
@@ -166,10 +166,9 @@ def _cell(one: ListedTensor, field: str) -> str:
 
 
 def _values(each: _Difference) -> dict[str, Any]:
-    values = None if each.values is None else asdict(each.values)
-    for key in ("largest", "relative") if values else ():
-        # JSON has no word for infinity.
-        values[key] = None if values[key] == inf else values[key]
+    # JSON has no word for infinity.
+    words = {} if each.values is None else asdict(each.values)
+    values = {key: None if word == inf else word for key, word in words.items()} or None
     sides = dict(zip(("first", "second"), (one.words for one in each.sides), strict=True))
     return {
         "name": each.name,

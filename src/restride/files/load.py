@@ -33,7 +33,7 @@ LoadedTensor = Memory | QuantizedTensor | Array
 """A tensor of a file: an array of NumPy where restride has no data type for it."""
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> LoadedTensor | Mapping[str, LoadedTensor]:
     """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
     are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
@@ -66,9 +66,10 @@ class FolderTensors(Mapping[str, LoadedTensor]):
     """
 
     def __init__(self, path: str) -> None:
-        self._folder, self._index, files, self._shards = find_checkpoint(path)
+        found = find_checkpoint(path)
+        self._folder, self._index, self._shards = found.folder, found.index, found.shards
         self._loaded: dict[str, dict[str, LoadedTensor]] = {}
-        for file in () if self._index else files:
+        for file in () if self._index else found.files:
             for name in self._file(file):
                 if (first := self._shards.setdefault(name, file)) != file:
                     raise refuse(
@@ -137,7 +138,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {key: value.read() if isinstance(value, GgufValue) else value for key, value in metadata.items()}
 
 
-def _load_zarr(path: str) -> Any:
+def _load_zarr(path: str) -> LoadedTensor | dict[str, LoadedTensor]:
     """The arrays in a folder, read whole: chunks are no tensors as they lie."""
     folder = open_zarr(path)
     tensors: dict[str, tuple[StoredTensor, Array]] = {}
@@ -152,9 +153,9 @@ def _load_zarr(path: str) -> Any:
     return next(iter(loaded.values())) if folder.is_one_array else loaded
 
 
-def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, LoadedTensor]:
+def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, Any]:
     """All tensors over their bytes; those that are quantized in groups together with their scales."""
-    loaded: dict[str, LoadedTensor] = {name: tensor_over(*one) for name, one in tensors.items()}
+    loaded: dict[str, Any] = {name: tensor_over(*one) for name, one in tensors.items()}
     absorbed: set[str] = set()
     for name, (tensor, _) in tensors.items():
         note = tensor.array.scaling

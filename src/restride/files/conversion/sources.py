@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from ...errors import refuse
 from ..formats.npy import NpyOverride, read_npy
@@ -123,7 +123,8 @@ def open_source(
     return ConversionSource(path, is_folder=False, files=[source_file])
 
 
-class Checkpoint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
     """The files of a folder that hold tensors: those that its index names, else all whose names say so.
 
     `index`: the name of that file, "" for none; `shards`: the files by the names of tensors that it says.
