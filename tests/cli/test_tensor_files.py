@@ -170,6 +170,8 @@ def test_show_draws_one_tensor(here: Path, capsys: Capture) -> None:
     assert main(["show", "a.safetensors", "--tensor", "conf"]) == 2
     assert "did you mean 'conv'?" in capsys.readouterr().err
     assert main(["show", "ab", "2x3", "--stats"]) == 2
+    assert main(["show", "a.safetensors", "--svg", "a.svg"]) == 2
+    assert main(["show", "a.safetensors", "--tensor", "conv", "--stats"]) == 2
     assert main(["show", "no/such", "--stats"]) == 1
 
 

@@ -7,10 +7,10 @@
 Files are of any kind that `restride show` lists, and need not be of one kind. Tensors with one name are
 compared; where each side has a single tensor, these two are. Quantized tensors are compared by the numbers
 that they stand for. Of values it says how many differ, by how much at most, which share of the largest
-magnitude in A that is, and the first index. What is no number equals what is no number.
+magnitude in A that is, and the first index. NaN equals NaN.
 
 --values ignores types, formats and groups. --tolerance ignores differences of values up to that share.
-Status 0 where nothing differs, 1 where something does, or cannot be read; 2 for wrong usage.
+Status 0 where nothing differs, 1 where something does, or cannot be read, 2 for wrong usage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `restride show` prints of a file or a folder of tensors: a table, or the layout of one tensor."""
+"""The table that `restride show` prints of a file or a folder of tensors, and the one that it draws."""
 
 from __future__ import annotations
 

@@ -70,7 +70,13 @@ def run(options: argparse.Namespace) -> CommandResult:
         return _show_tensor_format(tensor_format, options)
     if is_of_files(options):
         if options.tensor is None:
+            if (options.svg, options.html, options.dst, options.dtype) != (None,) * 4:
+                raise wrong_usage(
+                    "a picture, --dst or --dtype of several tensors", hint="name one: --tensor NAME"
+                )
             return list_tensors(options)
+        if options.stats or options.match or options.dtype:
+            raise wrong_usage("--stats, --match or --dtype with --tensor", why="the layout of one is drawn")
         tensor = chosen_tensor(options)
         if tensor.format in names():
             return _show_tensor_format(named(tensor.format, tensor.dims), options)

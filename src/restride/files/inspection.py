@@ -166,11 +166,11 @@ def statistics(tensor: ReadTensor) -> Statistics | None:
 class ValueDifference:
     """The difference of two tensors of the same dims.
 
-    differing  the number of elements that differ; two that are no number do not
-    largest    the largest difference; infinite where a finite number meets one that is not
+    differing  the number of elements that differ; NaN equals NaN
+    largest    the largest difference; infinite where only one of two elements is finite
     relative   the same as a share of the largest magnitude in the first tensor
     first      the first index in row-major order at which they differ
-    are_bytes  restride does not know the numbers: these are bytes
+    are_bytes  bytes are counted, as restride cannot read the numbers
     """
 
     count: int = 0
