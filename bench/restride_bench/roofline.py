@@ -85,13 +85,12 @@ def _at_size(dims: tuple[int, ...], setting: BenchSetup) -> BenchRow:
     return race(work, replace(setting, rounds=rounds), buffers=(source, target))
 
 
-def predicted(problem: PeerProblem) -> float | None:
+def predicted(problem: PeerProblem) -> float:
     """Seconds by the cost model, on the threads that are set."""
     src = rs.MemoryDesc(problem.dims, problem.src_type, problem.src_tag)
     dst = rs.MemoryDesc(problem.dims, problem.dst_type, problem.dst_tag)
     scales = None if problem.scale is None else problem.arithmetic.scales(problem.dims).ravel()
-    found = rs.plan(src, dst, scale=scales, axis=problem.arithmetic.axis).predicted
-    return found.seconds if found else None
+    return rs.plan(src, dst, scale=scales, axis=problem.arithmetic.axis).predicted.seconds
 
 
 def wrong_image(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:

@@ -11,8 +11,6 @@ import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version as _version
-from .arrays.calls.results import empty
-from .arrays.reorders import reorder
 from .desc.memory_desc import MemoryDesc
 from .desc.tags import FormatTag
 from .desc.viewer import register as _register_viewer
@@ -21,17 +19,21 @@ from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Unimpl
 from .loading import lazy_attributes as _lazy_attributes
 from .loading import load_whole as _load_whole
 from .moved_modules import install as _install_moved_modules
+from .nearest import nearest as _nearest
 from .runtime.engine import Engine
 from .runtime.memory import Memory
+from .runtime.memory import register_mover as _register_mover
 
 __version__ = _version.VERSION
 
 # Pictures are made in the highest row: descriptors know it by this name alone, and load it on first use.
 _register_viewer("restride.view.methods")
+# Memories know who converts them by this name, and load it on first use.
+_register_mover("restride.arrays.reorders")
 
 globals().update(DataType.__members__)  # `rs.f32` and its like
 
-# Names whose modules are loaded when first asked for: whoever reorders pays for nothing else.
+# Names whose modules are loaded when first asked for: whoever uses one pays for nothing else.
 _LAZY_NAMES, _load = _lazy_attributes(
     __name__,
     {
@@ -39,12 +41,14 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "about": "show_versions",
         "arrays.activations": "softmax",
         "arrays.attention": "attention",
+        "arrays.calls.results": "empty",
         "arrays.concat_and_sum": "add_n concat",
         "arrays.norms": "batch_norm group_norm layer_norm",
         "arrays.pixels": "normalize",
         "arrays.pools": "pool",
         "arrays.products": "convolution matmul pack_weights",
         "arrays.recommended": "recommended_desc",
+        "arrays.reorders": "reorder",
         "arrays.reorder_plan": "Measured Plan Prediction plan",
         "arrays.scaling.dequantization": "dequantize",
         "arrays.scaling.quantization": "quantize",
@@ -74,8 +78,6 @@ __all__ = [
     "RuntimeFailure",
     "Unimplemented",
     "__version__",
-    "empty",
-    "reorder",
 ]
 __all__ += [*_LAZY_NAMES, *DataType.__members__]
 # Names of earlier versions, no part of `dir()`: these, all of `onednn`, and `ARG_SRC` for `onednn.Arg.SRC`.
@@ -101,6 +103,9 @@ def __getattr__(name: str) -> _typing.Any:
     elif name in _OWN_IMPORT:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])
+    elif not name.startswith("_") and (near := _nearest(name[:80], __dir__())):
+        # In the message: notebooks show no suggestion of Python's.
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: did you mean rs.{near}?")
     else:
         return _load(name)
     _earlier[name] = value

@@ -18,7 +18,9 @@ from .runtime.memory import Memory
 __all__ = ["reorder"]
 
 
-def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, zero_point: Any = None) -> Any:
+def reorder(
+    array: Any, format: Any, *, dtype: Any = None, scale: float | None = None, zero_point: int | None = None
+) -> Any:
     """An array of Dask with the chunks of `array`, reordered as `rs.reorder` does; nothing is computed yet.
 
     format  a format tag. A plain one, as "nhwc", keeps dims and changes how chunks lie in memory. A blocked

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import jax
+try:
+    import jax
+except ModuleNotFoundError as error:
+    if error.name != "jax":
+        raise
+    raise ModuleNotFoundError("restride.jax needs JAX: pip install 'restride[jax]'", name="jax") from None
 import numpy as np
 
 from .arrays.calls.formats import plain_order, tag_text

@@ -12,7 +12,14 @@ from collections.abc import Callable
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "restride.torch needs PyTorch: pip install 'restride[torch]'", name="torch"
+    ) from None
 
 from .arrays.activations import softmax as softmax_arrays
 from .arrays.norms import layer_norm as layer_norm_arrays

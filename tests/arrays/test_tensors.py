@@ -32,6 +32,23 @@ def test_what_exports_dlpack_is_read():
         rs.concat([Exporter(np.array(["text"]))])
 
 
+class Lazy:
+    """As Dask has an array: `__array__` would compute it. `graph` is None where it is computed."""
+
+    def __init__(self, graph):
+        self.__dask_graph__ = lambda: graph
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones((2, 2), np.float32)
+
+
+@pytest.mark.parametrize("call", [lambda x: rs.reorder(x, "ba"), lambda x: rs.matmul(x, x), rs.softmax])
+def test_an_array_of_dask_is_not_computed_silently(call):
+    with refused("x cannot be read", "x.compute()", "rs.dask.reorder"):
+        call(Lazy({}))
+    call(Lazy(None))
+
+
 def test_torch_is_not_imported():
     assert "torch" not in sys.modules or sys.modules["torch"] is not None
 

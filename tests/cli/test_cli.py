@@ -54,6 +54,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "demo",
         "reorder",
         "show",
+        "diff",
         "explain",
         "bench",
         "run",
@@ -68,7 +69,19 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["demo", "reorder", "show", "explain", "run", "propagate", "quantize", "info", "check", "completion"],
+    [
+        "demo",
+        "reorder",
+        "show",
+        "diff",
+        "explain",
+        "run",
+        "propagate",
+        "quantize",
+        "info",
+        "check",
+        "completion",
+    ],
 )
 def test_every_command_has_help_and_json(capsys: pytest.CaptureFixture[str], name: str) -> None:
     text = answered(capsys, name, "--help")

@@ -409,6 +409,18 @@ def test_other_inputs_are_refused(x: object) -> None:
         rs.Network(one_node(RELU, X))(x)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "named", "brought"),
+    [((), {}, "none"), ((), {"foo": 1}, "'foo' by name"), ((1, 2), {}, "2 by position")],
+)
+def test_a_call_with_other_arguments_names_the_inputs(
+    inputs: tuple[object, ...], named: dict[str, object], brought: str
+) -> None:
+    network: Callable[..., object] = rs.Network(one_node(RELU, X))
+    with pytest.raises(rs.InvalidArguments, match=f"brought {brought}(.|\n)*the inputs are 'x0'"):
+        network(*inputs, **named)
+
+
 def test_arrays_of_any_strides_go_in() -> None:
     x = np.asfortranarray(X)[::-1]
     assert np.array_equal(rs.Network(one_node(RELU, X))(x), np.maximum(x, 0))

@@ -130,6 +130,7 @@ _LATE = {
     ): "a program has several nests, sums of what it writes, or loop trees",
     ("runtime.cpu.program_launches", "schedule.passes"): "a program has elements of 4 bits, or is a sum",
     ("runtime.cpu.program_launches", "schedule.moves.staged"): "work is larger than the caches",
+    ("runtime.cpu.device", "runtime.cpu.executable"): "the first program is compiled",
     ("runtime.cpu.executable", "runtime.cpu.launch_list"): "a program has more than one kernel",
     ("runtime.cpu.kernel", "targets.objects"): "the first kernel is loaded",
     ("runtime.cpu.kernel", "runtime.cpu.native"): "the first kernel is loaded",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime.cpu import device as cpu
+from restride.runtime.cpu import executable as cpu
 from restride.targets.isa import CacheSizes
 
 _SMALL = CacheSizes(l1d=1 << 12, l2=1 << 13, l3=1 << 14)

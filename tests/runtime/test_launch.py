@@ -13,7 +13,7 @@ from restride.model.base import DEFAULT_ATTR
 from restride.model.checks import Names
 from restride.ops.concat import concat_problem
 from restride.runtime.alloc import address_of
-from restride.runtime.cpu import device as cpu
+from restride.runtime.cpu import executable as cpu
 from restride.runtime.cpu import launch
 from restride.runtime.cpu.executable import CpuExecutable
 from restride.runtime.cpu.kernel import Kernel, KernelCode, kernel_of, packed_address, packer

@@ -112,6 +112,10 @@ _IN_BLOCKS: dict[str, str | None] = {"dst": "BlockedTag", "out": None}
 _PLAIN: dict[str, str | None] = {"dst": "PlainFormat", "dtype": "WholeType", "out": None}
 _IN_GROUPS = dict.fromkeys(("group", "scale", "scale_type", "format"))
 _HERE = {**_PLAIN, "engine": "None"}
+# Of quantize: one scale and zero point, or one for each index of an axis.
+_ONE: dict[str, str | None] = {"axis": "None"}
+_EACH: dict[str, str | None] = {"axis": "int"}
+_NUMBERS, _OF_HOST = "np.float32, int", "NDArray[Any] | ArrayLike"
 _CASES: dict[str, tuple[_Case, ...]] = {
     "add_n": (_INTO_OUT, ({**_PLAIN, "arrays": "Iterable[Owned]"}, "Owned"), _ALL),
     "attention": (
@@ -154,9 +158,15 @@ _CASES: dict[str, tuple[_Case, ...]] = {
     "quantize": (
         ({"dtype": "WayName", "format": None}, "QuantizedTensor"),
         ({"group": "int | Sequence[int]"}, "QuantizedTensor"),
+        ({**_IN_BLOCKS, **_IN_GROUPS, **_ONE, "dtype": "TypeLike"}, f"tuple[Memory, {_NUMBERS}]"),
         ({**_IN_BLOCKS, **_IN_GROUPS, "dtype": "TypeLike"}, "tuple[Memory, Any, Any]"),
-        ({**_PLAIN, **_IN_GROUPS, "x": "Tensor"}, "tuple[Tensor, Any, Any]"),
-        ({**_PLAIN, **_IN_GROUPS, "x": "NDArray[Any] | ArrayLike"}, "tuple[NDArray[Any], Any, Any]"),
+        ({**_PLAIN, **_IN_GROUPS, **_ONE, "x": "Tensor"}, f"tuple[Tensor, {_NUMBERS}]"),
+        ({**_PLAIN, **_IN_GROUPS, **_EACH, "x": "Tensor"}, "tuple[Tensor, Tensor, Tensor]"),
+        ({**_PLAIN, **_IN_GROUPS, **_ONE, "x": _OF_HOST}, f"tuple[NDArray[Any], {_NUMBERS}]"),
+        (
+            {**_PLAIN, **_IN_GROUPS, **_EACH, "x": _OF_HOST},
+            "tuple[NDArray[Any], NDArray[np.float32], NDArray[np.int32]]",
+        ),
         _ALL,
     ),
     "reorder": (

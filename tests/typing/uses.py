@@ -1,5 +1,6 @@
 """Right and wrong uses of the functions of restride: a line that ends in `wrong` is an error to checkers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -46,6 +47,10 @@ assert_type(rs.reorder(x), NDArray[np.float32])
 assert_type(rs.reorder(x, dtype="bf16"), NDArray[Any])
 assert_type(rs.reorder(x, dtype="s4"), rs.Memory)
 assert_type(rs.reorder(x, (60, 1, 15, 3), scale=0.5), NDArray[np.float32])
+assert_type(rs.quantize(x), tuple[NDArray[Any], np.float32, int])
+assert_type(rs.quantize(x, axis=0), tuple[NDArray[Any], NDArray[np.float32], NDArray[np.int32]])
+assert_type(rs.quantize(x, "u8", 0), tuple[NDArray[Any], NDArray[np.float32], NDArray[np.int32]])
+assert_type(rs.quantize(x, dst="nChw16c"), tuple[rs.Memory, np.float32, int])
 assert_type(rs.reorder(x, "nhwc", dtype="s8"), NDArray[Any])
 assert_type(rs.reorder(x, "nhwc", dtype="s4"), rs.Memory)
 assert_type(rs.reorder(x, "OIhw4i16o4i", dtype=rs.s8), rs.Memory)
@@ -89,6 +94,10 @@ assert_type(memory.T, rs.Memory)
 assert_type(memory.shape, tuple[int, ...])
 
 # Networks: one output is of the kind of the input, several are a dict, which no type can know before.
+loaded = rs.load("model.safetensors")
+if isinstance(loaded, Mapping):
+    assert_type(loaded["w"], rs.Memory | rs.QuantizedTensor | np.ndarray[Any, np.dtype[Any]])
+assert_type(rs.plan(x, "nhwc").predicted.seconds, float)
 net = rs.Network.load("model.net")
 assert_type(net, rs.Network)
 assert_type(rs.onnx.load("model.onnx"), rs.Network)

@@ -98,7 +98,9 @@ def _model(folder: Path) -> tuple[dict[str, Array], str]:
 
 def _tensors(path: Path) -> dict[str, Array]:
     """The tensors of a file that restride has a type for, read into memory."""
-    return {name: found.to_numpy() for name, found in load(path).items() if isinstance(found, Memory)}
+    loaded = load(path)
+    assert isinstance(loaded, dict)
+    return {name: found.to_numpy() for name, found in loaded.items() if isinstance(found, Memory)}
 
 
 def _package(name: str) -> Path | None:

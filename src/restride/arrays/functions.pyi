@@ -801,6 +801,19 @@ def quantize(
 ) -> QuantizedTensor: ...
 @overload
 def quantize(
+    x: OtherArray | ArrayLike, dtype: TypeLike, axis: None, symmetric: bool, dst: BlockedTag
+) -> tuple[Memory, np.float32, int]: ...
+@overload
+def quantize(
+    x: OtherArray | ArrayLike,
+    dtype: TypeLike = "s8",
+    axis: None = None,
+    symmetric: bool = True,
+    *,
+    dst: BlockedTag,
+) -> tuple[Memory, np.float32, int]: ...
+@overload
+def quantize(
     x: OtherArray | ArrayLike, dtype: TypeLike, axis: int | None, symmetric: bool, dst: BlockedTag
 ) -> tuple[Memory, Any, Any]: ...
 @overload
@@ -814,20 +827,37 @@ def quantize(
 ) -> tuple[Memory, Any, Any]: ...
 @overload
 def quantize(
-    x: Tensor,
-    dtype: WholeType = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: PlainFormat = None,
-) -> tuple[Tensor, Any, Any]: ...
+    x: Tensor, dtype: WholeType = "s8", axis: None = None, symmetric: bool = True, dst: PlainFormat = None
+) -> tuple[Tensor, np.float32, int]: ...
+@overload
+def quantize(
+    x: Tensor, dtype: WholeType, axis: int, symmetric: bool = True, dst: PlainFormat = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
+@overload
+def quantize(
+    x: Tensor, dtype: WholeType = "s8", *, axis: int, symmetric: bool = True, dst: PlainFormat = None
+) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
 def quantize(
     x: NDArray[Any] | ArrayLike,
     dtype: WholeType = "s8",
-    axis: int | None = None,
+    axis: None = None,
     symmetric: bool = True,
     dst: PlainFormat = None,
-) -> tuple[NDArray[Any], Any, Any]: ...
+) -> tuple[NDArray[Any], np.float32, int]: ...
+@overload
+def quantize(
+    x: NDArray[Any] | ArrayLike, dtype: WholeType, axis: int, symmetric: bool = True, dst: PlainFormat = None
+) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.int32]]: ...
+@overload
+def quantize(
+    x: NDArray[Any] | ArrayLike,
+    dtype: WholeType = "s8",
+    *,
+    axis: int,
+    symmetric: bool = True,
+    dst: PlainFormat = None,
+) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.int32]]: ...
 @overload
 def quantize(
     x: OtherArray | ArrayLike,

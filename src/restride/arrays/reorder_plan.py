@@ -148,13 +148,16 @@ class Plan:
     _job: _Job = field(repr=False, compare=False)
 
     @property
-    def predicted(self) -> Prediction | None:
-        """The predicted time of an execution; None where nothing is compiled, and on a SYCL device.
+    def predicted(self) -> Prediction:
+        """The predicted time of an execution. Raises Unimplemented where nothing is compiled for the CPU.
 
         Foretold by `schedule/cost.py`: by rates of another machine, for comparing plans and not for quoting;
         with `effort="measure"` by those of this one.
         """
-        return self._predicted_by(self._job.rates)
+        found = self._predicted_by(self._job.rates)
+        if found is None:
+            raise refuse("RS-L04", which=self.impl)
+        return found
 
     def _predicted_by(self, rates: Rates) -> Prediction | None:
         lowered, job = self._lowered, self._job
@@ -216,7 +219,8 @@ class Plan:
         return assembly(self.ir, self._lowered.isa)
 
     def __str__(self) -> str:
-        predicted, best, threads = self.predicted, self.measured, self._shared(self.threads)
+        predicted, best = self._predicted_by(self._job.rates), self.measured
+        threads = self._shared(self.threads)
         foretold, measured = "nothing to predict", "not measured"
         if predicted is not None:
             foretold = f"predicted {predicted.gb_per_s:.3g} GB/s ({_time(predicted.seconds)})"

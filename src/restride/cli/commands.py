@@ -33,7 +33,10 @@ COMMANDS = {
     ),
     "reorder": Command("restride.cli.reorder", "brings a .npy file into another memory format or data type"),
     "convert": Command("restride.cli.convert", "converts checkpoints and arrays of any size by rules"),
-    "show": Command("restride.cli.show", "draws a layout: as text, as a picture or as a page"),
+    "show": Command(
+        "restride.cli.show", "draws a layout as text, picture or page, or lists the tensors of a file"
+    ),
+    "diff": Command("restride.cli.diff", "compares the tensors of two files, whatever their kinds"),
     "explain": Command(
         "restride.cli.explain", "explains a layout and its offset formula, or the code of an error"
     ),

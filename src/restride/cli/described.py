@@ -74,7 +74,7 @@ def described(options: argparse.Namespace) -> NamedDesc:
         raise wrong_usage(
             f"{options.format[:120]} may hold several tensors",
             why="a layout is drawn of one .npy file, or of a format and dims",
-            hint=f"in Python: rs.load({options.format[:120]!r})['NAME'].desc.show()",
+            hint=f"list them with restride show {options.format[:120]}, draw one with --tensor NAME",
         )
     tag = typed(_parse_tag, options.format)
     if options.dims is None:

@@ -1,4 +1,4 @@
-"""Draw a layout: in text, as a picture, or as a page.
+"""Draw a layout: in text, as a picture, or as a page; list the tensors of a file or a folder.
 
 Lines run through memory from low offsets to high ones. Each cell holds the index of its element along the
 axis that the heading names; padding is hatched, inner blocks are outlined. The page of --html marks the
@@ -12,6 +12,14 @@ after a reorder are side by side.
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
   restride show nChw16c 1x17x2x2 --svg - > picture.svg
 
+Of a .safetensors, .gguf, .npz, .onnx or .xml file, a saved network, arrays of Zarr, a folder of files or the
+index of its shards, it lists the tensors. --stats reads their numbers, those that quantized ones stand for
+too, block by block; the status is 1 where some cannot be read. --tensor draws the layout of one.
+
+  restride show model.safetensors
+  restride show checkpoint/ --match '*.weight' --stats
+  restride show model.gguf --tensor blk.0.attn_q.weight
+
 An existing file is replaced only with --force; - is standard output.
 """
 
@@ -23,7 +31,7 @@ from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..files.writing.replacement import Replacement, shown
-from ..formats import TensorFormat
+from ..formats import TensorFormat, named, names
 from ..view.explain import fields
 from ..view.names import axis_names
 from ..view.page import page
@@ -32,6 +40,8 @@ from ..view.svg import svg, svg_pair
 from ..view.text import show
 from .described import NamedDesc, described, stored_format
 from .described import add_arguments as add_layout
+from .listing import add_arguments as add_listing
+from .listing import chosen_tensor, is_of_files, list_tensors
 from .named_files import PIPE, add_force, check_output, write_output
 from .output import CommandResult, ink, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
@@ -50,6 +60,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--svg", metavar="FILE", help="write a picture, and print nothing of the layout")
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
     add_force(parser)
+    add_listing(parser)
 
 
 def run(options: argparse.Namespace) -> CommandResult:
@@ -57,7 +68,24 @@ def run(options: argparse.Namespace) -> CommandResult:
     tensor_format = stored_format(options)
     if tensor_format is not None:
         return _show_tensor_format(tensor_format, options)
-    sides = _sides(options)
+    if is_of_files(options):
+        if options.tensor is None:
+            if (options.svg, options.html, options.dst, options.dtype) != (None,) * 4:
+                raise wrong_usage(
+                    "a picture, --dst or --dtype of several tensors", hint="name one: --tensor NAME"
+                )
+            return list_tensors(options)
+        if options.stats or options.match or options.dtype:
+            raise wrong_usage("--stats, --match or --dtype with --tensor", why="the layout of one is drawn")
+        tensor = chosen_tensor(options)
+        if tensor.format in names():
+            return _show_tensor_format(named(tensor.format, tensor.dims), options)
+        first = NamedDesc(tensor.desc, "")
+    elif options.stats or options.tensor or options.match:
+        raise wrong_usage("--stats, --tensor or --match with a layout", why="they are for files of tensors")
+    else:
+        first = described(options)
+    sides = _sides(first, options)
     files = {kind: name for kind in _SUFFIXES if (name := getattr(options, kind)) is not None}
     _check_files(files, options)
     for kind, name in files.items():
@@ -99,9 +127,8 @@ def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
             Replacement(name)
 
 
-def _sides(options: argparse.Namespace) -> list[NamedDesc]:
+def _sides(first: NamedDesc, options: argparse.Namespace) -> list[NamedDesc]:
     """The layout; with --dst also the one after the reorder."""
-    first = described(options)
     if options.dst is None:
         return [first]
     after = typed(MemoryDesc, first.desc.dims, first.desc.data_type, options.dst)

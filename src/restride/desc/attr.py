@@ -6,7 +6,7 @@ Setters mutate, `freeze` makes an `Attr`. What is right alone is checked here; w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -207,7 +207,7 @@ class PrimitiveAttr(ModeAttr):
         attr._fpmath = frozen.fpmath, frozen.fpmath_int
         return attr
 
-    def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:
+    def set_output_scales(self, mask: int, scales: Iterable[float] | float) -> None:
         """Multiply the source by f32 scales: one for mask 0, else one for each index of masked dims.
 
         `scales`: a number, sequence or array, row-major over the masked dims in logical order;
@@ -225,7 +225,12 @@ class PrimitiveAttr(ModeAttr):
         return factor.mask, [RUNTIME_F32_VAL] if factor.values is None else _values_of(factor)
 
     def set_scales(
-        self, arg: int, mask: int, scales: Any = None, groups: Sequence[int] = (), data_type: Any = "f32"
+        self,
+        arg: int,
+        mask: int,
+        scales: Iterable[float] | float | None = None,
+        groups: Sequence[int] = (),
+        data_type: Any = "f32",
     ) -> None:
         """Scale one argument: the source is multiplied, the destination divided (N1).
 
@@ -251,7 +256,12 @@ class PrimitiveAttr(ModeAttr):
         return None if factor is None else _params(factor)
 
     def set_zero_points(
-        self, arg: int, mask: int, zero_points: Any = None, groups: Sequence[int] = (), data_type: Any = "s32"
+        self,
+        arg: int,
+        mask: int,
+        zero_points: Iterable[int] | int | None = None,
+        groups: Sequence[int] = (),
+        data_type: Any = "s32",
     ) -> None:
         """Shift one argument: subtracted from source and weights, added to the destination (N1).
 

@@ -11,8 +11,9 @@ Read in this order:
     zarr/                          chunk_files.py: boxes and files of chunks; arrays.py: arrays as tensors
     tensor_file.py                 which format a file has, by its first bytes or its name
     writing/draft.py               what is written under another name until it is whole, and resumed
-    save.py, load.py               whole tensors
+    save.py, load.py               whole tensors, and folders of files
     conversion/                    see there; convert.py does what it plans
+    inspection.py                  statistics of numbers, and differences, block by block
     rechunk.py                     Zarr arrays into other chunks
     zarr_codecs.py, zarr_pipeline.py  what Zarr's own library calls
 """

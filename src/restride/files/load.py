@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..formats import gguf
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .conversion.sources import find_checkpoint, is_checkpoint
 from .formats.gguf import GgufValue
 from .plain_file import path_text
 from .stored_tensors import StoredTensor
@@ -27,14 +29,18 @@ __all__ = ["load", "load_metadata"]
 
 _CPU = Engine("cpu")
 
+LoadedTensor = Memory | QuantizedTensor | Array
+"""A tensor of a file: an array of NumPy where restride has no data type for it."""
 
-def load(path: str | os.PathLike[str]) -> Any:
+
+def load(path: str | os.PathLike[str]) -> LoadedTensor | Mapping[str, LoadedTensor]:
     """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
     are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
     A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantized in
     groups, also of the types of ggml that `rs.formats.gguf` has. What restride has no data type for, or has
-    no axes, is an array of NumPy; of other types of ggml the bytes of each row.
+    no axes, is an array of NumPy; of other types of ggml the bytes of each row. Of a folder, or of the index
+    of its shards, a mapping that opens a file when one of its tensors is asked for.
     The file must not be changed or cut while it is mapped. Raises InvalidArguments for a damaged file,
     RuntimeFailure where the system refuses.
 
@@ -47,16 +53,68 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = path_text(path, "load: path", 'rs.load("x.safetensors")')
     if is_zarr(name):
         return _load_zarr(name)
-    source = tensor_file(name)
+    if is_checkpoint(name):
+        return FolderTensors(name)
+    loaded = _with_scales(_mapped(name), name)
+    is_single = len(loaded) == 1 and name.lower().endswith(".npy")
+    return next(iter(loaded.values())) if is_single else loaded
+
+
+class FolderTensors(Mapping[str, LoadedTensor]):
+    """The tensors of a folder's files, by name. A file is opened when one of its tensors is asked for, all of
+    them when names are listed or counted, and only headers are read before a tensor is used.
+    """
+
+    def __init__(self, path: str) -> None:
+        found = find_checkpoint(path)
+        self._folder, self._index, self._shards = found.folder, found.index, found.shards
+        self._loaded: dict[str, dict[str, LoadedTensor]] = {}
+        for file in () if self._index else found.files:
+            for name in self._file(file):
+                if (first := self._shards.setdefault(name, file)) != file:
+                    raise refuse(
+                        "RS-F01:name-in-two-files",
+                        path=shown(self._folder),
+                        name=name[:60],
+                        first=shown(first),
+                        second=shown(file),
+                    )
+
+    def __getitem__(self, name: str) -> LoadedTensor:
+        return self._file(self._shards[name])[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name, file in self._shards.items() if name in self._file(file)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"<tensors of {len(set(self._shards.values()))} files in {shown(self._folder)}>"
+
+    def _file(self, file: str) -> dict[str, LoadedTensor]:
+        """All tensors of a file, mapped. Raises InvalidArguments where the index says it has others."""
+        if file not in self._loaded:
+            path = os.path.join(self._folder, file)
+            tensors = _mapped(path)
+            lost = [name for name, own in self._shards.items() if own == file and name not in tensors]
+            if lost and self._index:
+                why = f"it says that {lost[0][:80]!r} is in {file[:80]!r}, which it is not"
+                raise refuse("RS-F01:index", path=shown(os.path.join(self._folder, self._index)), why=why)
+            self._loaded[file] = _with_scales(tensors, path)
+        return self._loaded[file]
+
+
+def _mapped(path: str) -> dict[str, tuple[StoredTensor, Array]]:
+    """The tensors of a file, each with all bytes of the file, which is mapped."""
+    source = tensor_file(path)
     with source.file as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise system_error("map", name, error) from None
+            raise system_error("map", path, error) from None
     whole = np.frombuffer(mapped, np.uint8)
-    loaded = _with_scales({tensor.array.name: (tensor, whole) for tensor in source.contents.tensors}, name)
-    is_single = len(loaded) == 1 and name.lower().endswith(".npy")
-    return next(iter(loaded.values())) if is_single else loaded
+    return {tensor.array.name: (tensor, whole) for tensor in source.contents.tensors}
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -80,7 +138,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
     return {key: value.read() if isinstance(value, GgufValue) else value for key, value in metadata.items()}
 
 
-def _load_zarr(path: str) -> Any:
+def _load_zarr(path: str) -> LoadedTensor | dict[str, LoadedTensor]:
     """The arrays in a folder, read whole: chunks are no tensors as they lie."""
     folder = open_zarr(path)
     tensors: dict[str, tuple[StoredTensor, Array]] = {}
@@ -127,7 +185,7 @@ def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> d
     return {name: one for name, one in loaded.items() if name not in absorbed}
 
 
-def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | QuantizedTensor | Array:
+def tensor_over(tensor: StoredTensor, whole: Array) -> LoadedTensor:
     """A stored tensor over the bytes of its file."""
     array = tensor.array
     content = whole[tensor.start : tensor.start + array.nbytes]

@@ -24,7 +24,7 @@ class MappedFile:
     """
 
     def __init__(self, path: str, what: str) -> None:
-        self._path, self._file = path, opened(path, what)
+        self.path, self._file = path, opened(path, what)
         self._state = state_of(self._file)
         try:
             self.content = memoryview(
@@ -37,7 +37,7 @@ class MappedFile:
         """Raise RuntimeFailure where the file was written since: what was cut off cannot even be read."""
         # It may be renamed or removed meanwhile: what it holds is the same.
         if state_of(self._file)[:-1] != self._state[:-1]:
-            raise refuse("RS-F02:written-since", path=shown(self._path))
+            raise refuse("RS-F02:written-since", path=shown(self.path))
 
     def release_pages(self) -> None:
         """Leave all pages to the system; they can be read again."""

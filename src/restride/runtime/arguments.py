@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ..frozen import dataclass
-from ..ir.program import Program
 from .alloc import Buffer
 
 if TYPE_CHECKING:
+    from ..ir.program import Program
     from ..targets.lowered import Lowered
 
 

@@ -7,12 +7,14 @@ right thing on every device. Where a rule does depend on it, `is_host` is the qu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..dtypes import DataType
-from ..ir.program import Program
 from .alloc import Buffer
 from .arguments import Arguments, Executable
+
+if TYPE_CHECKING:
+    from ..ir.program import Program
 
 
 class Waitable(Protocol):

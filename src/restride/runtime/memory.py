@@ -13,6 +13,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, renamed
 from ..desc.viewer import viewer
 from ..errors import Error, refuse
+from ..loading import load_whole
 from . import exports, views
 from .alloc import NO_DATA, NOTHING, Array, Buffer, address_of, at_pointer, extent
 from .array_hints import add_hints, without_hints
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_DATA", "Memory"]
 
 # Moving data is the work of rows above this one: `arrays` registers how.
-_mover: list[Callable[[Memory, object, object], Memory]] = []
+_mover: list[Any] = []
 
 
 class Memory(ArrayNames):
@@ -212,7 +213,10 @@ class Memory(ArrayNames):
         dst = renamed("Memory.to: dst", dst, format=format)
         dtype = renamed("Memory.to: dtype", dtype, data_type=data_type)
         try:
-            return _mover[0](self, dst, dtype)
+            if isinstance(_mover[0], str):
+                load_whole(_mover[0])
+            moved: Memory = _mover[0](self, dst, dtype)
+            return moved
         except Error as error:
             error.drop_frames()
             raise
@@ -379,8 +383,10 @@ def allocated_memory(md: MemoryDesc, engine: Engine, buffer: Buffer | None = Non
     return memory
 
 
-def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:
-    """Say what `Memory.to` calls: a function of the memory, a format and a type."""
+def register_mover(move: Callable[[Memory, object, object], Memory] | str) -> None:
+    """Say what `Memory.to` calls: a function of the memory, a format and a type, or the dotted name of a
+    module that registers one when it is imported.
+    """
     _mover[:] = [move]
 
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import Error, refuse
-from ...foreign import has_attribute, text_of
+from ...foreign import attribute_of, has_attribute, text_of
 from ...runtime.alloc import Array
 from ...runtime.capsules import Exported, imported, not_imported
 from ...runtime.memory import Memory
@@ -70,6 +70,8 @@ def as_array(x: Any, name: str) -> Any:
     is_listed = isinstance(x, list | tuple | int | float | complex | np.generic)
     if not is_listed and not has_attribute(x, "__array__") and not has_attribute(x, "__array_interface__"):
         return x
+    if callable(graph := attribute_of(x, "__dask_graph__")) and graph() is not None:
+        raise refuse("RS-A04:not-computed", name=name)
     try:
         return np.asarray(x)
     except Exception as error:  # a foreign object may raise anything

@@ -21,7 +21,10 @@ from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, is_zarr, open_zarr
 
 INDEX_END = ".safetensors.index.json"
+_USUAL_INDEX = f"model{INDEX_END}"
 _TENSOR_ENDS = (".safetensors", ".npy", ".npz", ".gguf")
+# Of a folder without an index: a .npy file has no names of tensors.
+_NAMED_ENDS = (".safetensors", ".npz", ".gguf")
 _MOST_INDEX = 100_000_000
 _MOST_FILES = 100_000
 
@@ -120,6 +123,71 @@ def open_source(
     return ConversionSource(path, is_folder=False, files=[source_file])
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The files of a folder that hold tensors: those that its index names, else all whose names say so.
+
+    `index`: the name of that file, "" for none; `shards`: the files by the names of tensors that it says.
+    """
+
+    folder: str
+    index: str
+    files: tuple[str, ...]
+    shards: dict[str, str]
+
+
+def is_checkpoint(path: str) -> bool:
+    """True for a folder that is no array of Zarr, and for an index of shards."""
+    return path.endswith(INDEX_END) or (os.path.isdir(path) and not is_zarr(path))
+
+
+def find_checkpoint(path: str) -> Checkpoint:
+    """The files of a folder, or of the folder of an index; not those in folders below. Links are followed.
+
+    Raises InvalidArguments for a folder without tensors and for a damaged index, RuntimeFailure where the
+    system refuses.
+    """
+    folder, index = (path, "") if os.path.isdir(path) else os.path.split(path)
+    folder = folder or "."
+    if not index:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError as error:
+            raise refuse("RS-F01:folder", path=shown(folder), reason=os.strerror(error.errno or 0)) from None
+        indexes = [name for name in names if name.endswith(INDEX_END)]
+        if len(indexes) > 1 and _USUAL_INDEX not in indexes:
+            several = ", ".join(map(shown, indexes))[:200]
+            raise refuse("RS-F01:several-indexes", path=shown(folder), indexes=several)
+        index = _USUAL_INDEX if _USUAL_INDEX in indexes else "".join(indexes)
+        if not index:
+            files = tuple(name for name in names if name.lower().endswith(_NAMED_ENDS))
+            if not files:
+                ends = ", ".join(_NAMED_ENDS)
+                raise refuse("RS-F01:no-tensor-files", path=shown(folder), ends=ends)
+            return Checkpoint(folder, "", files, {})
+    with opened(os.path.join(folder, index)) as file:
+        shards = _read_index(file, os.path.join(folder, index))["weight_map"]
+    return Checkpoint(folder, index, tuple(sorted(set(shards.values()))), shards)
+
+
+def open_checkpoint(path: str) -> ConversionSource:
+    """The open files of a folder or an index, as `find_checkpoint` finds them, to be closed.
+
+    Raises InvalidArguments for damaged files and shards that are missing too.
+    """
+    found = find_checkpoint(path)
+    source = ConversionSource(found.folder, is_folder=True)
+    try:
+        for name in (*found.files, *filter(None, [found.index])):
+            if not found.index or os.path.lexists(os.path.join(found.folder, name)):
+                source.files.append(_opened_file(found.folder, name, None))
+        _check_shards(source)
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
 def _open_folder(folder: str, follow_links: bool, spare: str | None) -> ConversionSource:
     source = ConversionSource(folder, is_folder=True)
     try:
@@ -160,23 +228,23 @@ def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
         return SourceFile(name, path, file, state, contents)
     file = opened(path)
     with close_on_error(file):
-        state, index = state_of(file), None
-        if name.endswith(INDEX_END):
-            if state.nbytes > _MOST_INDEX:
-                raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=state.nbytes)
-            index = parse_object(path, read_at(file, path, 0, state.nbytes))
-            _check_index(path, index)
-        return SourceFile(name, path, file, state, index=index)
+        index = _read_index(file, path) if name.endswith(INDEX_END) else None
+        return SourceFile(name, path, file, state_of(file), index=index)
 
 
-def _check_index(path: str, index: dict[str, Any]) -> None:
-    """Refuse an index of shards that is no object with the names of files by those of tensors."""
+def _read_index(file: BinaryIO, path: str) -> dict[str, Any]:
+    """An index of shards. Raises InvalidArguments unless it has the names of files by those of tensors."""
+    nbytes = state_of(file).nbytes
+    if nbytes > _MOST_INDEX:
+        raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=nbytes)
+    index = parse_object(path, read_at(file, path, 0, nbytes))
     shards = index.get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
         raise refuse("RS-F01:no-weight-map", path=shown(path))
     for shard in set(shards.values()):
         if not shard or shard in (".", "..") or "/" in shard or "\\" in shard or "\0" in shard:
             raise refuse("RS-F01:names-shard-no", path=shown(path), shard=shard[:80])
+    return index
 
 
 def _check_shards(source: ConversionSource) -> None:

@@ -116,9 +116,13 @@ class NetworkFile:
 
     def tensor(self, number: int) -> Array:
         """The bytes of a tensor."""
+        start, nbytes = self.place(number)
+        return self._mapped[start : start + nbytes]
+
+    def place(self, number: int) -> tuple[int, int]:
+        """The byte of the file at which a tensor starts, and its length."""
         place = self.header["tensors"][number]
-        start = self._begin + place["start"]
-        return self._mapped[start : start + place["nbytes"]]
+        return self._begin + place["start"], place["nbytes"]
 
     def check(self, number: int) -> None:
         """Raise InvalidArguments where the bytes of a tensor are not those that were written."""

@@ -17,7 +17,7 @@ from ...verbose import flags
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
-from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, in_order, returned
+from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, in_order, returned, wrong_inputs
 from .outputs import targets_by_name
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ InputDims = Sequence[int] | Mapping[str, Sequence[int]]
 
 ProgressCallback = Callable[[int, int], None]
 """Hears how many steps are ready, and how many there are."""
+
+_NO_INPUT: Any = object()
 
 
 class Network:
@@ -224,7 +226,7 @@ class Network:
     ) -> Owned | Any: ...
     @overload
     def __call__(self, x: ArrayLike | Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> Any: ...
-    def __call__(self, x: Any, *, out: Any = None) -> Any:
+    def __call__(self, x: Any = _NO_INPUT, *more: Any, out: Any = None, **named: Any) -> Any:
         """Run on `x`, one array or a dict of them: the output, or a dict of them, in new memory.
 
         `out`: an array that the output is written into, or a dict of such for some of the outputs; it is what
@@ -235,6 +237,10 @@ class Network:
         the network has; what primitives raise, with the name of the node, where a plan has to be made.
         """
         try:
+            if x is _NO_INPUT or more or named:
+                brought = [f"{len(more) + 1} by position"] if x is not _NO_INPUT else []
+                brought += [f"{name!r} by name" for name in named]
+                raise wrong_inputs([each.name for each in self._inputs], brought)
             return self._run(x, out=out)[0]
         except Error as error:
             error.drop_frames()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
-from ...ir.program import Program
-from ...targets.isa import host_caches, host_isa
+from ...loading import load_whole
 from ..arguments import Arguments, Executable
 from ..device import Queue
 from ..event import COMPLETED, Event
 from ..host import HostDevice
-from .executable import CpuExecutable
-from .kernel import packed_address, packer
+
+if TYPE_CHECKING:
+    from ...ir.program import Program
+    from .executable import CpuExecutable
 
 
 class CpuDevice(HostDevice):
@@ -19,15 +21,14 @@ class CpuDevice(HostDevice):
 
     def compile(self, program: Program) -> CpuExecutable:
         """The program for this CPU's instruction set."""
-        return CpuExecutable(program, host_isa(), host_caches())
+        load_whole("restride.runtime.cpu.executable")
+        from .executable import executable_of
+
+        return executable_of(program)
 
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[object] = ()
     ) -> Event:
         """Run to the end."""
-        assert isinstance(executable, CpuExecutable)
-        src, dst, *others = (buffer.address for buffer in arguments.buffers)
-        words = packer(len(others), len(arguments.scalars))(*others, *arguments.scalars)
-        scratch = arguments.scratch.address if arguments.scratch else 0
-        executable.run(src, dst, packed_address(words), scratch)
+        cast("CpuExecutable", executable).run_with(arguments)
         return COMPLETED

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from ...ir.program import DST, SRC, Place, Program
 from ...loading import load_whole
 from ...schedule.machine import LINE
-from ...targets.isa import CacheSizes, Isa
-from ..arguments import name_and_reason
+from ...targets.isa import CacheSizes, Isa, host_caches, host_isa
+from ..arguments import Arguments, name_and_reason
 from ..result_pool import allocate
-from .kernel import REPEAT_BYTES, SHORT_BYTES
+from .kernel import REPEAT_BYTES, SHORT_BYTES, packed_address, packer
 from .launch import Addresses, Launch, Repeat
 from .program_launches import (
     after_passes,
@@ -167,6 +167,12 @@ class CpuExecutable:
         kernel = single.kernel(0)
         return kernel.code.whole if kernel.is_small else 0
 
+    def run_with(self, arguments: Arguments) -> None:
+        """Run with these buffers and scalars."""
+        src, dst, *others = (buffer.address for buffer in arguments.buffers)
+        words = packer(len(others), len(arguments.scalars))(*others, *arguments.scalars)
+        self.run(src, dst, packed_address(words), arguments.scratch.address if arguments.scratch else 0)
+
     def run(self, src: int, dst: int, words: int, scratch: int = 0) -> None:
         """As `call`, with `scratch_bytes` bytes at `scratch` for temporaries; 0 takes new ones."""
         if scratch and self.scratch_bytes:
@@ -263,3 +269,8 @@ class CpuExecutable:
 
 def _nothing(src: int, dst: int, words: int) -> None:
     """The work of a program without elements."""
+
+
+def executable_of(program: Program) -> CpuExecutable:
+    """The program for this machine's instruction set."""
+    return CpuExecutable(program, host_isa(), host_caches())

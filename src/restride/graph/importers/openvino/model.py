@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -105,6 +105,40 @@ def read_ir_model(source: str | os.PathLike[str], weights: str | os.PathLike[str
     return _model(reader, _WeightsFile(path))
 
 
+class IrConstant(NamedTuple):
+    """The place of a constant: the word for its element type, its dims, where its bytes start, how many."""
+
+    element: str
+    dims: tuple[int, ...]
+    start: int
+    nbytes: int
+
+    @classmethod
+    def of(cls, layer: IrLayer) -> IrConstant:
+        """That of a Const."""
+        data = layer.data
+        shape = [part for part in data.get("shape", "").split(",") if part.strip()]
+        dims = tuple(to_int(part, f"shape of {layer}") for part in shape)
+        start, size = (to_int(data.get(name, "-1"), f"{name} of {layer}") for name in ("offset", "size"))
+        if min(start, size, *dims, 0) < 0:
+            _refuse(f"{layer} has a negative extent, or no place")
+        return cls(data.get("element_type", ""), dims, start, size)
+
+
+def read_ir_constants(source: str) -> tuple[str, dict[str, IrConstant]]:
+    """The .bin file beside an .xml file, and the constants in it by name, whatever the other layers are.
+
+    Raises as `read_ir_model` does.
+    """
+    reader = _IrReader()
+    with opened(source) as xml:
+        visit(xml, reader)
+    names = _tensor_names(reader.layers)
+    layers = [layer for layer in reader.layers.values() if layer.kind == "Const"]
+    found = {names[layer.id, port]: IrConstant.of(layer) for layer in layers for port in layer.outputs}
+    return str(Path(source).with_suffix(".bin")), found
+
+
 def _check_types(layers: Mapping[str, IrLayer]) -> None:
     if not layers:
         _refuse("there are no layers in it")
@@ -130,14 +164,10 @@ class _WeightsFile:
 
     def array(self, layer: IrLayer, *, is_packed: bool) -> Array | StoredConstant:
         """The values of a Const; `is_packed`: of 4 bits as they are stored."""
-        data = layer.data
         twin = ELEMENTS[_number(layer)]
-        dims = [
-            to_int(part, f"shape of {layer}") for part in data.get("shape", "").split(",") if part.strip()
-        ]
-        start, size = (to_int(data.get(name, "-1"), f"{name} of {layer}") for name in ("offset", "size"))
+        _, dims, start, size = IrConstant.of(layer)
         weights = self._content()
-        if min(start, size, *dims, 0) < 0 or start + size > weights.size:
+        if start + size > weights.size:
             _refuse(f"{layer} takes {size} bytes from {start}, and its file has {weights.size}")
         kind, count = DataType.parse(twin), int(np.prod(dims, dtype=object))
         nbytes = kind.nbytes(count)
