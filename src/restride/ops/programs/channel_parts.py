@@ -52,7 +52,7 @@ def in_channel_parts(first: ConvolutionProblem, second: ConvolutionProblem, whol
         return whole
     grid = GridStep(
         *((batch, channels // count, 1), own.size, tuple(filter(None, calls))),
-        *(sum(step.work_bytes for step in whole.steps), whole, "convolution"),
+        *(first.work_bytes + second.work_bytes, whole, "convolution"),
         note=f"{count} channels of both convolutions at a time",
     )
     return replace(whole, steps=(grid,), temporaries=()).verify()
