@@ -19,7 +19,6 @@ from .graph.importers.onnx.functions import check_functions
 from .graph.importers.onnx.inputs import (
     ModelSource,
     assumed_dims,
-    fusions_off,
     network_inputs,
     network_of_source,
     with_values,
@@ -29,6 +28,7 @@ from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
 from .graph.importers.onnx.reader import check_operators, check_order
 from .graph.network.network import Network
+from .graph.rewrites.fusions import fusions_off
 from .graph.rewrites.precision import PRECISIONS
 
 __all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]

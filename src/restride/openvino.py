@@ -33,10 +33,11 @@ from .arrays.openvino.xml_source import opened
 from .arrays.shuffles import shuffle_channels
 from .desc.parse import parse_int, parse_ints, short_repr
 from .errors import Error, InvalidArguments, refuse
-from .graph.importers.onnx.inputs import fusions_off, network_of
+from .graph.importers.onnx.inputs import network_of
 from .graph.importers.openvino.model import read_ir_model
 from .graph.importers.openvino.operators import translate_layer
 from .graph.network.network import Network
+from .graph.rewrites.fusions import fusions_off
 from .runtime.memory import Memory
 
 __all__ = ["Layers", "ShuffleChannels", "load", "read_ir"]

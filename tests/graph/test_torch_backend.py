@@ -335,6 +335,17 @@ def test_gradients_are_those_of_torch() -> None:
     _check(compiled.eval(), module.eval(), x)
 
 
+def test_winograd_is_forbidden_by_a_word() -> None:
+    module, x, results = nn.Conv2d(64, 64, 3, padding=1).eval(), torch.rand(1, 64, 28, 28), []
+    for exact in (False, True):
+        compiled = rt.compile_module(module, x, exact=exact)
+        assert ("winograd" in str(compiled.network.explain())) is not exact
+        with torch.no_grad():
+            results.append(compiled(x))
+            assert torch.equal(_compiled(module, exact=exact)(x), results[-1])
+    assert not torch.equal(*results)
+
+
 # --- what may be wrong --------------------------------------------------------------------------------------
 
 
@@ -344,6 +355,7 @@ def test_gradients_are_those_of_torch() -> None:
         ({"precison": "f32"}, "precision"),
         ({"precision": "f8"}, "bf16"),
         ({"fallback": 1}, "fallback"),
+        ({"exact": "yes"}, "exact"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], message: str) -> None:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ...desc.parse import parse_word
+from ...desc.parse import parse_bool, parse_word
 from ..fields import check_fields, parse_field
 from ..graph import Graph
 from .attention import fuse_attention
@@ -115,6 +115,13 @@ def _without_dead(graph: Graph) -> FusedGraph:
     dead = {node.name for node in graph.nodes} - {node.name for node in live.nodes}
     names = (node.name for node in graph.nodes if node.name in dead)
     return FusedGraph(live if dead else graph, tuple(AppliedFusion("dead", (name,)) for name in names))
+
+
+def fusions_off(what: str, without: Iterable[str], exact: bool) -> Iterable[str]:
+    """The fusions that are switched off by name, and where results are to be exact Winograd's algorithm."""
+    if not parse_bool(f"{what}: exact", exact):
+        return without
+    return [*([without] if isinstance(without, str) else without), "winograd"]
 
 
 def parse_fusions(without: Iterable[str]) -> frozenset[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....desc.parse import parse_bool, parse_ints, short_repr
+from ....desc.parse import parse_ints, short_repr
 from ....dtypes import DataType
 from ....errors import InvalidArguments, refuse
 from ....runtime.alloc import Array
@@ -136,13 +136,6 @@ class ModelSource:
     def is_linear(self, batches: Sequence[Mapping[str, Dims]]) -> bool:
         """True where the model decides the same for all these dims, which differ in the batch alone."""
         return follows_batch(self.model, batches, self.translate)
-
-
-def fusions_off(what: str, without: Iterable[str], exact: bool) -> Iterable[str]:
-    """The fusions that are switched off by name, and where results are to be exact Winograd's algorithm."""
-    if not parse_bool(f"{what}: exact", exact):
-        return without
-    return [*([without] if isinstance(without, str) else without), "winograd"]
 
 
 def network_of(

@@ -28,6 +28,7 @@ from ....desc.parse import parse_bool, parse_word
 from ....foreign import text_of
 from ....ops.product import kernel_block
 from ...network.prepacking import PrepackedConstants
+from ...rewrites.fusions import fusions_off
 from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import missing_error
 from .export import decompositions, undivided
@@ -54,8 +55,8 @@ def compile_graph(
     """The backend that torch.compile calls with a graph of Dynamo's, and what its inputs are like.
 
     `options`: "precision", "f32", or what tensors of that may become, "bf16" or "f16"; "fallback", False
-    refuses graphs of which torch would run a part; "dynamic", False leaves graphs of symbolic sizes to torch.
-    Raises InvalidArguments for others.
+    refuses graphs of which torch would run a part; "dynamic", False leaves graphs of symbolic sizes to torch;
+    "exact", True never uses Winograd's algorithm. Raises InvalidArguments for others.
     """
     own, graphs = _Options.of(options, mode), list[CompiledGraph]()
 
@@ -87,6 +88,7 @@ class _Options:
     precision: str = "f32"
     fallback: bool = True
     dynamic: bool = True
+    exact: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None, mode: str | None) -> _Options:
@@ -96,7 +98,7 @@ class _Options:
             **{parse_word("torch.compile: option", name, names): x for name, x in (options or {}).items()}
         )
         parse_word("torch.compile: precision", own.precision, PRECISIONS)
-        for name in ("fallback", "dynamic"):
+        for name in ("fallback", "dynamic", "exact"):
             parse_bool(f"torch.compile: {name}", getattr(own, name))
         return own
 
@@ -235,7 +237,8 @@ class CompiledGraph:
             if _has_format(value) and args[at].stride() != value.stride():
                 formats[places[at]] = format_of(args[at], value.shape)
         with torch.no_grad():
-            plan = partitioned(module, known, state.prepacked, formats, self._options.precision)
+            how = self._options.precision, fusions_off("torch.compile", (), self._options.exact)
+            plan = partitioned(module, known, state.prepacked, formats, *how)
         refused = [(why, called(node)) for node, why in plan.eager.items() if why not in CHOICES]
         if refused and not self._options.fallback:
             raise missing_error("the graph", by_operator(refused))

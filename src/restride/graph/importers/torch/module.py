@@ -17,6 +17,7 @@ from ...dims import Dims
 from ...graph import Graph
 from ...network.inputs import NetworkInput
 from ...network.network import Network
+from ...rewrites.fusions import fusions_off
 from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import data_type_of
 from .export import exported, follows_batch, largest_batch, open_shapes
@@ -31,6 +32,7 @@ def compile_module(
     *,
     rule: str = "optimal",
     precision: str = "f32",
+    exact: bool = False,
 ) -> CompiledModule:
     """A module in evaluation mode as a network: its formats propagated, its weights packed once.
 
@@ -39,13 +41,14 @@ def compile_module(
              dims; values do not matter, and other extents make a plan of their own. A program has its own
     rule     how formats are chosen: "plain", "greedy" or "optimal"
     precision  "f32"; with "bf16" or "f16" tensors may be of that type where that is faster: `rs.onnx.load`
+    exact    convolutions never use Winograd's algorithm
 
     Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
     Unimplemented for operators that restride has not, all at once with the lines that call them, and for
     arguments of operators that it has not.
     """
     try:
-        return CompiledModule(module, example, rule, precision)
+        return CompiledModule(module, example, rule, precision, exact)
     except Error as error:
         error.drop_frames()
         raise
@@ -66,6 +69,7 @@ class CompiledModule:
         example: torch.Tensor | Sequence[torch.Tensor] | Mapping[str, torch.Tensor] | None = None,
         rule: str = "optimal",
         precision: str = "f32",
+        exact: bool = False,
     ) -> None:
         program = module if isinstance(module, torch.export.ExportedProgram) else None
         named: Mapping[str, Any] = {}
@@ -85,6 +89,7 @@ class CompiledModule:
         self._largest = LARGEST if program is None else largest_batch(program)
         self._module, self._rule, self._lock = module, rule, threading.RLock()
         self._precision = parse_word("compile_module: precision", precision, PRECISIONS)
+        self._without = fusions_off("compile_module", (), exact)
         self._state: tuple[Any, ...] = ()
         self._network, self._tree, self._state = self._compile()
 
@@ -173,6 +178,7 @@ class CompiledModule:
             first.model.outputs,
             graph,
             self._rule,
+            self._without,
             dims=tuple(of_example.values()),
             is_linear=is_linear,
             largest=self._largest,

@@ -144,6 +144,7 @@ class NetworkPart:
         prepacked: PrepackedConstants,
         formats: Mapping[fx.Node, MemoryDesc],
         precision: str = "f32",
+        without: Iterable[str] = (),
     ) -> None:
         start = time.perf_counter()
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
@@ -153,7 +154,7 @@ class NetworkPart:
         names = [*[each.name for each in model.inputs], *model.outputs]
         pairs = zip(names, (*inputs, *outputs), strict=True)
         ends = {name: formats[node] for name, node in pairs if node in formats}
-        self.plan = plan_network(graph, "optimal", engine, ends=ends, precision=precision)
+        self.plan = plan_network(graph, "optimal", engine, without, ends, precision)
         runner = Runner(self.plan, engine, prepacked)
         runner.prepare()
         values = [node.meta["val"] for node in outputs]

@@ -63,12 +63,14 @@ def partitioned(
     prepacked: PrepackedConstants,
     formats: Mapping[fx.Node, MemoryDesc] = MappingProxyType({}),
     precision: str = "f32",
+    without: Iterable[str] = (),
 ) -> Partitioned:
     """A graph of functional operators on tensors of known dims, its nodes with their `val`, as networks.
 
     `known`: the tensors of inputs and attributes that are constants. `formats`: of inputs that come as the
     memory of a tensor in that format; what networks alone make and the graph gives may go so, in any format
-    where that is "any". `precision`: what they compute with. The result's `run` takes a list of all inputs.
+    where that is "any". `precision`: what they compute with; `without`: fusions that are off. The result's
+    `run` takes a list of all inputs.
     """
     refused = _refused(module.graph, known)
     while True:
@@ -77,7 +79,7 @@ def partitioned(
         for at, nodes in split.parts.items():
             try:
                 ends = *split.ends(nodes), split.known(nodes)
-                parts[at] = NetworkPart(*ends, prepacked, split.formats, precision)
+                parts[at] = NetworkPart(*ends, prepacked, split.formats, precision, without)
             except Exception as error:  # whatever it is, torch runs the nodes
                 refused |= dict.fromkeys(nodes, text_of(error))
                 break
