@@ -21,4 +21,6 @@ def old_name(old: str, new: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "restride":
         frame, level = frame.f_back, level + 1
-    warnings.warn(f"{old} is now {new}; restride {REMOVED_IN} removes the old name", DeprecationWarning, level)
+    warnings.warn(
+        f"{old} is now {new}; restride {REMOVED_IN} removes the old name", DeprecationWarning, level
+    )

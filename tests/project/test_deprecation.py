@@ -1,4 +1,4 @@
-"""Old names: silent in 0.2, warnings at the caller's line from 0.3 on, listed on the page; pickles never warn."""
+"""Old names: silent in 0.2, warnings at the line that uses them from 0.3 on; pickles never warn."""
 
 from __future__ import annotations
 
