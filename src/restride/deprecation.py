@@ -1,4 +1,4 @@
-"""Old names, for one minor version without a warning: they warn in the next one, and the one after removes them."""
+"""Old names: silent in the minor version that replaces them; the next one warns, the third removes them."""
 
 from __future__ import annotations
 

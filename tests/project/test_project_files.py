@@ -41,11 +41,16 @@ def test_the_metadata_link_to_the_forge_that_builds_it(url: str, monkeypatch: py
     metadata = pytest.importorskip("hatchling.metadata.core")
     manager = pytest.importorskip("hatchling.plugin.manager").PluginManager()
     monkeypatch.setenv("PROJECT_URL", url)
-    urls = metadata.ProjectMetadata(str(_ROOT), manager).core.urls
+    core = metadata.ProjectMetadata(str(_ROOT), manager).core
+    urls = core.urls
     assert set(urls) == (
         {"Homepage", "Documentation", "Source", "Issues", "Changelog"} if "//" in url else set()
     )
     assert all(link.startswith(url) for link in urls.values())
+    picture, link = ("raw/main/", "blob/main/") if urls else ("", "")
+    place = f"{url}/" if urls else ""
+    assert f"]({place}{picture}docs/pictures/front.svg)" in core.readme
+    assert f"]({place}{link}docs/index.md)" in core.readme
 
 
 def test_the_citation_names_this_version_and_licence() -> None:

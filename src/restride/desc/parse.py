@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DataType
 from ..deprecation import old_name
+from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from ..nearest import nearest
