@@ -21,7 +21,12 @@ _PROGRAMS = {
     "torch_compile": ("torch", r"largest difference to eager: \d\.\de-0[6-9]", r"0 operators of torch"),
     "convert": ("", r"q_proj\.weight .* s8 256x256 BA16a64b4a, largest", r"float32 \(1, 1024\)"),
     "llm": ("", r"tokens:( \d+){32}$", r"weights: 8\.3 MB"),
-    "laboratory": ("", r"lies at 81; at it lies \(0, 17, 1, 0\)", r"^Sw<5,0,5> .*: 1 lanes", r"did you mean 'nChw16c'"),
+    "laboratory": (
+        "",
+        r"lies at 81; at it lies \(0, 17, 1, 0\)",
+        r"^Sw<5,0,5> .*: 1 lanes",
+        r"did you mean 'nChw16c'",
+    ),
 }
 # Tests of their own run these: they are long, or need a device.
 _OTHERS = {"language_model", "sycl_queue"}
