@@ -28,7 +28,8 @@ extensions += [
     "sphinx_copybutton",
 ]
 root_doc = "docs/index"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**", "benchmarks/**"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"]
+include_patterns += ["docs/**", "benchmarks/**"]
 # The codes of errors are a page that the package brings along, for `restride explain`.
 include_patterns += ["src/restride/refusals.md"]
 exclude_patterns = ["docs/_build", "tests", "build", "dist", ".*"]

@@ -13,6 +13,7 @@ restride show nhwc 1x8x2x3 --force --svg nhwc.svg
 restride show nChw4c 1x8x2x3 --force --svg nChw4c.svg
 restride show nChw4c 1x6x2x2 --force --svg padding.svg
 restride show nhwc 1x8x2x3 --dst nChw4c --force --svg nhwc-to-nChw4c.svg
+restride show nhwc 1x6x1x3 --dst nChw4c --force --svg front.svg
 restride show oi 8x6 --dst OI4i4o --force --svg weights.svg
 restride show nchw 1x6x2x2 --dst nChw4c --force --html nchw-to-nChw4c.html
 restride show ab 3x4 --dst ba --force --svg ab-to-ba.svg

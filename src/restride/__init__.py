@@ -11,6 +11,7 @@ import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version as _version
+from .deprecation import old_name as _old_name
 from .desc.memory_desc import MemoryDesc
 from .desc.tags import FormatTag
 from .desc.viewer import register as _register_viewer
@@ -96,10 +97,13 @@ def __getattr__(name: str) -> _typing.Any:
         return _load(name)
     if name in _EARLIER_NAMES:
         value = getattr(_sys.modules[__name__], _EARLIER_NAMES[name])
+        _old_name(f"rs.{name}", f"rs.{_EARLIER_NAMES[name]}")
     elif name.startswith("ARG_") and hasattr(arguments := _load_whole("restride.desc.arguments"), name):
         value = getattr(arguments, name)
+        _old_name(f"rs.{name}", f"rs.onednn.Arg.{name[4:]}")
     elif name in (model := _load_whole("restride.onednn")).__all__:
         value = getattr(model, name)
+        _old_name(f"rs.{name}", f"rs.onednn.{name}")
     elif name in _OWN_IMPORT:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])

@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
+from .deprecation import old_name
+
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 # The catalogue of refusals: a page of Markdown, with an entry for each code and the messages below it.
@@ -93,8 +95,10 @@ class Error(Exception):
         )
         return type(self)(what, code=self.code, where=where, why=self.why, hint=hint)
 
-    # Its name in earlier versions.
-    retold = with_context
+    def retold(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
+        """The old name of `with_context`."""
+        old_name("Error.retold", "Error.with_context")
+        return self.with_context(what, where=where, hint=hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.code, self.where, self.why, self.hint)

@@ -1,4 +1,7 @@
-"""Modules of earlier versions, for what was pickled there: classes are found where they are now."""
+"""Modules of earlier versions, for what was pickled there: classes are found where they are now.
+
+They do not warn: what an earlier version wrote stays readable (`deprecation.py`).
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ def _attribute_now(place: str, name: str) -> Any:
 
 def _attribute_of_operation(name: str) -> Any:
     """`SoftmaxForward`; `SoftmaxForwardPrimitiveDesc`, its descriptor; `ShuffleForwardDesc`, that of 0.9."""
-    package = importlib.import_module(__package__)
+    package = importlib.import_module(f"{__package__}.onednn")
     for suffix in ("PrimitiveDesc", "Desc"):
         if name.endswith(suffix) and hasattr(package, name.removesuffix(suffix)):
             return getattr(getattr(package, name.removesuffix(suffix)), suffix)

@@ -153,7 +153,7 @@ def get_verbose() -> str:
 def set_header(facts: Callable[[], Iterable[str]]) -> None:
     """Register the facts for the info lines that precede the first line written.
 
-    `facts()` gives one text a line, such as "restride v0.1.0" or "cpu,runtime:threads,nthr:8"; it is called
+    `facts()` gives one text a line, such as "restride v0.2.0" or "cpu,runtime:threads,nthr:8"; it is called
     at most once, and only when something is reported.
     """
     if _pending_header:

@@ -33,7 +33,10 @@ _SOURCES = Path(rs.__file__).parent
 _PACKAGES = (_SOURCES, Path(restride_bench.__file__).parent)
 _DOCS = _ROOT / "docs"
 _CODES = _ROOT / "src" / "restride" / "refusals.md"
-_OF_ROOT = tuple(_ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
+_OF_ROOT = tuple(
+    _ROOT / name
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md")
+)
 _PAGES = (*_OF_ROOT, *sorted(_DOCS.rglob("*.md")), _CODES)
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

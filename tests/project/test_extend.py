@@ -16,7 +16,7 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "how-to" / "extend.md"
 _ADDITIONS = _ROOT / "tests" / "additions"
-_COPIED = ("src", "tests/support", "docs")
+_COPIED = ("src", "tests/support", "docs", "examples")
 _COPIED_FILES = (
     *("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
     *(

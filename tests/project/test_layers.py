@@ -59,6 +59,7 @@ _OPTIONAL = {
 }
 _ROWS = (
     (
+        "deprecation",
         "errors",
         "foreign",
         "nearest",

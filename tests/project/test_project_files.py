@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,13 @@ _TARGETS = set(re.findall(r"^([a-z-]+):.*## ", (_ROOT / "Makefile").read_text("u
 
 
 @pytest.mark.parametrize(
-    "name", ["CONTRIBUTING.md", ".github/workflows/tests.yml", ".pre-commit-config.yaml"]
+    "name",
+    [
+        "CONTRIBUTING.md",
+        ".github/workflows/tests.yml",
+        ".github/pull_request_template.md",
+        ".pre-commit-config.yaml",
+    ],
 )
 def test_targets_of_make_that_are_named_exist(name: str) -> None:
     path = _ROOT / name
@@ -33,11 +41,16 @@ def test_the_metadata_link_to_the_forge_that_builds_it(url: str, monkeypatch: py
     metadata = pytest.importorskip("hatchling.metadata.core")
     manager = pytest.importorskip("hatchling.plugin.manager").PluginManager()
     monkeypatch.setenv("PROJECT_URL", url)
-    urls = metadata.ProjectMetadata(str(_ROOT), manager).core.urls
+    core = metadata.ProjectMetadata(str(_ROOT), manager).core
+    urls = core.urls
     assert set(urls) == (
         {"Homepage", "Documentation", "Source", "Issues", "Changelog"} if "//" in url else set()
     )
     assert all(link.startswith(url) for link in urls.values())
+    picture, link = ("raw/main/", "blob/main/") if urls else ("", "")
+    place = f"{url}/" if urls else ""
+    assert f"]({place}{picture}docs/pictures/front.svg)" in core.readme
+    assert f"]({place}{link}docs/index.md)" in core.readme
 
 
 def test_the_citation_names_this_version_and_licence() -> None:
@@ -71,3 +84,37 @@ def test_what_measures_has_the_version_of_the_library_and_names_it() -> None:
     assert project["version"] == rs.__version__
     assert project["dependencies"] == [f"restride=={rs.__version__}"]
     assert f"restride-bench=={rs.__version__}" in extra["bench"]
+
+
+@pytest.mark.parametrize("name", ["bug", "feature", "slow"])
+def test_a_template_of_issues_is_a_form(name: str) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    path = _ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml"
+    if not path.exists():
+        pytest.skip("files of a forge are not in a distribution of the source")
+    form = yaml.safe_load(path.read_text("utf-8"))
+    assert {"name", "description", "labels", "body"} == set(form)
+    fields = [part for part in form["body"] if part["type"] != "markdown"]
+    assert len({part["id"] for part in fields}) == len(fields)
+    assert all(part["attributes"]["label"] for part in fields)
+    assert any(part.get("validations", {}).get("required") for part in fields)
+
+
+def test_a_wheel_and_a_source_distribution_hold_what_they_must(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = pytest.importorskip("hatchling.build", reason="hatchling is not installed")
+    monkeypatch.chdir(_ROOT)
+    with zipfile.ZipFile(tmp_path / build.build_wheel(str(tmp_path))) as archive:
+        wheel = set(archive.namelist())
+    with tarfile.open(tmp_path / build.build_sdist(str(tmp_path))) as archive:
+        unpacked = {name.partition("/")[2] for name in archive.getnames()}
+    library = _ROOT / "src" / "restride"
+    files = {path for path in library.rglob("*.*") if "__pycache__" not in path.parts}
+    data = {path.relative_to(library.parent).as_posix() for path in files if path.suffix != ".py"}
+    assert {"restride/py.typed", "restride/__init__.pyi", "restride/refusals.md"} <= data
+    assert {path.relative_to(library.parent).as_posix() for path in files} - wheel == set()
+    assert {name.partition("/")[0] for name in wheel} == {"restride", f"restride-{rs.__version__}.dist-info"}
+    assert {f"src/{name}" for name in data} - unpacked == set()
+    examples = {f"examples/{path.name}" for path in (_ROOT / "examples").glob("*.*")}
+    assert {"LICENSE", "CHANGELOG.md", "hatch_build.py", *examples} - unpacked == set()

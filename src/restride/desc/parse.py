@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..deprecation import old_name
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
@@ -96,7 +97,11 @@ def renamed(call: str, value: Any, **older: Any) -> Any:
     if not values:
         return value
     if value is None and len(values) == 1:
-        return next(iter(values.values()))
+        ((old, other),) = values.items()
+        what, _, new = call.rpartition(": ")
+        if old != new:  # `dtype` of a MemoryDesc is another name, not an old one
+            old_name(f"{what}: {old}", f"{what}: {new}")
+        return other
     raise refuse("RS-V07:given-twice", call=call, given=", ".join(values))
 
 
