@@ -6,6 +6,9 @@ A line has oneDNN's v1 fields behind our own marker:
 
 Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; nothing else is paid
 while reporting is off. Writing never raises: a closed stderr must not fail a computation.
+
+The same lines go to `logging.getLogger("restride")`: what is made at INFO, all else at DEBUG. `logging` is
+loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on slots, too.
 """
 
 from __future__ import annotations
@@ -14,14 +17,19 @@ import contextlib
 import enum
 import re
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import forks
 from .errors import refuse
 from .foreign import plain_text
 from .settings import lookup
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 _MARKER = "restride_verbose,v1"
 _TEMPLATE = (
@@ -54,6 +62,9 @@ _WORDS: Mapping[str, Level] = {
     "-1": Level.all,
 }
 _DEFAULT = Level.error
+# Levels of `logging`, and the operations that are logged at the first of them.
+_INFO, _DEBUG = 20, 10
+_MADE = ("create", "create:cache_miss")
 
 
 class Setting(NamedTuple):
@@ -69,12 +80,19 @@ class Setting(NamedTuple):
 
 
 class Flags:
-    """The reports that are on, as plain slots: read anywhere, changed only by `set_verbose`."""
+    """The reports that anyone wants, as plain slots: read anywhere, changed only in this module.
+
+    `heard`: kinds of `watching.py` that a profile or a hook wants. `logged`: whether the logger takes INFO,
+    and DEBUG.
+    """
 
     __slots__ = (
         "check",
         "dispatch",
         "error",
+        "heard",
+        "logged",
+        "logger",
         "profile",
         "profile_create",
         "profile_exec",
@@ -89,10 +107,13 @@ class Flags:
     dispatch: bool
     profile_create: bool
     profile_exec: bool
-    # Either of the two: no call may go ahead without being told of.
+    # No call may go ahead without being told of.
     profile: bool
     setting: Setting
     timestamp: bool
+    heard: frozenset[str]
+    logged: tuple[bool, bool]
+    logger: Logger | None
 
 
 class Line(NamedTuple):
@@ -111,6 +132,11 @@ class Line(NamedTuple):
 
 
 flags = Flags()
+flags.heard, flags.logged, flags.logger = frozenset(), (False, False), None
+_lock = threading.RLock()
+forks.hold(lambda: _lock)
+# Set while a thread reports: what a handler or a hook runs is not reported in turn.
+reporting = threading.local()
 
 # Emptied by the first line. A list's pop is atomic: no lock, hence none that a fork could leave held.
 _pending_header: list[Callable[[], Iterable[str]]] = [tuple]
@@ -160,16 +186,64 @@ def set_header(facts: Callable[[], Iterable[str]]) -> None:
         _pending_header[:] = [facts]
 
 
-def write(fields: Iterable[object]) -> None:
-    """Print one line of `fields`, operation first, to stderr; see `Line` for their order.
+def write(fields: Iterable[object], node: str = "") -> None:
+    """Print one line of `fields`, operation first, to stderr and to the logger, as far as they want it; see
+    `Line` for their order. `node`: of a network, for the logger.
 
-    A float is a time in milliseconds and gets six digits. Whether to write is the caller's to decide, by
-    `flags`; here only `filter=` may drop the line. Never raises.
+    A float is a time in milliseconds and gets six digits. Never raises.
     """
-    with contextlib.suppress(Exception):
+    if getattr(reporting, "is_on", False):
+        return
+    reporting.is_on = True
+    try:
         texts = [_text(field) for field in fields]
-        if _kept(texts):
+        if _level(texts[0]) in flags.setting.level and _kept(texts):
             _emit([*_header(), f"{_stamp()}primitive,{','.join(texts)}"])
+        if any(flags.logged) and flags.logger is not None:
+            texts[7] += f"{' ' * bool(texts[7])}node:{printable(node)}" if node else ""
+            level = _INFO if texts[0] in _MADE else _DEBUG
+            flags.logger.log(level, "%s", ",".join(texts).replace("\x1b", "?"))
+    except Exception:
+        return
+    finally:
+        reporting.is_on = False
+
+
+def printable(text: str) -> str:
+    """A name as text of one line that no terminal takes for an order."""
+    return "".join(char if char.isprintable() else "?" for char in _text(text))
+
+
+def hear(kinds: Iterable[str]) -> None:
+    """Turn on the slots for these kinds of `watching.py`, and off those that nobody wants any more."""
+    with _lock:
+        flags.heard = frozenset(kinds)
+        _apply(flags.setting)
+
+
+def attach_logger() -> None:
+    """Let the levels of `logging.getLogger("restride")` turn on slots from now on."""
+    if flags.logger is not None:
+        return
+    import logging
+
+    logger = logging.getLogger("restride")
+
+    class LevelCache(dict[int, bool]):
+        """The logger's cache of levels: `logging` clears it whenever a level changes, of any logger."""
+
+        def clear(self) -> None:
+            super().clear()
+            # Asked for first: nobody may wait for the lock of `logging` while holding the other one.
+            logged = logger.isEnabledFor(_INFO), logger.isEnabledFor(_DEBUG)
+            with _lock:
+                flags.logged = logged
+                _apply(flags.setting)
+
+    cache: Any = LevelCache()
+    logger._cache = cache  # type: ignore[attr-defined]
+    flags.logger = logger
+    cache.clear()
 
 
 def read_environment() -> None:
@@ -186,10 +260,22 @@ def read_environment() -> None:
 
 
 def _apply(setting: Setting) -> None:
-    for flag in Level.all:
-        setattr(flags, flag.name or "", flag in setting.level)
-    flags.profile = flags.profile_create or flags.profile_exec
-    flags.setting = setting
+    with _lock:
+        is_made_logged, is_all_logged = flags.logged
+        for flag in Level.all:
+            setattr(flags, flag.name or "", flag in setting.level)
+        flags.check |= is_all_logged
+        # Calls like an earlier one make nothing: those go ahead where only what is made is logged.
+        flags.profile = flags.profile_create or flags.profile_exec or is_all_logged
+        flags.profile |= not flags.heard.isdisjoint(("execution", "step"))
+        flags.profile_create |= is_made_logged
+        flags.profile_exec |= is_all_logged or "step" in flags.heard
+        flags.setting = setting
+
+
+def _level(operation: str) -> Level:
+    """The level at which lines of an operation are reported."""
+    return {"exec": Level.profile_exec, "exec:check": Level.check}.get(operation, Level.profile_create)
 
 
 def _checked(value: object) -> Setting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
@@ -10,6 +11,7 @@ from ..desc.tags import to_tag
 from ..desc.viewer import Explanation
 from ..errors import refuse
 from ..foreign import plain_text
+from ..loading import load_whole
 from .explain import explain as explain_in_words
 from .explain import formula
 from .names import axis_names, has_layout
@@ -18,7 +20,10 @@ from .svg import svg
 from .terminal import ink, printable, width
 from .text import show as draw
 
-__all__ = ["explain", "html", "html_of_memory", "show", "svg"]
+if TYPE_CHECKING:
+    from ..profiling import Profile
+
+__all__ = ["explain", "html", "html_of", "html_of_memory", "profile_text", "show", "svg"]
 
 
 def show(md: MemoryDesc, tag: str = "") -> None:
@@ -37,6 +42,22 @@ def explain(md: MemoryDesc, tag: str = "") -> Explanation:
         return Explanation(text)
     names = axis_names(md.ndims, tag)
     return Explanation(text, formula(md, names), names)
+
+
+def html_of(value: object) -> str:
+    """The picture of a network, its plan, a quantized tensor or a profile for a notebook."""
+    load_whole("restride.view.watched")
+    from . import watched
+
+    return watched.html_of(value)
+
+
+def profile_text(profile: Profile) -> str:
+    """The table of a profile."""
+    load_whole("restride.view.watched")
+    from . import watched
+
+    return watched.profile_text(profile)
 
 
 def _check_tag(md: MemoryDesc, tag: object) -> None:

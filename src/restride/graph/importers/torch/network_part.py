@@ -16,6 +16,7 @@ from ....desc.memory_desc import MemoryDesc
 from ....runtime.engine import Engine
 from ....runtime.result_pool import POOLED_BYTES
 from ....verbose import flags, write
+from ....watching import watch_network
 from ...dims import Dims
 from ...network.plan import plan_network
 from ...network.prepacking import PrepackedConstants
@@ -195,8 +196,9 @@ def _run_function(
         ]
         results = [make() for make in makers]
         addresses = [*[x.data_ptr() for x in read], *[results[at].data_ptr() for at in written]]
-        if flags.profile_exec:
-            runner.timed(addresses)
+        if flags.profile:
+            with watch_network("optimal", [x.shape for x in read]):
+                (runner.timed if flags.profile_exec else run)(addresses)
         else:
             run(addresses)
         return results
