@@ -61,7 +61,7 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "runtime.cpu.thread_pool": "get_num_threads set_num_threads",
         "runtime.result_pool": "empty_cache",
         "verbose": "set_verbose",
-        "watching": "Activity HookHandle add_hook",
+        "watching": "Activity add_hook",
     },
 )
 __all__ = [

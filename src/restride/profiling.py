@@ -54,14 +54,14 @@ class Profile:
         start = min((activity.start_ns for activity in activities), default=0)
         heads = [("process_name", pid, "restride"), *(("thread_name", *item) for item in names.items())]
         events: list[dict[str, Any]] = [
-            {"ph": "M", "name": what, "pid": pid, "tid": thread, "args": {"name": name}}
+            {"ph": "M", "name": what, "pid": pid, "tid": thread, "args": {"name": printable(name)}}
             for what, thread, name in heads
         ]
         for each in activities:
             events.append(
                 {
                     "ph": "X",
-                    "name": f"{each.name} {each.node}".rstrip() if each.kind == "step" else each.name,
+                    "name": printable(f"{each.name} {each.node}".rstrip()),
                     "cat": each.kind,
                     "ts": (each.start_ns - start) / 1e3,
                     "dur": each.seconds * 1e6,

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import forks
@@ -135,8 +135,7 @@ flags = Flags()
 flags.heard, flags.logged, flags.logger = frozenset(), (False, False), None
 _lock = threading.RLock()
 forks.hold(lambda: _lock)
-# Set while a thread reports: what a handler or a hook runs is not reported in turn.
-reporting = threading.local()
+_reporting = threading.local()
 
 # Emptied by the first line. A list's pop is atomic: no lock, hence none that a fork could leave held.
 _pending_header: list[Callable[[], Iterable[str]]] = [tuple]
@@ -186,27 +185,44 @@ def set_header(facts: Callable[[], Iterable[str]]) -> None:
         _pending_header[:] = [facts]
 
 
-def write(fields: Iterable[object], node: str = "") -> None:
-    """Print one line of `fields`, operation first, to stderr and to the logger, as far as they want it; see
-    `Line` for their order. `node`: of a network, for the logger.
+def write(fields: Iterable[object]) -> None:
+    """Print one line of `fields`, operation first, to stderr; see `Line` for their order.
 
-    A float is a time in milliseconds and gets six digits. Never raises.
+    A float is a time in milliseconds and gets six digits. Whether to write is the caller's to decide, by
+    `flags`; here only `filter=` may drop the line. Never raises.
     """
-    if getattr(reporting, "is_on", False):
-        return
-    reporting.is_on = True
-    try:
+    with contextlib.suppress(Exception):
         texts = [_text(field) for field in fields]
-        if _level(texts[0]) in flags.setting.level and _kept(texts):
+        if _kept(texts):
             _emit([*_header(), f"{_stamp()}primitive,{','.join(texts)}"])
-        if any(flags.logged) and flags.logger is not None:
-            texts[7] += f"{' ' * bool(texts[7])}node:{printable(node)}" if node else ""
-            level = _INFO if texts[0] in _MADE else _DEBUG
-            flags.logger.log(level, "%s", ",".join(texts).replace("\x1b", "?"))
-    except Exception:
-        return
+
+
+def report(line: Iterable[object], node: str = "") -> None:
+    """Write a line for all who want it: stderr by the verbose level, and the logger by its own, with the name
+    of a network's node. Never raises.
+    """
+    fields = tuple(line)
+    with contextlib.suppress(Exception), alone() as is_first:
+        level = {"exec": Level.profile_exec, "exec:check": Level.check}.get(
+            str(fields[0]), Level.profile_create
+        )
+        if is_first and level in flags.setting.level:
+            write(fields)
+        if is_first and any(flags.logged) and flags.logger is not None:
+            texts = [_text(field) for field in fields]
+            texts[7] = f"{texts[7]} node:{printable(node)}".lstrip() if node else texts[7]
+            flags.logger.log(_INFO if texts[0] in _MADE else _DEBUG, "%s", ",".join(texts))
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[bool]:
+    """True unless this thread is within such a block: what hooks and handlers run is not reported in turn."""
+    is_first = not getattr(_reporting, "is_on", False)
+    _reporting.is_on = True
+    try:
+        yield is_first
     finally:
-        reporting.is_on = False
+        _reporting.is_on = not is_first
 
 
 def printable(text: str) -> str:
@@ -271,11 +287,6 @@ def _apply(setting: Setting) -> None:
         flags.profile_create |= is_made_logged
         flags.profile_exec |= is_all_logged or "step" in flags.heard
         flags.setting = setting
-
-
-def _level(operation: str) -> Level:
-    """The level at which lines of an operation are reported."""
-    return {"exec": Level.profile_exec, "exec:check": Level.check}.get(operation, Level.profile_create)
 
 
 def _checked(value: object) -> Setting:

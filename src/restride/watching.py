@@ -13,10 +13,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, Self
 
 from .desc.parse import check_function, parse_word
-from .verbose import Line, attach_logger, flags, hear, reporting, write
+from .verbose import Line, alone, attach_logger, flags, hear, report
 
 KINDS = ("compile", "plan", "execution", "step")
 EVENTS = tuple(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS)
@@ -94,8 +95,7 @@ class Activity:
     @property
     def flops(self) -> int:
         """Operations of sums of products, two for each product; 0 for all else."""
-        terms = getattr(self._problem, "terms", 0)
-        return 2 * terms if isinstance(terms, int) else 0
+        return 2 * products_of(self._problem)
 
     @property
     def factor_types(self) -> tuple[Any, ...]:
@@ -118,30 +118,9 @@ _hooks: dict[str, tuple[Hook, ...]] = {}
 _profiles: tuple[list[Activity], ...] = ()
 
 
-class HookHandle:
-    """The result of `add_hook`: `remove()`, or the end of a `with`, takes the hook away."""
-
-    __slots__ = ("_event", "_function")
-
-    def __init__(self, event: str, function: Hook) -> None:
-        self._event, self._function = event, function
-
-    def remove(self) -> None:
-        """Take the hook away; nothing where that was done before."""
-        with _lock:
-            hooks = _hooks.get(self._event, ())
-            _hooks[self._event] = tuple(hook for hook in hooks if hook is not self._function)
-            _update()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
-def add_hook(event: str, function: Callable[[Activity], object]) -> HookHandle:
-    """Call `function(activity)` at every such event from now on, in any thread: its `remove()` ends that.
+def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
+    """Call `function(activity)` at every such event from now on, in any thread. The result ends that: its
+    `close()`, or the end of a `with`.
 
     `event`: "before_" or "after_", and then "compile" (of a kernel that is not in the store on disk), "plan"
     (of a network, for certain dims), "execution" (of a primitive, a function on arrays, or a network) or
@@ -162,10 +141,17 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> HookHandle:
     def hook(activity: Activity) -> object:
         return function(activity)
 
+    def remove() -> None:
+        with _lock:
+            _hooks[event] = tuple(each for each in _hooks[event] if each is not hook)
+            _update()
+
     with _lock:
         _hooks[event] = (*_hooks.get(event, ()), hook)
         _update()
-    return HookHandle(event, hook)
+    removal = ExitStack()
+    removal.callback(remove)
+    return removal
 
 
 def collect(activities: list[Activity], *, is_on: bool) -> None:
@@ -219,7 +205,13 @@ class Watch:
         if flags.profile_exec and error is None and name in ("execution", "step"):
             fields = tuple(describe("exec", of, self.seconds * 1e3))
             if fields[2] != _NETWORK:
-                write(fields, node)
+                report(fields, node)
+
+
+def products_of(problem: object) -> int:
+    """The number of products that a problem adds up; 0 for what sums none."""
+    terms = getattr(problem, "terms", 0)
+    return terms if isinstance(terms, int) else 0
 
 
 def watch_network(rule: str, dims: Iterable[Iterable[int]]) -> Watch:
@@ -233,16 +225,11 @@ def watch_network(rule: str, dims: Iterable[Iterable[int]]) -> Watch:
 
 
 def _call_hooks(event: str, activity: Activity) -> None:
-    hooks = _hooks.get(event, ())
-    if not hooks or getattr(reporting, "is_on", False):
-        return
-    reporting.is_on = True
-    try:
-        for hook in hooks:
+    for hook in _hooks.get(event, ()):
+        with alone() as is_first:
             try:
-                hook(activity)
+                if is_first:
+                    hook(activity)
             except Exception as error:
                 told = f"a hook {event} raised {type(error).__name__}: {error}"
                 warnings.warn(told, RuntimeWarning, stacklevel=2)
-    finally:
-        reporting.is_on = False

@@ -23,7 +23,6 @@ import io
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ from ..graph.rewrites.precision import PRECISIONS
 from ..runtime.cpu.roof import Roof, roof
 from ..view.units import data_size, duration
 from ..view.watched import of_roof, rate_text
+from ..watching import products_of
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import Array, add_inputs, add_pixels, prepare, random_input, read_input
 from .output import CommandResult
@@ -196,10 +196,15 @@ class _StepRow:
     roof: Roof
 
     @property
+    def products(self) -> int:
+        """The number of products that it adds up; 0 for what sums none."""
+        return products_of(self.step.lowered.pd._implementation().problem)
+
+    @property
     def roof_seconds(self) -> float:
         """How long copies of as many bytes, or as many multiply-adds, would take."""
         types = tuple(access.md.data_type for access in self.step.reads[:2])
-        return self.roof.seconds(self.moved_bytes, 2 * _products(self.step), types)
+        return self.roof.seconds(self.moved_bytes, 2 * self.products, types)
 
     @property
     def moved_bytes(self) -> int:
@@ -213,24 +218,12 @@ class _StepRow:
             "operation": self.time.operation,
             "is_inserted": self.time.is_inserted,
             "seconds": self.seconds,
-            "products": _products(self.step),
+            "products": self.products,
             "moved_bytes": self.moved_bytes,
             "roof_seconds": self.roof_seconds,
             "formats": self.time.formats,
             "kernel": self.time.kernel,
         }
-
-
-def _products(step: NetworkStep) -> int:
-    """The number of products a step adds up; 0 for what sums none."""
-    dims = [access.md.dims for access in (*step.reads[:2], step.writes[0])]
-    if step.operation == "convolution":
-        return prod(dims[1]) * dims[2][0] * prod(dims[2][2:])
-    if step.operation == "deconvolution":
-        return prod(dims[1]) * dims[0][0] * prod(dims[0][2:])
-    if step.operation == "inner_product":
-        return prod(dims[1]) * dims[0][0]
-    return prod(dims[2]) * dims[0][-1] if step.operation.endswith("matmul") else 0
 
 
 def _steps(net: Network, inputs: Mapping[str, Array], plan: NetworkPlan, repeat: int) -> list[_StepRow]:
@@ -285,7 +278,7 @@ def _step_text(step: _StepRow, total: float) -> str:
     operation = f"{step.time.operation}{'*' if step.time.is_inserted else ''}"
     share = f"{100 * step.seconds / max(total, 1e-12):.1f} %"
     kernel = step.time.kernel.removeprefix("jit:")
-    rate = rate_text(step.seconds, step.moved_bytes, 2 * _products(step.step))
+    rate = rate_text(step.seconds, step.moved_bytes, 2 * step.products)
     roof_share, formats = of_roof(step.roof_seconds, step.seconds), step.time.formats
     return _row(duration(step.seconds), share, rate, roof_share, operation, formats, kernel, step.time.node)
 

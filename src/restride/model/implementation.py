@@ -21,7 +21,7 @@ from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.cpu.kernel import packed_address, packer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..verbose import attach_logger, flags, write
+from ..verbose import attach_logger, flags, report
 
 
 class Problem(Protocol):
@@ -176,7 +176,7 @@ def find_implementation(
         implementation = Implementation(problem, engine, implementation.executable)
     if flags.profile_create and (flags.profile or not is_hit):
         ms = (time.perf_counter() - start) * 1e3
-        write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", implementation, ms))
+        report(describe(f"create:cache_{'hit' if is_hit else 'miss'}", implementation, ms))
     return implementation
 
 
@@ -204,7 +204,7 @@ def compiled(problem: Problem, engine: Engine) -> Executable:
 
 def _tell_evicted(gone: _Cached) -> None:
     if flags.profile_create:
-        write(gone.describe("cache:evict", gone.implementation, 0.0))
+        report(gone.describe("cache:evict", gone.implementation, 0.0))
 
 
 on_eviction(_tell_evicted)

@@ -15,7 +15,7 @@ from ....arrays.calls.results import maker_of
 from ....desc.memory_desc import MemoryDesc
 from ....runtime.engine import Engine
 from ....runtime.result_pool import POOLED_BYTES
-from ....verbose import flags, write
+from ....verbose import flags, report
 from ....watching import watch_network
 from ...dims import Dims
 from ...network.plan import plan_network
@@ -175,7 +175,7 @@ class NetworkPart:
             sizes = f"inputs:{len(inputs)} outputs:{len(outputs)} reorders:{self.plan.reorders}"
             ms = (time.perf_counter() - start) * 1e3
             head = "create", engine, "network", "optimal", "forward_inference"
-            write((*head, "", "", sizes, f"{len(nodes)} operators", ms))
+            report((*head, "", "", sizes, f"{len(nodes)} operators", ms))
 
 
 def _run_function(
