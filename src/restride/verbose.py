@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import forks
 from .errors import refuse
 from .foreign import plain_text
+from .loading import load_whole
 from .settings import lookup
 
 if TYPE_CHECKING:
@@ -241,6 +242,7 @@ def attach_logger() -> None:
     """Let the levels of `logging.getLogger("restride")` turn on slots from now on."""
     if flags.logger is not None:
         return
+    load_whole("logging")
     import logging
 
     logger = logging.getLogger("restride")

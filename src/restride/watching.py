@@ -98,7 +98,7 @@ class Activity:
         return 2 * products_of(self._problem)
 
     @property
-    def factor_types(self) -> tuple[Any, ...]:
+    def _factor_types(self) -> tuple[Any, ...]:
         """The data types of what is multiplied."""
         return tuple(md.data_type for md in getattr(self._problem, "tensors", ())[:2])
 

@@ -41,7 +41,7 @@ _ROW, _HEAD, _MOST_HEIGHT = 26, 190, 640
 
 
 @dataclass
-class _Row:
+class _ProfileRow:
     """Executions that are alike: how often, how long in all, and how long the fastest took."""
 
     activity: Activity
@@ -90,12 +90,12 @@ def html_of(value: object) -> str:
 # --- profiles -----------------------------------------------------------------------------------------------
 
 
-def _rows(profile: Profile) -> list[_Row]:
+def _rows(profile: Profile) -> list[_ProfileRow]:
     """Executions and steps that are alike, those that took longest first; a run whose steps are there is none
     of them.
     """
     has_steps = any(each.kind == "step" for each in profile.activities)
-    alike: dict[tuple[object, ...], _Row] = {}
+    alike: dict[tuple[object, ...], _ProfileRow] = {}
     lines: dict[int, Activity] = {}
     for each in profile.activities:
         if each.kind not in ("execution", "step"):
@@ -104,7 +104,7 @@ def _rows(profile: Profile) -> list[_Row]:
         named = each if each._of is None else lines.setdefault(id(each._of), each)
         if has_steps and named.name == "network" and each.kind == "execution":
             continue
-        row = alike.setdefault((named.line[:-1], each.node), _Row(each))
+        row = alike.setdefault((named.line[:-1], each.node), _ProfileRow(each))
         row.calls, row.seconds = row.calls + 1, row.seconds + each.seconds
         row.best = min(row.best, each.seconds)
     return sorted(alike.values(), key=lambda row: -row.seconds)
@@ -117,10 +117,10 @@ def _cells(profile: Profile) -> list[tuple[str, ...]]:
     return [_row_cells(row, total, found) for row in rows[:_MOST_ROWS]]
 
 
-def _row_cells(row: _Row, total: float, found: Roof | None) -> tuple[str, ...]:
+def _row_cells(row: _ProfileRow, total: float, found: Roof | None) -> tuple[str, ...]:
     each = row.activity
     nbytes, flops = each.bytes, each.flops
-    limit = found.seconds(nbytes, flops, each.factor_types) if found and nbytes else 0.0
+    limit = found.seconds(nbytes, flops, each._factor_types) if found and nbytes else 0.0
     return (
         duration(row.seconds),
         f"{100 * row.seconds / total:.1f} %",
