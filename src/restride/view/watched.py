@@ -37,7 +37,7 @@ _HEADINGS = (
 )
 _NUMBERS = 6
 _MOST_ROWS = 200
-_ROW, _HEAD, _MOST_HEIGHT = 26, 190, 640
+_ROW, _HEAD, _MOST_HEIGHT = 26, 280, 640
 
 
 @dataclass
@@ -166,11 +166,13 @@ def _sums(profile: Profile) -> list[str]:
 def _html_of_plan(plan: NetworkPlan) -> str:
     """The page of `restride propagate --html` in a frame of its own: no style leaves it, or comes in."""
     rows = network_rows(plan.graph, plan.formats)
-    head = f"{len(plan.steps)} steps, {plan.reorders} reorders, {data_size(plan.arena.peak)} a run"
+    head = (
+        f"steps: {len(plan.steps)}, reorders: {plan.reorders}, memory of a run: {data_size(plan.arena.peak)}"
+    )
     page = network_page(head, [NetworkPicture(plan.formats, rows)])
     height = min(_HEAD + _ROW * len(rows), _MOST_HEIGHT)
     style = f"width:100%;height:{height}px;border:0"
-    return f'<iframe srcdoc="{escape(page)}" style="{style}" title="{escape(head)}" sandbox></iframe>'
+    return f'<iframe srcdoc="{escape(page)}" style="{style}" title="{escape(head)}"></iframe>'
 
 
 def _html_of_network(net: Network) -> str:
@@ -213,4 +215,4 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         for row in rows
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div style="overflow-x:auto">{table}</div>'
+    return f'<div style="overflow-x:auto;white-space:nowrap">{table}</div>'
