@@ -134,8 +134,9 @@ class Line(NamedTuple):
 
 flags = Flags()
 flags.heard, flags.logged, flags.logger = frozenset(), (False, False), None
-_lock = threading.RLock()
-forks.hold(lambda: _lock)
+# Of all that turns slots on and off.
+lock = threading.RLock()
+forks.hold(lambda: lock)
 _reporting = threading.local()
 
 # Emptied by the first line. A list's pop is atomic: no lock, hence none that a fork could leave held.
@@ -233,7 +234,7 @@ def printable(text: str) -> str:
 
 def hear(kinds: Iterable[str]) -> None:
     """Turn on the slots for these kinds of `watching.py`, and off those that nobody wants any more."""
-    with _lock:
+    with lock:
         flags.heard = frozenset(kinds)
         _apply(flags.setting)
 
@@ -254,7 +255,7 @@ def attach_logger() -> None:
             super().clear()
             # Asked for first: nobody may wait for the lock of `logging` while holding the other one.
             logged = logger.isEnabledFor(_INFO), logger.isEnabledFor(_DEBUG)
-            with _lock:
+            with lock:
                 flags.logged = logged
                 _apply(flags.setting)
 
@@ -278,7 +279,7 @@ def read_environment() -> None:
 
 
 def _apply(setting: Setting) -> None:
-    with _lock:
+    with lock:
         is_made_logged, is_all_logged = flags.logged
         for flag in Level.all:
             setattr(flags, flag.name or "", flag in setting.level)

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from .desc.parse import check_function, parse_word
-from .verbose import Line, alone, attach_logger, flags, hear, report
+from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, report
 
 KINDS = ("compile", "plan", "execution", "step")
 EVENTS = tuple(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS)
@@ -64,7 +64,7 @@ class Activity:
     def line(self) -> Line:
         """The fields of its verbose line."""
         if not self._line.operation:
-            self._line = Line(*self._describe("exec", self._of, self.seconds * 1e3))
+            self._line = Line(*map(str, self._describe("exec", self._of, self.seconds * 1e3)))
         return self._line
 
     @property
@@ -112,7 +112,6 @@ class Activity:
 
 
 Hook = Callable[[Activity], object]
-_lock = threading.RLock()
 # Replaced as wholes, so that whoever reads them needs no lock.
 _hooks: dict[str, tuple[Hook, ...]] = {}
 _profiles: tuple[list[Activity], ...] = ()
@@ -142,11 +141,11 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
         return function(activity)
 
     def remove() -> None:
-        with _lock:
+        with lock:
             _hooks[event] = tuple(each for each in _hooks[event] if each is not hook)
             _update()
 
-    with _lock:
+    with lock:
         _hooks[event] = (*_hooks.get(event, ()), hook)
         _update()
     removal = ExitStack()
@@ -157,7 +156,7 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
 def collect(activities: list[Activity], *, is_on: bool) -> None:
     """Append all activities to the list from now on, or no more: the list itself, not one like it."""
     global _profiles
-    with _lock:
+    with lock:
         others = list(_profiles)
         at = next((i for i, each in enumerate(others) if each is activities), None)
         if is_on:
@@ -202,7 +201,8 @@ class Watch:
             for activities in _profiles:
                 activities.append(activity)
             _call_hooks(f"after_{name}", activity)
-        if flags.profile_exec and error is None and name in ("execution", "step"):
+        is_line = Level.profile_exec in flags.setting.level or flags.logged[1]
+        if is_line and error is None and name in ("execution", "step"):
             fields = tuple(describe("exec", of, self.seconds * 1e3))
             if fields[2] != _NETWORK:
                 report(fields, node)
