@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from os import PathLike
 from typing import Any, Self
 
@@ -11,31 +12,34 @@ from .desc.viewer import viewer
 from .files.plain_file import path_text
 from .files.writing.replacement import Replacement
 from .verbose import printable
-from .watching import Activity, collect
+from .watching import KINDS, Activity, add_hook
 
 __all__ = ["Profile", "profile"]
 
+_ARGUMENTS = "node", "dims", "formats", "implementation", "bytes", "flops"
+
 
 class Profile:
-    """What was executed, by all threads, while a `with` of this was open; see `profile`.
-
-    `activities`: each execution, step of a network, compile and plan, in the order in which they ended.
-    """
+    """What was executed, by all threads, while a `with` of this was open; see `profile`."""
 
     def __init__(self) -> None:
         self._activities: list[Activity] = []
+        self._hooks: list[ExitStack] = []
 
     @property
     def activities(self) -> tuple[Activity, ...]:
-        """The activities so far."""
+        """Each execution, step of a network, compile and plan, in the order in which they ended."""
         return tuple(self._activities)
 
     def __enter__(self) -> Self:
-        collect(self._activities, is_on=True)
+        hooks = ExitStack()
+        self._hooks.append(hooks)
+        for kind in KINDS:
+            hooks.enter_context(add_hook(f"after_{kind}", self._activities.append))
         return self
 
     def __exit__(self, *_: object) -> None:
-        collect(self._activities, is_on=False)
+        self._hooks.pop().close()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a trace that ui.perfetto.dev and chrome://tracing open: a JSON object of trace events.
@@ -50,44 +54,30 @@ class Profile:
 
     def _trace(self) -> dict[str, Any]:
         activities, pid = self.activities, os.getpid()
-        names = {activity.thread: activity.thread_name for activity in activities}
-        start = min((activity.start_ns for activity in activities), default=0)
+        names = {each.thread: printable(each.thread_name) for each in activities}
+        start = min((each.start_ns for each in activities), default=0)
         heads = [("process_name", pid, "restride"), *(("thread_name", *item) for item in names.items())]
         events: list[dict[str, Any]] = [
-            {"ph": "M", "name": what, "pid": pid, "tid": thread, "args": {"name": printable(name)}}
+            {"ph": "M", "name": what, "pid": pid, "tid": thread, "args": {"name": name}}
             for what, thread, name in heads
         ]
         for each in activities:
-            events.append(
-                {
-                    "ph": "X",
-                    "name": printable(f"{each.name} {each.node}".rstrip()),
-                    "cat": each.kind,
-                    "ts": (each.start_ns - start) / 1e3,
-                    "dur": each.seconds * 1e6,
-                    "pid": pid,
-                    "tid": each.thread,
-                    "args": _arguments(each),
-                }
-            )
+            times = {"ts": (each.start_ns - start) / 1e3, "dur": each.seconds * 1e6}
+            values = {name: getattr(each, name) for name in _ARGUMENTS}
+            values["error"] = each.error and type(each.error).__name__
+            event = {"ph": "X", "name": printable(f"{each.name} {each.node}".rstrip()), "cat": each.kind}
+            args = {name: printable(v) if isinstance(v, str) else v for name, v in values.items() if v}
+            events.append(event | times | {"pid": pid, "tid": each.thread, "args": args})
         return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"start_ns": str(start)}}
 
     def __repr__(self) -> str:
         return f"<Profile of {len(self._activities)} activities>"
 
     def __str__(self) -> str:
-        return viewer().profile_text(self)
+        return str(viewer().watched().profile_text(self))
 
     def _repr_html_(self) -> str:
-        return viewer().html_of(self)
-
-
-def _arguments(activity: Activity) -> dict[str, Any]:
-    names = ("node", "dims", "formats", "implementation", "bytes", "flops")
-    values = {name: getattr(activity, name) for name in names}
-    error = activity.error and f"{type(activity.error).__name__}: {activity.error}"
-    values |= {"GB/s": activity.bytes / activity.seconds / 1e9 if activity.seconds else 0, "error": error}
-    return {name: printable(v) if isinstance(v, str) else v for name, v in values.items() if v}
+        return str(viewer().watched().html_of(self))
 
 
 def profile() -> Profile:

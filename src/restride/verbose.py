@@ -262,7 +262,7 @@ def attach_logger() -> None:
     cache: Any = LevelCache()
     logger._cache = cache  # type: ignore[attr-defined]
     flags.logger = logger
-    cache.clear()
+    logger.setLevel(logger.level)
 
 
 def read_environment() -> None:
@@ -281,15 +281,17 @@ def read_environment() -> None:
 def _apply(setting: Setting) -> None:
     with lock:
         is_made_logged, is_all_logged = flags.logged
-        for flag in Level.all:
-            setattr(flags, flag.name or "", flag in setting.level)
-        flags.check |= is_all_logged
+        on = {flag.name or "": flag in setting.level for flag in Level.all}
+        on["check"] |= is_all_logged
         # Calls like an earlier one make nothing: those go ahead where only what is made is logged.
-        flags.profile = flags.profile_create or flags.profile_exec or is_all_logged
-        flags.profile |= not flags.heard.isdisjoint(("execution", "step"))
-        flags.profile_create |= is_made_logged
-        flags.profile_exec |= is_all_logged or "step" in flags.heard
+        on["profile"] = on["profile_create"] or on["profile_exec"] or is_all_logged
+        on["profile"] |= not flags.heard.isdisjoint(("execution", "step"))
+        on["profile_create"] |= is_made_logged
+        on["profile_exec"] |= is_all_logged or "step" in flags.heard
         flags.setting = setting
+        # Not one is off for a moment that stays on.
+        for name, is_on in on.items():
+            setattr(flags, name, is_on)
 
 
 def _checked(value: object) -> Setting:

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .desc.parse import check_function, parse_word
@@ -24,97 +25,48 @@ EVENTS = tuple(f"{when}_{kind}" for when in ("before", "after") for kind in KIND
 
 Describe = Callable[[str, Any, float], Iterable[object]]
 """The fields of a verbose line, of operation, implementation and milliseconds."""
-_NETWORK = "network"
+NETWORK = "network"
 
 
+@dataclass(slots=True, eq=False)
 class Activity:
     """A compile, a plan, an execution, or a step of a network, as hooks and profiles get it.
 
-    `kind`: "compile", "plan", "execution" or "step". `node`: of a step, the name of its node in the network.
-    `start_ns`: when it began, in nanoseconds since 1970. `seconds`: how long it took, 0 before its end.
-    `thread`, `thread_name`: who ran it. `error`: what it raised, or None. A hook may set `data` to anything,
-    for the hook after it to find.
+    kind            "compile", "plan", "execution" or "step"
+    name            the primitive, such as "reorder"; "network" for a whole run; of a compile a kind of kernel
+    node            of a step, the name of its node in the network
+    implementation  the kernels, as `impl_info_str` has them
+    formats, dims   the tensors, and the dims of the problem, as in a verbose line
+    bytes           what it must read and write, each tensor once; 0 where that is not known
+    flops           operations of sums of products, two for each product; 0 for all else
+    factor_types    the data types of what is multiplied
+    start_ns        when it began, in nanoseconds since 1970
+    seconds         how long it took, 0 before its end
+    thread          the number that the system gives its thread, and `thread_name`
+    error           what it raised, or None
+    data            for hooks: what one sets the hook after it finds
     """
 
-    __slots__ = (
-        "_describe",
-        "_line",
-        "_of",
-        "data",
-        "error",
-        "kind",
-        "node",
-        "seconds",
-        "start_ns",
-        "thread",
-        "thread_name",
-    )
-
-    def __init__(self, kind: str, describe: Describe, of: Any = None, node: str = "") -> None:
-        self.kind, self.node, self.seconds, self.start_ns = kind, node, 0.0, time.time_ns()
-        thread = threading.current_thread()
-        self.thread, self.thread_name = threading.get_native_id(), thread.name
-        self.error: BaseException | None = None
-        self.data: Any = None
-        # What is equal for two activities runs alike: who has many of them describes it once.
-        self._of = of
-        self._describe, self._line = describe, Line("", "", "", "")
-
-    @property
-    def line(self) -> Line:
-        """The fields of its verbose line."""
-        if not self._line.operation:
-            self._line = Line(*map(str, self._describe("exec", self._of, self.seconds * 1e3)))
-        return self._line
-
-    @property
-    def name(self) -> str:
-        """The primitive, such as "reorder"; "network" for a whole run; of a compile the kind of kernel."""
-        return self.line.primitive
-
-    @property
-    def implementation(self) -> str:
-        """The kernels, as `impl_info_str` has them."""
-        return self.line.implementation
-
-    @property
-    def formats(self) -> str:
-        """The tensors, as in a verbose line."""
-        return self.line.memory_descriptors
-
-    @property
-    def dims(self) -> str:
-        """The dims of the problem, as in a verbose line: "2x3"."""
-        return self.line.problem_desc
-
-    @property
-    def bytes(self) -> int:
-        """Bytes that it must read and write, each tensor once; 0 where that is not known."""
-        return int(getattr(self._problem, "moved_bytes", 0))
-
-    @property
-    def flops(self) -> int:
-        """Operations of sums of products, two for each product; 0 for all else."""
-        return 2 * products_of(self._problem)
-
-    @property
-    def _factor_types(self) -> tuple[Any, ...]:
-        """The data types of what is multiplied."""
-        return tuple(md.data_type for md in getattr(self._problem, "tensors", ())[:2])
-
-    @property
-    def _problem(self) -> object:
-        return getattr(self._of, "problem", None)
-
-    def __repr__(self) -> str:
-        node = f", node {self.node!r}" if self.node else ""
-        return f"<{self.kind} of {self.name} {self.dims}{node}, {self.seconds:.3g} s>"
+    kind: str
+    name: str
+    node: str
+    implementation: str
+    formats: str
+    dims: str
+    bytes: int
+    flops: int
+    factor_types: tuple[Any, ...]
+    start_ns: int = 0
+    seconds: float = 0.0
+    thread: int = field(default_factory=threading.get_native_id)
+    thread_name: str = field(default_factory=lambda: threading.current_thread().name)
+    error: BaseException | None = None
+    data: Any = None
 
 
 Hook = Callable[[Activity], object]
-# Replaced as wholes, so that whoever reads them needs no lock.
+# Each is replaced as a whole, so that whoever reads it needs no lock.
 _hooks: dict[str, tuple[Hook, ...]] = {}
-_profiles: tuple[list[Activity], ...] = ()
 
 
 def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
@@ -153,59 +105,72 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
     return removal
 
 
-def collect(activities: list[Activity], *, is_on: bool) -> None:
-    """Append all activities to the list from now on, or no more: the list itself, not one like it."""
-    global _profiles
-    with lock:
-        others = list(_profiles)
-        at = next((i for i, each in enumerate(others) if each is activities), None)
-        if is_on:
-            others.append(activities)
-        elif at is not None:
-            del others[at]
-        _profiles = tuple(others)
-        _update()
-
-
 def _update() -> None:
-    hear(KINDS if _profiles else {event.partition("_")[2] for event, hooks in _hooks.items() if hooks})
+    hear(event.partition("_")[2] for event, hooks in _hooks.items() if hooks)
 
 
 class Watch:
-    """An activity from its begin to its end, told to all that listen; `seconds` is known after it."""
+    """An activity from its begin to its end, told to all that listen; `seconds` is known after it.
 
-    __slots__ = ("_activity", "_arguments", "_start", "is_heard", "seconds")
+    `what`: a verbose line, or what makes that of an implementation.
+    """
 
-    def __init__(self, kind: str, describe: Describe, of: Any = None, node: str = "") -> None:
-        self._arguments = kind, describe, of, node
+    __slots__ = ("_activity", "_start", "_what", "is_heard", "kind", "node", "of", "seconds")
+
+    def __init__(self, kind: str, what: Line | Describe, of: Any = None, node: str = "") -> None:
+        self.kind, self._what, self.of, self.node = kind, what, of, node
         self._activity: Activity | None = None
         self.is_heard, self.seconds = False, 0.0
 
     def __enter__(self) -> Self:
         attach_logger()
-        kind = self._arguments[0]
-        self.is_heard = flags.profile_exec or kind in flags.heard
-        if kind in flags.heard:
-            self._activity = Activity(*self._arguments)
-            _call_hooks(f"before_{kind}", self._activity)
+        self.is_heard = flags.profile_exec or self.kind in flags.heard
+        if self.kind in flags.heard:
+            line, problem = Line(*map(str, self._line())), getattr(self.of, "problem", None)
+            self._activity = Activity(
+                self.kind,
+                line.primitive,
+                self.node,
+                line.implementation,
+                line.memory_descriptors,
+                line.problem_desc,
+                getattr(problem, "moved_bytes", 0),
+                2 * products_of(problem),
+                tuple(md.data_type for md in getattr(problem, "tensors", ())[:2]),
+            )
+            self._tell("before")
             self._activity.start_ns = time.time_ns()
         self._start = time.perf_counter()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.seconds = time.perf_counter() - self._start
-        name, describe, of, node = self._arguments
-        activity = self._activity
-        if activity is not None:
-            activity.seconds, activity.error = self.seconds, error
-            for activities in _profiles:
-                activities.append(activity)
-            _call_hooks(f"after_{name}", activity)
+        if self._activity is not None:
+            self._activity.seconds, self._activity.error = self.seconds, error
+            self._tell("after")
         is_line = Level.profile_exec in flags.setting.level or flags.logged[1]
-        if is_line and error is None and name in ("execution", "step"):
-            fields = tuple(describe("exec", of, self.seconds * 1e3))
-            if fields[2] != _NETWORK:
-                report(fields, node)
+        if is_line and error is None and self.kind in ("execution", "step"):
+            line = tuple(self._line())
+            if line[2] != NETWORK:
+                report(line, self.node)
+
+    def _line(self) -> Iterable[object]:
+        ms = self.seconds * 1e3
+        return (
+            self._what._replace(time_ms=ms)
+            if isinstance(self._what, Line)
+            else self._what("exec", self.of, ms)
+        )
+
+    def _tell(self, when: str) -> None:
+        for hook in _hooks.get(f"{when}_{self.kind}", ()):
+            with alone() as is_first:
+                try:
+                    if is_first and self._activity is not None:
+                        hook(self._activity)
+                except Exception as error:
+                    told = f"a hook {when}_{self.kind} raised {type(error).__name__}: {error}"
+                    warnings.warn(told, RuntimeWarning, stacklevel=3)
 
 
 def products_of(problem: object) -> int:
@@ -217,19 +182,4 @@ def products_of(problem: object) -> int:
 def watch_network(rule: str, dims: Iterable[Iterable[int]]) -> Watch:
     """The watch over a whole run of a network for inputs of these dims."""
     sizes = " ".join("x".join(map(str, each)) for each in dims)
-
-    def describe(op: str, of: object, ms: float) -> Line:
-        return Line(op, "cpu", _NETWORK, rule, problem_desc=sizes, time_ms=ms)
-
-    return Watch("execution", describe)
-
-
-def _call_hooks(event: str, activity: Activity) -> None:
-    for hook in _hooks.get(event, ()):
-        with alone() as is_first:
-            try:
-                if is_first:
-                    hook(activity)
-            except Exception as error:
-                told = f"a hook {event} raised {type(error).__name__}: {error}"
-                warnings.warn(told, RuntimeWarning, stacklevel=2)
+    return Watch("execution", Line("exec", "cpu", NETWORK, rule, problem_desc=sizes))

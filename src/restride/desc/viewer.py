@@ -54,11 +54,8 @@ class Viewer(Protocol):
     def html_of_memory(self, memory: Any) -> str:
         """Return the picture of a memory, and some of its values, for a notebook."""
 
-    def html_of(self, value: Any) -> str:
-        """Return the picture of a network, its plan, a quantized tensor or a profile, for a notebook."""
-
-    def profile_text(self, profile: Any) -> str:
-        """Return the table of a profile."""
+    def watched(self) -> Any:
+        """Return the module that shows networks, plans, quantized tensors and profiles."""
 
 
 _viewer_modules: list[str] = []

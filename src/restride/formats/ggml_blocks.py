@@ -53,11 +53,8 @@ NF4 = np.array(CODE_VALUES[DataType.nf4], np.float32)
 def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
     """Write a verbose line with the time that the block took, by the implementation `numpy`."""
     text = "x".join(map(str, dims))
-
-    def describe(op: str, of: object, ms: float) -> Line:
-        return Line(op, "cpu", primitive, "numpy", auxiliary=name, problem_desc=text, time_ms=ms)
-
-    with Watch("execution", describe):
+    line = Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=text)
+    with Watch("execution", line):
         yield
 
 

@@ -168,11 +168,7 @@ def _compiled(lowered: Lowered) -> bytes:
     from . import compile_pool
 
     compile_pool.expect()
-
-    def describe(op: str, of: Lowered, ms: float) -> Line:
-        return Line(op, "cpu", of.kind, f"jit:{of.isa.name}", auxiliary=of.why, time_ms=ms)
-
-    with Watch("compile", describe, lowered):
+    with Watch("compile", Line("compile", "cpu", lowered.kind, f"jit:{lowered.isa.name}")):
         return compile_pool.compile_ir(lowered.ir(), lowered.isa)
 
 

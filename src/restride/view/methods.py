@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
@@ -20,10 +20,7 @@ from .svg import svg
 from .terminal import ink, printable, width
 from .text import show as draw
 
-if TYPE_CHECKING:
-    from ..profiling import Profile
-
-__all__ = ["explain", "html", "html_of", "html_of_memory", "profile_text", "show", "svg"]
+__all__ = ["explain", "html", "html_of_memory", "show", "svg", "watched"]
 
 
 def show(md: MemoryDesc, tag: str = "") -> None:
@@ -44,20 +41,9 @@ def explain(md: MemoryDesc, tag: str = "") -> Explanation:
     return Explanation(text, formula(md, names), names)
 
 
-def html_of(value: object) -> str:
-    """The picture of a network, its plan, a quantized tensor or a profile for a notebook."""
-    load_whole("restride.view.watched")
-    from . import watched
-
-    return watched.html_of(value)
-
-
-def profile_text(profile: Profile) -> str:
-    """The table of a profile."""
-    load_whole("restride.view.watched")
-    from . import watched
-
-    return watched.profile_text(profile)
+def watched() -> ModuleType:
+    """The module that shows networks, plans, quantized tensors and profiles: loaded with the first."""
+    return load_whole("restride.view.watched")
 
 
 def _check_tag(md: MemoryDesc, tag: object) -> None:

@@ -172,12 +172,9 @@ class PackedTensor(QuantizedTensor):
             calls.count_hit()
         first, *others = (memory.get_data_handle() for memory in results)
         words, dims = KernelWords((), others), "x".join(map(str, self._dims))
-
-        def describe(op: str, of: CpuExecutable, ms: float) -> Line:
-            name = self._blocks.name
-            return Line(op, "cpu", key[0], of.name, auxiliary=name, problem_desc=dims, time_ms=ms)
-
-        with Watch("execution", describe, executable):
+        name = self._blocks.name
+        line = Line("exec", "cpu", key[0], executable.name, auxiliary=name, problem_desc=dims)
+        with Watch("execution", line):
             executable.run(self._data.get_data_handle(), first, words.address)
 
 

@@ -64,7 +64,7 @@ class QuantizedTensor:
             groups_of(self.dims, part.desc)
 
     def _repr_html_(self) -> str:
-        return viewer().html_of(self)
+        return str(viewer().watched().html_of(self))
 
     @property
     def dims(self) -> Dims:

@@ -211,7 +211,7 @@ class Network:
         return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}>"
 
     def _repr_html_(self) -> str:
-        return viewer().html_of(self)
+        return str(viewer().watched().html_of(self))
 
     @property
     def _last_plan(self) -> NetworkPlan | None:

@@ -21,7 +21,7 @@ from ...desc.viewer import Explanation, viewer
 from ...runtime.alloc import extent
 from ...runtime.engine import Engine
 from ...verbose import Line
-from ...watching import Watch
+from ...watching import NETWORK, Watch
 from ..formats.node_formats import VIEWS, chosen_problem, format_problem, is_dense, is_same_memory
 from ..formats.problem import Alternative
 from ..formats.propagation import Propagation, format_name, priced, propagate
@@ -112,7 +112,7 @@ class NetworkPlan:
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
     def _repr_html_(self) -> str:
-        return viewer().html_of(self)
+        return str(viewer().watched().html_of(self))
 
 
 # Why a move is copied, where a descriptor cannot say it.
@@ -149,32 +149,18 @@ def plan_network(
     output of format "any" is given as it was written. `precision`: what tensors may be of (`precision.py`).
     What was planned before stays as it is. Raises what the primitives raise, with the names of nodes.
     """
-
-    def describe(op: str, of: Graph | PlannedGraph, ms: float) -> Line:
-        nodes = (of.fused.graph if isinstance(of, PlannedGraph) else of).nodes
-        return Line(op, engine.kind, "network", rule, problem_desc=f"{len(nodes)} nodes", time_ms=ms)
-
-    with Watch("plan", describe, graph):
-        return _planned(graph, rule, engine, without, ends, precision)
-
-
-def _planned(
-    graph: Graph | PlannedGraph,
-    rule: str,
-    engine: Engine,
-    without: Iterable[str],
-    ends: Mapping[str, MemoryDesc],
-    precision: str,
-) -> NetworkPlan:
-    planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
-    runnable_graph = runnable(planned.fused.graph)
-    if planned.rule == rule:
-        problem = chosen_problem(runnable_graph, planned.ways)
-        formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
-    else:
-        runnable_graph = lowered(runnable_graph, precision)
-        formats = propagate(format_problem(runnable_graph, ends), rule)
-    plan = _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
+    nodes = (graph.fused.graph if isinstance(graph, PlannedGraph) else graph).nodes
+    line = Line("plan", engine.kind, NETWORK, rule, problem_desc=f"{len(nodes)} nodes")
+    with Watch("plan", line):
+        planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
+        runnable_graph = runnable(planned.fused.graph)
+        if planned.rule == rule:
+            problem = chosen_problem(runnable_graph, planned.ways)
+            formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
+        else:
+            runnable_graph = lowered(runnable_graph, precision)
+            formats = propagate(format_problem(runnable_graph, ends), rule)
+        plan = _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
     return replace(plan, precision=precision)
 
 
