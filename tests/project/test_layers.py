@@ -101,6 +101,7 @@ _ROWS = (
 _LATE = {
     ("nearest", "difflib"): "an error suggests a word",
     ("verbose", "logging"): "the first primitive is made",
+    ("view.methods", "view.watched"): "a network or a profile is shown",
     ("desc.text_forms", "json"): "a descriptor is written or read as JSON",
     ("graph.quantization.quantize", "graph.quantization.qdq"): "an ONNX model is written",
     ("torch", "graph.importers.torch.backend"): "no installed package has the entry point",
