@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import restride as rs
+from restride.runtime.cpu.multiply_adds import peak
 
 from .array_peers import Torch
 from .measure import Call, alternate, geometric_mean
-from .multiply_adds import peak
 from .onednn import OneDNN, int64s
 from .onednn_library import OneDNNError, why_not
 from .pages import Columns, cells, mean_of, ratio, table

@@ -61,10 +61,12 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "files.save": "save",
         "graph.network.network": "Network",
         "graph.quantization.quantize": "quantize_network",
+        "profiling": "profile",
         "runtime.cache": "CacheInfo cache_info",
         "runtime.cpu.thread_pool": "get_num_threads set_num_threads",
         "runtime.result_pool": "empty_cache",
         "verbose": "set_verbose",
+        "watching": "add_hook",
     },
 )
 __all__ = [

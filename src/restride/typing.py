@@ -16,15 +16,19 @@ from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
 from .desc.tags import FormatTag, GenericTag, Tag
 from .dtypes import DataType
+from .profiling import Profile
 from .runtime.engine import Engine
+from .watching import Activity
 
 __all__ = [
+    "Activity",
     "ArrayLike",
     "BlockedTag",
     "FormatLike",
     "NibbleName",
     "OtherArray",
     "PlainTag",
+    "Profile",
     "ReorderOptions",
     "TypeLike",
     "TypeName",

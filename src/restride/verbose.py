@@ -6,6 +6,9 @@ A line has oneDNN's v1 fields behind our own marker:
 
 Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; nothing else is paid
 while reporting is off. Writing never raises: a closed stderr must not fail a computation.
+
+The same lines go to `logging.getLogger("restride")`: what is made at INFO, all else at DEBUG. `logging` is
+loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on slots, too.
 """
 
 from __future__ import annotations
@@ -14,14 +17,20 @@ import contextlib
 import enum
 import re
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from . import forks
 from .errors import refuse
 from .foreign import plain_text
+from .loading import load_whole
 from .settings import lookup
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 _MARKER = "restride_verbose,v1"
 _TEMPLATE = (
@@ -54,6 +63,9 @@ _WORDS: Mapping[str, Level] = {
     "-1": Level.all,
 }
 _DEFAULT = Level.error
+# Levels of `logging`, and the operations that are logged at the first of them.
+_INFO, _DEBUG = 20, 10
+_MADE = ("create", "create:cache_miss")
 
 
 class Setting(NamedTuple):
@@ -69,12 +81,19 @@ class Setting(NamedTuple):
 
 
 class Flags:
-    """The reports that are on, as plain slots: read anywhere, changed only by `set_verbose`."""
+    """The reports that anyone wants, as plain slots: read anywhere, changed only in this module.
+
+    `heard`: kinds of `watching.py` that a profile or a hook wants. `logged`: whether the logger takes INFO,
+    and DEBUG.
+    """
 
     __slots__ = (
         "check",
         "dispatch",
         "error",
+        "heard",
+        "logged",
+        "logger",
         "profile",
         "profile_create",
         "profile_exec",
@@ -89,10 +108,13 @@ class Flags:
     dispatch: bool
     profile_create: bool
     profile_exec: bool
-    # Either of the two: no call may go ahead without being told of.
+    # No call may go ahead without being told of.
     profile: bool
     setting: Setting
     timestamp: bool
+    heard: frozenset[str]
+    logged: tuple[bool, bool]
+    logger: Logger | None
 
 
 class Line(NamedTuple):
@@ -111,6 +133,11 @@ class Line(NamedTuple):
 
 
 flags = Flags()
+flags.heard, flags.logged, flags.logger = frozenset(), (False, False), None
+# Of all that turns slots on and off.
+lock = threading.RLock()
+forks.hold(lambda: lock)
+_reporting = threading.local()
 
 # Emptied by the first line. A list's pop is atomic: no lock, hence none that a fork could leave held.
 _pending_header: list[Callable[[], Iterable[str]]] = [tuple]
@@ -172,6 +199,72 @@ def write(fields: Iterable[object]) -> None:
             _emit([*_header(), f"{_stamp()}primitive,{','.join(texts)}"])
 
 
+def report(line: Iterable[object], node: str = "") -> None:
+    """Write a line for all who want it: stderr by the verbose level, and the logger by its own, with the name
+    of a network's node. Never raises.
+    """
+    fields = tuple(line)
+    with contextlib.suppress(Exception), alone() as is_first:
+        level = {"exec": Level.profile_exec, "exec:check": Level.check}.get(
+            str(fields[0]), Level.profile_create
+        )
+        if is_first and level in flags.setting.level:
+            write(fields)
+        if is_first and any(flags.logged) and flags.logger is not None:
+            texts = [_text(field) for field in fields]
+            texts[7] = f"{texts[7]} node:{printable(node)}".lstrip() if node else texts[7]
+            flags.logger.log(_INFO if texts[0] in _MADE else _DEBUG, "%s", ",".join(texts))
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[bool]:
+    """True unless this thread is within such a block: what hooks and handlers run is not reported in turn."""
+    is_first = not getattr(_reporting, "is_on", False)
+    _reporting.is_on = True
+    try:
+        yield is_first
+    finally:
+        _reporting.is_on = not is_first
+
+
+def printable(text: str) -> str:
+    """A name as text of one line that no terminal takes for an order."""
+    return "".join(char if char.isprintable() else "?" for char in _text(text))
+
+
+def hear(kinds: Iterable[str]) -> None:
+    """Turn on the slots for these kinds of `watching.py`, and off those that nobody wants any more."""
+    with lock:
+        flags.heard = frozenset(kinds)
+        _apply(flags.setting)
+
+
+def attach_logger() -> None:
+    """Let the levels of `logging.getLogger("restride")` turn on slots from now on."""
+    if flags.logger is not None:
+        return
+    load_whole("logging")
+    import logging
+
+    logger = logging.getLogger("restride")
+
+    class LevelCache(dict[int, bool]):
+        """The logger's cache of levels: `logging` clears it whenever a level changes, of any logger."""
+
+        def clear(self) -> None:
+            super().clear()
+            # Asked for first: nobody may wait for the lock of `logging` while holding the other one.
+            logged = logger.isEnabledFor(_INFO), logger.isEnabledFor(_DEBUG)
+            with lock:
+                flags.logged = logged
+                _apply(flags.setting)
+
+    cache: Any = LevelCache()
+    logger._cache = cache  # type: ignore[attr-defined]
+    flags.logger = logger
+    logger.setLevel(logger.level)
+
+
 def read_environment() -> None:
     """Set level and timestamps from RESTRIDE_VERBOSE, RESTRIDE_VERBOSE_TIMESTAMP (or as oneDNN spells them).
 
@@ -186,10 +279,19 @@ def read_environment() -> None:
 
 
 def _apply(setting: Setting) -> None:
-    for flag in Level.all:
-        setattr(flags, flag.name or "", flag in setting.level)
-    flags.profile = flags.profile_create or flags.profile_exec
-    flags.setting = setting
+    with lock:
+        is_made_logged, is_all_logged = flags.logged
+        on = {flag.name or "": flag in setting.level for flag in Level.all}
+        on["check"] |= is_all_logged
+        # Calls like an earlier one make nothing: those go ahead where only what is made is logged.
+        on["profile"] = on["profile_create"] or on["profile_exec"] or is_all_logged
+        on["profile"] |= not flags.heard.isdisjoint(("execution", "step"))
+        on["profile_create"] |= is_made_logged
+        on["profile_exec"] |= is_all_logged or "step" in flags.heard
+        flags.setting = setting
+        # Not one is off for a moment that stays on.
+        for name, is_on in on.items():
+            setattr(flags, name, is_on)
 
 
 def _checked(value: object) -> Setting:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from restride.runtime.cpu.multiply_adds import peak
 from restride_bench import layers, recurrent
 from restride_bench.layers import LAYERS, TYPES, convolution, matmul
-from restride_bench.multiply_adds import peak
 from restride_bench.peers import open_peers
 from restride_bench.study import BenchSetup
 

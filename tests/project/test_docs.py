@@ -45,7 +45,9 @@ _DEAR = {"demo", "bench"}
 # Their examples need settings of their own, which the tests of what they are about make.
 _RUN_ELSEWHERE = {"torch.md", "jax.md"}
 _LIBRARY = re.compile(
-    r"^>>> import (dpctl|torch|jax|einops|zarr|dask|cubed|ray|onnx|onnxruntime)\b", re.MULTILINE
+    r"^>>> (?:import|from) (dpctl|torch|jax|einops|zarr|dask|cubed|ray|onnx|onnxruntime|opentelemetry"
+    r"|prometheus_client)\b",
+    re.MULTILINE,
 )
 _FLAGS = doctest.ELLIPSIS
 

@@ -72,7 +72,7 @@ _ROWS = (
         "verbose",
         "version",
     ),
-    ("desc",),
+    ("desc", "watching"),
     ("ir",),
     ("schedule",),
     ("emit",),
@@ -91,6 +91,7 @@ _ROWS = (
         "layouts",
         "files",
         "dask",
+        "profiling",
     ),
     ("graph", "onednn_graph", "onnx", "openvino", "torch"),
     ("",),  # restride/__init__.py, which gathers the public names
@@ -101,6 +102,8 @@ _ROWS = (
 # Who loads what inside a function, and when: all other imports stand at the top of a module.
 _LATE = {
     ("nearest", "difflib"): "an error suggests a word",
+    ("verbose", "logging"): "the first primitive is made",
+    ("view.methods", "view.watched"): "a network or a profile is shown",
     ("desc.text_forms", "json"): "a descriptor is written or read as JSON",
     ("graph.quantization.quantize", "graph.quantization.qdq"): "an ONNX model is written",
     ("torch", "graph.importers.torch.backend"): "no installed package has the entry point",

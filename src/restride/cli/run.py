@@ -1,8 +1,8 @@
 """Run an ONNX model or a saved network, and print its results and its time.
 
 Inputs are arrays, pictures or random numbers. --profile prints a row for each step: its time, its rate,
-the formats that it reads and writes, and the kernel. A * marks a reorder that was inserted to change a
-format.
+its share of what this machine can do, the formats that it reads and writes, and the kernel. A * marks a
+reorder that was inserted to change a format.
 
   restride run squeezenet.onnx
   restride run squeezenet.onnx --input photo.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
@@ -23,7 +23,6 @@ import io
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,10 @@ from ..graph.network.network import Network
 from ..graph.network.plan import NetworkPlan, NetworkStep
 from ..graph.network.run_program import StepTime
 from ..graph.rewrites.precision import PRECISIONS
+from ..runtime.cpu.roof import Roof, roof
 from ..view.units import data_size, duration
+from ..view.watched import of_roof, rate_text
+from ..watching import products_of
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import Array, add_inputs, add_pixels, prepare, random_input, read_input
 from .output import CommandResult
@@ -186,27 +188,28 @@ def _timed(net: Network, inputs: Mapping[str, Array]) -> float:
 
 @dataclass(frozen=True)
 class _StepRow:
-    """A step: how long it took at best, and what it had to do."""
+    """A step: how long it took at best, and what it had to do. `roof`: of this machine."""
 
     step: NetworkStep
     time: StepTime
     seconds: float
+    roof: Roof
 
     @property
-    def rate(self) -> float:
-        """Operations in a second of what sums products, bytes in a second of all else."""
-        work = 2 * _products(self.step) or self.moved_bytes
-        return work / max(self.seconds, 1e-12)
+    def products(self) -> int:
+        """The number of products that it adds up; 0 for what sums none."""
+        return products_of(self.step.lowered.pd._implementation().problem)
+
+    @property
+    def roof_seconds(self) -> float:
+        """How long copies of as many bytes, or as many multiply-adds, would take."""
+        types = tuple(access.md.data_type for access in self.step.reads[:2])
+        return self.roof.seconds(self.moved_bytes, 2 * self.products, types)
 
     @property
     def moved_bytes(self) -> int:
         """Bytes that it must read and write, each tensor once."""
         return sum(access.md.size for access in (*self.step.reads, *self.step.writes))
-
-    @property
-    def rate_text(self) -> str:
-        """The rate with its unit."""
-        return f"{self.rate / 1e9:.1f} {'GFLOP/s' if _products(self.step) else 'GB/s'}"
 
     def values(self) -> dict[str, Any]:
         """For `--json`."""
@@ -215,29 +218,19 @@ class _StepRow:
             "operation": self.time.operation,
             "is_inserted": self.time.is_inserted,
             "seconds": self.seconds,
-            "products": _products(self.step),
+            "products": self.products,
             "moved_bytes": self.moved_bytes,
+            "roof_seconds": self.roof_seconds,
             "formats": self.time.formats,
             "kernel": self.time.kernel,
         }
 
 
-def _products(step: NetworkStep) -> int:
-    """The number of products a step adds up; 0 for what sums none."""
-    dims = [access.md.dims for access in (*step.reads[:2], step.writes[0])]
-    if step.operation == "convolution":
-        return prod(dims[1]) * dims[2][0] * prod(dims[2][2:])
-    if step.operation == "deconvolution":
-        return prod(dims[1]) * dims[0][0] * prod(dims[0][2:])
-    if step.operation == "inner_product":
-        return prod(dims[1]) * dims[0][0]
-    return prod(dims[2]) * dims[0][-1] if step.operation.endswith("matmul") else 0
-
-
 def _steps(net: Network, inputs: Mapping[str, Array], plan: NetworkPlan, repeat: int) -> list[_StepRow]:
+    found = roof()
     runs = [net.profile(inputs) for _ in range(repeat)]
     best = [min(step_time.seconds for step_time in times) for times in zip(*runs, strict=True)]
-    return [_StepRow(*row) for row in zip(plan.steps, runs[0], best, strict=True)]
+    return [_StepRow(*row, found) for row in zip(plan.steps, runs[0], best, strict=True)]
 
 
 # --- words --------------------------------------------------------------------------------------------------
@@ -273,7 +266,7 @@ def _text(
         f"{plan.reorders} of them reorders; {data_size(plan.arena.peak)} a run",
     ]
     if steps:
-        lines += ["", _row("time", "share", "rate", "operation", "formats", "kernel", "node")]
+        lines += ["", _row("time", "share", "rate", "of roof", "operation", "formats", "kernel", "node")]
         total = sum(step.seconds for step in steps)
         lines += [_step_text(step, total) for step in steps]
     if options.output is not None:
@@ -285,11 +278,12 @@ def _step_text(step: _StepRow, total: float) -> str:
     operation = f"{step.time.operation}{'*' if step.time.is_inserted else ''}"
     share = f"{100 * step.seconds / max(total, 1e-12):.1f} %"
     kernel = step.time.kernel.removeprefix("jit:")
-    return _row(
-        duration(step.seconds), share, step.rate_text, operation, step.time.formats, kernel, step.time.node
-    )
+    rate = rate_text(step.seconds, step.moved_bytes, 2 * step.products)
+    roof_share, formats = of_roof(step.roof_seconds, step.seconds), step.time.formats
+    return _row(duration(step.seconds), share, rate, roof_share, operation, formats, kernel, step.time.node)
 
 
 def _row(*cells: str) -> str:
-    time_, share, rate, operation, formats, kernel, node = cells
-    return f"{time_:>9}{share:>8}{rate:>15}  {operation:<20}{formats:<22} {kernel:<20} {node}".rstrip()
+    time_, share, rate, roof_share, operation, formats, kernel, node = cells
+    numbers = f"{time_:>9}{share:>8}{rate:>15}{roof_share:>9}"
+    return f"{numbers}  {operation:<20}{formats:<22} {kernel:<20} {node}".rstrip()

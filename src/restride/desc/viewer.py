@@ -63,6 +63,9 @@ class Viewer(Protocol):
     def accesses_svg(self, accesses: Any) -> str:
         """Return the picture of the accesses of a walk as SVG."""
 
+    def watched(self) -> Any:
+        """Return the module that shows networks, plans, quantized tensors and profiles."""
+
 
 _viewer_modules: list[str] = []
 

@@ -10,7 +10,6 @@ end of the range, with its sign; halves are rounded upwards, or away from zero.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -33,7 +32,8 @@ from ..ir.conversion import CODE_VALUES
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..verbose import Line, flags, write
+from ..verbose import Line
+from ..watching import Watch
 from . import gguf
 from .tensor_format import array_of, misfit_of_bytes
 
@@ -52,12 +52,10 @@ NF4 = np.array(CODE_VALUES[DataType.nf4], np.float32)
 @contextmanager
 def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
     """Write a verbose line with the time that the block took, by the implementation `numpy`."""
-    start = time.perf_counter()
-    yield
-    if flags.profile_exec:
-        took = (time.perf_counter() - start) * 1e3
-        dims_text = "x".join(map(str, dims))
-        write(Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=dims_text, time_ms=took))
+    text = "x".join(map(str, dims))
+    line = Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=text)
+    with Watch("execution", line):
+        yield
 
 
 # --- unpacking -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import Error, refuse
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..verbose import Line, flags, write
+from ..verbose import Line, flags, report
 
 Args = dict[int, Memory]
 _MOST_ARGS = 4096
@@ -55,7 +55,7 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
     if unknown and flags.check:
         names = " ".join(name_of(arg, pd._arg_names) for arg in unknown)
         head = "exec:check", pd.get_engine().kind, pd.get_kind(), ""
-        write(Line(*head, auxiliary=f"ignored arguments {names}"))
+        report(Line(*head, auxiliary=f"ignored arguments {names}"))
     return [memories[arg] for arg in (*wanted_in, *wanted_out)]
 
 

@@ -21,7 +21,7 @@ from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.cpu.kernel import packed_address, packer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..verbose import flags, write
+from ..verbose import attach_logger, flags, report
 
 
 class Problem(Protocol):
@@ -165,6 +165,7 @@ def find_implementation(
 
     `make` checks the problem first, and raises for what has no answer. Verbose says which.
     """
+    attach_logger()
     start = time.perf_counter()
     key = type(problem), problem.structure(), engine
     entry, is_hit = _primitives.get_or_make(
@@ -173,9 +174,9 @@ def find_implementation(
     implementation: Implementation = entry.implementation
     if implementation.problem != problem:
         implementation = Implementation(problem, engine, implementation.executable)
-    if flags.profile_create:
+    if flags.profile_create and (flags.profile or not is_hit):
         ms = (time.perf_counter() - start) * 1e3
-        write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", implementation, ms))
+        report(describe(f"create:cache_{'hit' if is_hit else 'miss'}", implementation, ms))
     return implementation
 
 
@@ -203,7 +204,7 @@ def compiled(problem: Problem, engine: Engine) -> Executable:
 
 def _tell_evicted(gone: _Cached) -> None:
     if flags.profile_create:
-        write(gone.describe("cache:evict", gone.implementation, 0.0))
+        report(gone.describe("cache:evict", gone.implementation, 0.0))
 
 
 on_eviction(_tell_evicted)

@@ -6,7 +6,6 @@ checked before: any number of threads may execute one at once (N12).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
@@ -19,7 +18,8 @@ from ..runtime.engine import Engine
 from ..runtime.event import Event
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import flags, write
+from ..verbose import flags
+from ..watching import Watch
 from .argument_map import parse_args
 from .base import PrimitiveDescBase
 from .call import MOST_CALLS, Call
@@ -171,11 +171,10 @@ class Primitive:
         on = checked_stream(self.kind, stream, impl.engine)
         impl = self._checked(impl, memories)
         impl.executable.prepare()
-        start = time.perf_counter()
-        event = self._launched(impl, memories, on, deps)
-        if flags.profile_exec:
-            event.wait()
-            write(self._pd._describe("exec", impl, (time.perf_counter() - start) * 1e3))
+        with Watch("execution", self._pd._describe, impl) as watch:
+            event = self._launched(impl, memories, on, deps)
+            if watch.is_heard:
+                event.wait()
         reads, target = self._pd._reads(), memories[self._pd._writes()]
         # Where a primitive that does not work in place has let bytes be shared, others have run than usual.
         is_usual = self._may_be_in_place or not any(share_bytes(memories[arg], target) for arg in reads)

@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 from .. import settings
 from ..loading import load_whole
+from ..verbose import Line
+from ..watching import Watch
 from . import store
 from .isa import Isa
 from .jit import Library, assembly, load
@@ -166,7 +168,8 @@ def _compiled(lowered: Lowered) -> bytes:
     from . import compile_pool
 
     compile_pool.expect()
-    return compile_pool.compile_ir(lowered.ir(), lowered.isa)
+    with Watch("compile", Line("compile", "cpu", lowered.kind, f"jit:{lowered.isa.name}")):
+        return compile_pool.compile_ir(lowered.ir(), lowered.isa)
 
 
 class LoadedKernel(NamedTuple):

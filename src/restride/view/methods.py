@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
@@ -10,6 +11,7 @@ from ..desc.tags import to_tag
 from ..desc.viewer import Explanation
 from ..errors import refuse
 from ..foreign import plain_text
+from ..loading import load_whole
 from .explain import explain as explain_in_words
 from .explain import formula
 from .layout_grid import accesses_svg, grid_svg, grid_text
@@ -28,6 +30,7 @@ __all__ = [
     "html_of_memory",
     "show",
     "svg",
+    "watched",
 ]
 
 
@@ -47,6 +50,11 @@ def explain(md: MemoryDesc, tag: str = "") -> Explanation:
         return Explanation(text)
     names = axis_names(md.ndims, tag)
     return Explanation(text, formula(md, names), names)
+
+
+def watched() -> ModuleType:
+    """The module that shows networks, plans, quantized tensors and profiles: loaded with the first."""
+    return load_whole("restride.view.watched")
 
 
 def _check_tag(md: MemoryDesc, tag: object) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from ...runtime.describe import Subject
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.transfer import refuse_host_out, synchronize
-from ...verbose import flags, write
+from ...watching import Watch
 from .array_kinds import ArrayOperand, Kind, read_from, write_to
 from .binder import CallKey, ParamPacker, cache_call, find_call
 from .carriers import NumpyType
@@ -228,10 +227,8 @@ class ArrayFunction:
                 running = self._in_place(impl, memories, arg, shared)
         synchronize(*memories.values())
         running.executable.prepare()
-        start = perf_counter()
-        run(running, dict(memories))
-        if flags.profile_exec:
-            write(describe_operation("exec", running, (perf_counter() - start) * 1e3, self.prop_kind))
+        with Watch("execution", partial(describe_operation, prop_kind=self.prop_kind), running):
+            run(running, dict(memories))
         if signed is not None:
             remember(signed, impl, memories, dtype, may_be_in_place=self.may_be_in_place)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,8 @@ from ...runtime.cpu.executable import CpuExecutable
 from ...runtime.cpu.kernel import KernelWords
 from ...runtime.memory import Memory
 from ...targets.isa import host_caches, host_isa
-from ...verbose import Line, flags, write
+from ...verbose import Line
+from ...watching import Watch
 from ..calls.formats import target_desc
 from ..reorders import reorder
 from .grouped import Dims
@@ -171,14 +171,11 @@ class PackedTensor(QuantizedTensor):
         else:
             calls.count_hit()
         first, *others = (memory.get_data_handle() for memory in results)
-        words, start = KernelWords((), others), time.perf_counter()
-        executable.run(self._data.get_data_handle(), first, words.address)
-        if flags.profile_exec:
-            took, dims = (time.perf_counter() - start) * 1e3, "x".join(map(str, self._dims))
-            name = self._blocks.name
-            write(
-                Line("exec", "cpu", key[0], executable.name, auxiliary=name, problem_desc=dims, time_ms=took)
-            )
+        words, dims = KernelWords((), others), "x".join(map(str, self._dims))
+        name = self._blocks.name
+        line = Line("exec", "cpu", key[0], executable.name, auxiliary=name, problem_desc=dims)
+        with Watch("execution", line):
+            executable.run(self._data.get_data_handle(), first, words.address)
 
 
 def _program(what: str, blocks: PackedBlocks, of: Any) -> Program:

@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from ...desc.layout import extent_range
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import to_f32
+from ...desc.viewer import viewer
 from ...dtypes import DataType
 from ...errors import refuse
 from ...runtime.alloc import Array
@@ -61,6 +62,9 @@ class QuantizedTensor:
             raise refuse("RS-A15:type-kind", what=what, kinds=" or ".join(kinds))
         if self.values.desc.nelems:
             groups_of(self.dims, part.desc)
+
+    def _repr_html_(self) -> str:
+        return str(viewer().watched().html_of(self))
 
     @property
     def dims(self) -> Dims:

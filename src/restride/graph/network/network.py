@@ -9,11 +9,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from ...desc.parse import check_function, parse_dims, parse_int
+from ...desc.viewer import viewer
 from ...errors import Error, refuse
 from ...files.plain_file import path_text
 from ...loading import load_whole
 from ...runtime.alloc import address_of
-from ...verbose import flags
+from ...verbose import attach_logger, flags
+from ...watching import watch_network
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
@@ -124,6 +126,7 @@ class Network:
         precision: str = "f32",
         file: NetworkFile | None = None,
     ) -> None:
+        attach_logger()  # a run that was recorded makes no primitive
         self._inputs, self._outputs, self._rule = tuple(inputs), tuple(outputs), rule
         self._precision = precision
         self._planned, self._file, self._usual = plans, file, file.dims if file else ()
@@ -208,6 +211,15 @@ class Network:
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
         return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}>"
+
+    def _repr_html_(self) -> str:
+        return str(viewer().watched().html_of(self))
+
+    @property
+    def _last_plan(self) -> NetworkPlan | None:
+        """The plan that was made last; None where there is none yet."""
+        dims = self._planned.dims if self._planned is not None else ()
+        return self._planned.plan(dims[-1]) if self._planned is not None and dims else None
 
     # --- calls ----------------------------------------------------------------------------------------------
 
@@ -296,10 +308,14 @@ class Network:
         places = [output.place(targets.get(output.name), arrays) for output in runner.outputs]
         addresses = [address_of(by_name[name]) for name in runner.inputs]
         addresses += [place.address for place in places]
-        if times is None:
+        if times is None and not flags.profile:
             runner.run(addresses)
         else:
-            times += self._plans.runner(dims).timed(addresses)
+            with watch_network(self._rule, dims):
+                if times is None:
+                    runner.run(addresses)
+                else:
+                    times += self._plans.runner(dims).timed(addresses)
         results = {}
         for output, place in zip(runner.outputs, places, strict=True):
             is_new = inputs and targets.get(output.name) is None

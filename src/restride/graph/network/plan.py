@@ -17,9 +17,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from ...desc.memory_desc import MemoryDesc
-from ...desc.viewer import Explanation
+from ...desc.viewer import Explanation, viewer
 from ...runtime.alloc import extent
 from ...runtime.engine import Engine
+from ...verbose import Line
+from ...watching import NETWORK, Watch
 from ..formats.node_formats import VIEWS, chosen_problem, format_problem, is_dense, is_same_memory
 from ..formats.problem import Alternative
 from ..formats.propagation import Propagation, format_name, priced, propagate
@@ -109,6 +111,9 @@ class NetworkPlan:
         head = f"{len(self.steps)} steps, {self.reorders} reorders, {self.arena.peak} bytes a run"
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
+    def _repr_html_(self) -> str:
+        return str(viewer().watched().html_of(self))
+
 
 # Why a move is copied, where a descriptor cannot say it.
 _MOVES = {
@@ -144,15 +149,18 @@ def plan_network(
     output of format "any" is given as it was written. `precision`: what tensors may be of (`precision.py`).
     What was planned before stays as it is. Raises what the primitives raise, with the names of nodes.
     """
-    planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
-    runnable_graph = runnable(planned.fused.graph)
-    if planned.rule == rule:
-        problem = chosen_problem(runnable_graph, planned.ways)
-        formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
-    else:
-        runnable_graph = lowered(runnable_graph, precision)
-        formats = propagate(format_problem(runnable_graph, ends), rule)
-    plan = _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
+    nodes = (graph.fused.graph if isinstance(graph, PlannedGraph) else graph).nodes
+    line = Line("plan", engine.kind, NETWORK, rule, problem_desc=f"{len(nodes)} nodes")
+    with Watch("plan", line):
+        planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
+        runnable_graph = runnable(planned.fused.graph)
+        if planned.rule == rule:
+            problem = chosen_problem(runnable_graph, planned.ways)
+            formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
+        else:
+            runnable_graph = lowered(runnable_graph, precision)
+            formats = propagate(format_problem(runnable_graph, ends), rule)
+        plan = _Planner(runnable_graph, planned.fused.applied, formats, engine, ends).plan()
     return replace(plan, precision=precision)
 
 

@@ -9,7 +9,6 @@ As many sessions are made as runs were ever under way at once.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +22,7 @@ from ...runtime.engine import Engine
 from ...runtime.free_memory import check_room
 from ...runtime.memory import Memory
 from ...runtime.result_pool import allocate
-from ...verbose import flags, write
+from ...watching import Watch
 from .memory_plan import scratch_name
 from .outputs import NetworkOutput
 from .plan import ARENA, CONSTANT, NetworkPlan, Storage
@@ -74,10 +73,12 @@ class PlannedSession(Session):
     def timed(self, addresses: Sequence[int]) -> list[float]:
         """The same step by step, and the seconds that each took."""
         seconds = []
-        for step in [self._bound(at, addresses) for at in range(len(self._steps))]:
-            start = time.perf_counter()
-            step()
-            seconds.append(time.perf_counter() - start)
+        runs = [self._bound(at, addresses) for at in range(len(self._steps))]
+        for run, prepared in zip(runs, self._steps, strict=True):
+            step = prepared.step
+            with Watch("step", step.lowered.pd._describe, prepared.implementation, step.node) as watch:
+                run()
+            seconds.append(watch.seconds)
         return seconds
 
     def _bound(self, at: int, addresses: Sequence[int]) -> Callable[[], None]:
@@ -125,14 +126,11 @@ class Runner:
         self._idle.append(session)
 
     def timed(self, addresses: Sequence[int]) -> list[StepTime]:
-        """The same step by step, and how long each took; while executions are told of, a line for each."""
+        """The same step by step, and how long each took."""
         session = self._leased()
         seconds = session.timed(addresses)
         self._idle.append(session)
         steps = self.prepare().steps
-        if flags.profile_exec:
-            for step, duration in zip(steps, seconds, strict=True):
-                write(step.step.lowered.pd._describe("exec", step.implementation, duration * 1e3))
         return [step.time(duration) for step, duration in zip(steps, seconds, strict=True)]
 
     def prepare(self, told: ProgressCallback | None = None) -> _Parts:

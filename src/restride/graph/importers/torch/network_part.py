@@ -15,7 +15,8 @@ from ....arrays.calls.results import maker_of
 from ....desc.memory_desc import MemoryDesc
 from ....runtime.engine import Engine
 from ....runtime.result_pool import POOLED_BYTES
-from ....verbose import flags, write
+from ....verbose import flags, report
+from ....watching import watch_network
 from ...dims import Dims
 from ...network.plan import plan_network
 from ...network.prepacking import PrepackedConstants
@@ -175,7 +176,7 @@ class NetworkPart:
             sizes = f"inputs:{len(inputs)} outputs:{len(outputs)} reorders:{self.plan.reorders}"
             ms = (time.perf_counter() - start) * 1e3
             head = "create", engine, "network", "optimal", "forward_inference"
-            write((*head, "", "", sizes, f"{len(nodes)} operators", ms))
+            report((*head, "", "", sizes, f"{len(nodes)} operators", ms))
 
 
 def _run_function(
@@ -196,8 +197,9 @@ def _run_function(
         ]
         results = [make() for make in makers]
         addresses = [*[x.data_ptr() for x in read], *[results[at].data_ptr() for at in written]]
-        if flags.profile_exec:
-            runner.timed(addresses)
+        if flags.profile:
+            with watch_network("optimal", [x.shape for x in read]):
+                (runner.timed if flags.profile_exec else run)(addresses)
         else:
             run(addresses)
         return results

@@ -7,12 +7,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
-from restride.targets.isa import host_isa
-from restride.targets.jit import Library, compile_ir, load
+from ...targets.compile_pool import compile_ir
+from ...targets.isa import host_isa
+from ...targets.jit import Library, load
 
 # As many sums as wait for nothing, and leave registers free.
 _SUMS = 20
-_TURNS, _ROUNDS = 1_000_000, 50
+_TURNS, _ROUNDS = 1_000_000, 20
 _ENTRY = "multiply_adds"
 
 

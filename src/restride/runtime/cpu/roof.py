@@ -1,0 +1,54 @@
+"""The roof over a kernel: what copies of as many bytes, or as many multiply-adds, take on this machine."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...dtypes import DataType
+from ...schedule.cost import KernelWork, predict
+from ...schedule.machine import NOMINAL, Machine, Rates
+from ...targets.cpu import machine_of
+from ...targets.isa import host_caches, host_isa, host_processor
+from ...targets.store import default_store, text_key
+from .multiply_adds import peak
+from .rates import rates_of
+from .thread_pool import default_pool
+
+# No processor does fewer multiply-adds in a second, or more.
+_SLOWEST, _FASTEST = 1e6, 1e16
+
+
+class Roof(NamedTuple):
+    """The speeds of a machine: of copies, and how many operations of f32 so many threads do in a second."""
+
+    rates: Rates
+    flops: float
+    threads: int
+    machine: Machine
+
+    def seconds(self, nbytes: int, flops: int = 0, types: tuple[DataType, ...] = ()) -> float:
+        """The least time for so many bytes and operations; `types` are those of the factors."""
+        threads = self.threads if nbytes >= NOMINAL.alone_bytes or flops else 1
+        moving = predict(KernelWork("copy", nbytes, 0, threads), self.machine, self.rates).seconds
+        return max(moving, flops / (self.flops * self._times_f32(types)))
+
+    def _times_f32(self, types: tuple[DataType, ...]) -> float:
+        """Products of these types that the machine adds in the time of one of f32."""
+        widest = max((kind.bits for kind in types), default=32)
+        return 32 / widest if widest > 32 or types in self.machine.dots else 1.0
+
+
+def roof() -> Roof:
+    """The roof of this machine: measured in about two seconds, and kept beside the kernels on disk."""
+    threads, store = default_pool().threads, default_store()
+    machine, processor = machine_of(host_isa(), host_caches()), host_processor()
+    rates = rates_of(processor)._replace(call=0.0, region=0.0)
+    key = text_key("multiply_adds", processor, str(threads), host_isa().name)
+    try:
+        flops = float((store.get(key) or b"").decode())
+    except ValueError:
+        flops = 0.0
+    if not _SLOWEST <= flops <= _FASTEST:
+        flops = peak(threads)
+        store.put(key, repr(flops).encode())
+    return Roof(rates, flops, threads, machine)
