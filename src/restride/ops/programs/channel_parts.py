@@ -42,6 +42,8 @@ def in_channel_parts(first: ConvolutionProblem, second: ConvolutionProblem, whol
     if not count:
         return whole
     own = MemoryDesc((1, count, *image), between.data_type, between.tag or "any")
+    if own.padded_dims != own.dims:
+        return whole
     slots = {slot.arg: Place(number) for number, slot in enumerate(whole.slots)}
     behind = {arg: slots.get(whole_arg(arg, len(first.attr.post_ops))) for arg in (ARG_WEIGHTS, ARG_BIAS)}
     calls = [
@@ -66,9 +68,9 @@ def _call(
     scalars: int,
 ) -> GridCall | None:
     """The call of one of the two for `count` channels of an image, its scalars behind so many others; None
-    where it is more than one tree.
+    where it is more than one tree, reads other arguments too, or parts cut blocks.
     """
-    strides: dict[int, tuple[int, int, int]] = {}
+    strides: dict[int, tuple[int | None, int | None, int]] = {}
     # The first one reads all channels.
     channels_at = -1 if places[ARG_DST] == Place(OWN) else 1
 
@@ -93,15 +95,23 @@ def _call(
     if len(program.steps) > 1 or not isinstance(step, TreeStep) or program.temporaries:
         return None
     args = [program.slots[place.buffer].arg for place in step.places]
+    moved = tuple(strides.get(arg, (None,)) for arg in args)
+    if any(None in each for each in moved):
+        return None
     pairs = zip(map(places.__getitem__, args), step.places, strict=True)
     at = tuple(to._replace(offset=place.offset) for to, place in pairs if to is not None)
     own_scalars = step.scalars[0] + scalars, step.scalars[1]
-    return GridCall(replace(step, places=at, scalars=own_scalars), tuple(strides[arg] for arg in args))
+    return GridCall(replace(step, places=at, scalars=own_scalars), moved)
 
 
-def _moved_bytes(md: MemoryDesc, axis: int, count: int) -> int:
-    """By how many bytes so many indices of a dim move; 0 where there are no more, or there is none."""
+def _moved_bytes(md: MemoryDesc, axis: int, count: int) -> int | None:
+    """By how many bytes so many indices of a dim move, each time; 0 where there are no more, or there is
+    none; None where they do not always move as far.
+    """
     if axis < 0 or md.dims[axis] <= count:
         return 0
-    index = tuple(count * (i == axis) for i in range(md.ndims))
-    return md.data_type.nbytes(md.offset(*index) - md.offset(*(0,) * md.ndims))
+    begins = range(0, md.dims[axis], count)
+    offsets = [md.offset(*(begin * (i == axis) for i in range(md.ndims))) for begin in begins]
+    step = offsets[1] - offsets[0]
+    is_even = all(at == offsets[0] + number * step for number, at in enumerate(offsets))
+    return md.data_type.nbytes(step) if is_even else None
