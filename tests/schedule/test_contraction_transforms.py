@@ -16,7 +16,7 @@ from restride.schedule.machine import Machine
 from restride.targets.cpu import machine_of
 from restride.targets.cpu_kernels import lower_plan
 from restride.targets.isa import CacheSizes, Isa
-from support.contractions import CONVOLUTIONS, convolution_tree, run_contraction
+from support.contractions import CONVOLUTIONS, ConvolutionShape, convolution_tree, run_contraction
 from support.effort import examples
 from support.guarded import Guarded
 from support.kernels import runnable
@@ -91,6 +91,20 @@ def test_any_list_that_fits_writes_the_same_bits(data: st.DataObject) -> None:
     values = [random.integers(0, 256, md.size, np.uint8) & 0x3F for md in descs]
     answers = [_answer(lower_plan(each, machine, isa), values) for each in (chosen, plan)]
     assert answers[0] == answers[1], schedule_text(transforms_of(plan))
+
+
+@pytest.mark.parametrize("block", [2, 3, 6])
+def test_split_sums_of_few_lanes_are_kept_where_they_lie(block: int) -> None:
+    window, isa = ConvolutionShape(2, 1, 32, 12, 5, 9), Isa.for_name(runnable()[-1].name)
+    descs = window.descs("abcd", f"Abcd{block}a", f"aBcd{block}b")
+    contraction = find_contraction(convolution_tree(window, descs))
+    assert contraction is not None
+    machine, random = _machine(isa), np.random.default_rng(0)
+    values = [random.integers(0, 256, md.size, np.uint8) & 0x3F for md in descs]
+    texts = ("", "split(ic/1, 5)")
+    plans = [apply(contraction, machine, parse_schedule(text)) for text in texts]
+    answers = {_answer(lower_plan(plan, machine, isa), values) for plan in plans}
+    assert len(answers) == 1
 
 
 def _answer(lowered: object, values: list[np.ndarray]) -> bytes:

@@ -33,7 +33,8 @@ def in_channel_parts(first: ConvolutionProblem, second: ConvolutionProblem, whol
     batch, channels, *image = between.dims
     ops = (op for each in (first, second) for op in each.attr.post_ops)
     is_plain = first.tensors[1].ndims == between.ndims and not first.tile
-    if not between.nelems or not is_plain or not all(isinstance(op, EltwiseOp) for op in ops):
+    is_empty = not (between.nelems and first.tensors[0].nelems)
+    if is_empty or not is_plain or not all(isinstance(op, EltwiseOp) for op in ops):
         return whole
     size = between.data_type.nbytes(prod(image))
     most = min(_MOST_BLOCKS * first.block, _MOST_OWN_BYTES // size, batch * channels // _LEAST_PARTS)
