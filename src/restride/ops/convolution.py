@@ -47,7 +47,6 @@ from .product import (
     kernel_pack,
     make_directions,
 )
-from .programs.channel_parts import in_channel_parts
 from .programs.convolution import (
     ConvolutionExtents,
     Index,
@@ -427,11 +426,10 @@ class DepthwiseFusion(OperationProblem):
         return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
 
     def program(self) -> Program:
-        """Both programs, in parts of some channels, or one behind the other with scratch between them."""
+        """Both programs; what is between them is scratch."""
         second = self.second.program()
         slots = tuple(slot._replace(arg=self._arg(slot.arg)) for slot in second.slots)
-        whole = chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
-        return in_channel_parts(self.first, self.second, whole)
+        return chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
 
     def _arg(self, arg: int) -> int:
         """The argument number of the second convolution's argument in an execution."""

@@ -162,7 +162,6 @@ def _grid_launch(step: GridStep, isa: Isa, caches: CacheSizes) -> Launch:
     memories = [buffer for buffer in dict.fromkeys(buffers) if buffer != OWN]
     numbers = {buffer: number for number, buffer in enumerate(memories)} | {OWN: -1}
     axes, words, inner, most = len(step.extents), list[int](), list[tuple[int, Launch]](), 1
-    scalars = 0
     calls = [(call, launch) for call in step.calls for launch in _turn_launches(call.step, (), isa, caches)]
     for call, launch in calls:
         record = list[int]()
@@ -173,22 +172,16 @@ def _grid_launch(step: GridStep, isa: Isa, caches: CacheSizes) -> Launch:
             record += (condition.constant, sign, *condition.factors, *place, *strides)
         for place, strides in zip(launch.places, call.strides, strict=True):
             record += (numbers[place.buffer], place.offset, *strides)
-        first, count = call.step.scalars
-        for scalar in range(first, first + count):
-            # Behind the addresses lie the scalars: what is reached there is the number itself.
-            record += (len(memories) + scalar, 0, *(0,) * axes)
-        scalars = max(scalars, first + count)
         inner.append((HEAD_WORDS + axes - 1 + len(words), launch))
         record += launch.lowered.numbers
-        words += (0, 0, CALL_WORDS + len(record), len(call.conditions), len(launch.places) + count, *record)
-        most = max(most, len(launch.places) + count)
+        words += (0, 0, CALL_WORDS + len(record), len(call.conditions), len(launch.places), *record)
+        most = max(most, len(launch.places))
     head = (step.positions, axes, step.extents[-1], step.own_bytes, len(calls), most, *step.extents[:-1])
     return Launch(
         lower_grid(str(step), (*head, *words), step.positions, isa, (step.kind, step.note)),
         tuple(Place(buffer) for buffer in memories),
         step.work_bytes,
         targets=tuple(Place(place.buffer) for place in step.targets),
-        scalars=(0, scalars),
         inner=tuple(inner),
     )
 
