@@ -90,7 +90,7 @@ def test_what_is_between_is_dense_whatever_the_result_would_be_a_part_of():
 
 @pytest.mark.parametrize("format", ["nChw32c", "nChw16c", "nhwc", "nchw"])
 @pytest.mark.parametrize("scaled", [0, rs.ARG_WEIGHTS, DW | rs.ARG_WEIGHTS])
-def test_parts_of_channels_cut_no_block_and_take_no_scales(format, scaled):
+def test_wide_blocks_and_scales_of_channels(format, scaled):
     case = Case(2, 1, 8, 48, (9, 7), (1, 1), (1, 1), (0, 0), (0, 0))
     attr, scales = _chain("f32", "undef", "f32"), 1.0 + np.arange(48.0) % 3
     if scaled:
