@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import restride as rs
-from support.computed import computed, elements
+from support.computed import computed, elements, padding_is_zero
 from support.convolved import Case, forward
 from support.errors import refused
 
@@ -87,10 +88,33 @@ def test_what_is_between_is_dense_whatever_the_result_would_be_a_part_of():
     np.testing.assert_array_equal(elements(made[rs.ARG_DST]), forward(second, forward(case, x, w), v))
 
 
-def test_a_result_of_nothing_is_nothing_to_do():
+@pytest.mark.parametrize("format", ["nChw32c", "nChw16c", "nhwc", "nchw"])
+@pytest.mark.parametrize("scaled", [0, rs.ARG_WEIGHTS, DW | rs.ARG_WEIGHTS])
+def test_wide_blocks_and_scales_of_channels(format, scaled):
+    case = Case(2, 1, 8, 48, (9, 7), (1, 1), (1, 1), (0, 0), (0, 0))
+    attr, scales = _chain("f32", "undef", "f32"), 1.0 + np.arange(48.0) % 3
+    if scaled:
+        attr.set_scales(scaled, 1 if scaled == rs.ARG_WEIGHTS else 3, scales.astype(np.float32))
+    pd = rs.ConvolutionForward.PrimitiveDesc(
+        *(CPU, "forward_inference", "convolution_direct"), *case.descs((format, "any", format)), *case.window,
+        attr=attr,
+    )  # fmt: skip
+    x, w = (_numbers(dims, "f32", seed) for seed, dims in enumerate(case.dims[:2]))
+    v = _numbers((48, 1, 1, 3, 3), "f32", 2)
+    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, DW | rs.ARG_WEIGHTS: v}
+    made = computed(rs.ConvolutionForward, pd, CPU, values, rs.ARG_DST)
+    second = Case(2, 48, 1, 1, (9, 7), (3, 3), (1, 1), (0, 0), (1, 1))
+    wanted = forward(second, forward(case, x, w), v) * (scales[:, None, None] if scaled else 1.0)
+    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
+    assert padding_is_zero(made[rs.ARG_DST])
+
+
+@pytest.mark.parametrize("dims", [(0, 8, 5, 5), (1, 8, 0, 5)], ids=str)
+def test_a_result_of_nothing_is_nothing_to_do(dims):
     attr = _chain("f32", "undef", "f32")
-    mds = [rs.MemoryDesc(dims, "f32", "any") for dims in ((0, 8, 5, 5), (8, 8, 1, 1), (0, 8, 5, 5))]
+    mds = [rs.MemoryDesc(each, "f32", "any") for each in (dims, (8, 8, 1, 1), dims)]
     pd = rs.ConvolutionForward.PrimitiveDesc(
         CPU, "forward_inference", "convolution_direct", *mds, [1, 1], [0, 0], [0, 0], attr=attr
     )
-    assert pd.dst_desc().dims == (0, 8, 5, 5)
+    assert pd.dst_desc().dims == dims
+    rs.ConvolutionForward(pd)

@@ -16,7 +16,7 @@ from restride.schedule.machine import Machine
 from restride.targets.cpu import machine_of
 from restride.targets.cpu_kernels import lower_plan
 from restride.targets.isa import CacheSizes, Isa
-from support.contractions import CONVOLUTIONS, convolution_tree, run_contraction
+from support.contractions import CONVOLUTIONS, ConvolutionShape, convolution_tree, run_contraction
 from support.effort import examples
 from support.guarded import Guarded
 from support.kernels import runnable
@@ -91,6 +91,21 @@ def test_any_list_that_fits_writes_the_same_bits(data: st.DataObject) -> None:
     values = [random.integers(0, 256, md.size, np.uint8) & 0x3F for md in descs]
     answers = [_answer(lower_plan(each, machine, isa), values) for each in (chosen, plan)]
     assert answers[0] == answers[1], schedule_text(transforms_of(plan))
+
+
+@pytest.mark.parametrize("block", [2, 6])
+@pytest.mark.parametrize("isa", runnable(), ids=lambda isa: isa.name)
+def test_split_sums_of_few_lanes_are_kept_where_they_lie(isa: Isa, block: int) -> None:
+    window = ConvolutionShape(3, 1, 4, 8, 12, 9, (3, 2), padding=2)
+    descs = window.descs("abcd", f"Abcd{block}a", f"aBcd{block}b")
+    contraction = find_contraction(convolution_tree(window, descs))
+    assert contraction is not None
+    machine, random = _machine(isa), np.random.default_rng(0)
+    values = [random.integers(0, 256, md.size, np.uint8) & 0x3F for md in descs]
+    plan = apply(contraction, machine, ())
+    assert plan.split_loop is not None
+    split = apply(contraction, machine, (Transform("split", (name_of(plan.split_loop), 2)),))
+    assert len({_answer(lower_plan(each, machine, isa), values) for each in (plan, split)}) == 1
 
 
 def _answer(lowered: object, values: list[np.ndarray]) -> bytes:

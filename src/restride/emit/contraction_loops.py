@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from math import gcd
 
 from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LoopEnd, SummedLoop
 from ..schedule.contraction.strides import FIRST, SECOND
@@ -126,12 +127,18 @@ class SumLoops:
         is_first = self.b.value("i1", f"icmp eq {part.number}, 0")
         size = count * SUM_BYTES * self.kernel.lanes
         at = self.b.select(is_first, self.b.zeros(size), part.kept)
-        return [self.b.value(zero.type, f"load {zero.type}, {at}, align 16") for at in self._kept(at, count)]
+        loads = (f"load {zero.type}, {at}, align {self._kept_align}" for at in self._kept(at, count))
+        return [self.b.value(zero.type, load) for load in loads]
 
     def keep(self, part: SumPart, sums: list[Value]) -> None:
         """Keep sums for the next part."""
         for total, at in zip(sums, self._kept(part.kept, len(sums)), strict=True):
-            self.b.line(f"store {total}, {at}, align 16")
+            self.b.line(f"store {total}, {at}, align {self._kept_align}")
+
+    @property
+    def _kept_align(self) -> int:
+        """Vectors of few lanes lie side by side."""
+        return gcd(16, SUM_BYTES * self.kernel.lanes)
 
     def _kept(self, at: Value, count: int) -> list[Value]:
         size = SUM_BYTES * self.kernel.lanes
