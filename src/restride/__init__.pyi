@@ -16,6 +16,7 @@ from .schedule.cost import Prediction as Prediction
 from .arrays.scaling.quantized_tensor import QuantizedTensor as QuantizedTensor
 from .errors import RuntimeFailure as RuntimeFailure
 from .errors import Unimplemented as Unimplemented
+from .watching import add_hook as add_hook
 from .arrays.functions import add_n as add_n
 from .arrays.functions import attention as attention
 from .arrays.functions import batch_norm as batch_norm
@@ -46,6 +47,7 @@ from . import ops as ops
 from .arrays.products import pack_weights as pack_weights
 from .arrays.reorder_plan import plan as plan
 from .arrays.functions import pool as pool
+from .profiling import profile as profile
 from .arrays.functions import quantize as quantize
 from .graph.quantization.quantize import quantize_network as quantize_network
 from .files.rechunk import rechunk as rechunk
