@@ -15,7 +15,7 @@ import restride  # noqa: E402
 project = "restride"
 author = copyright = "The restride developers"
 version = release = restride.__version__
-language = "en-GB"
+language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 extensions += [

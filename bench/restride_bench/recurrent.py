@@ -2,7 +2,7 @@
 
     python -m restride_bench.recurrent [THREADS [CELL or TYPE...]]
 
-prints the table of docs/performance.md: of all cells and types, or of those that are named, "LSTM bf16".
+prints a table: of all cells and types, or of those that are named, "LSTM bf16".
 Networks are those where latency counts, 16 steps of 1 and 16 sequences, and a larger one. The same weights go
 into all; every answer is compared with restride's. All take turns, round after round; times are the least of
 all rounds. A peer that is not installed, or has no such network, is left out. Words that are neither

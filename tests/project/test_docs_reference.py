@@ -17,7 +17,8 @@ import pytest
 
 import restride as rs
 
-_REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+_DOCS = Path(__file__).parents[2] / "docs"
+_REFERENCE = (*sorted((_DOCS / "reference").glob("*.md")), _DOCS / "stored-formats.md", _DOCS / "errors.md")
 # Without an underscore for the sake of the package's other modules; not for its users.
 _INSIDE = {
     *(
@@ -45,7 +46,7 @@ def _sources() -> str:
     """All examples of the reference, and those of the docstrings of public names."""
     blocks = [
         block
-        for page in sorted(_REFERENCE.glob("*.md"))
+        for page in _REFERENCE
         for block in re.findall(r"^```(?:python|pycon)\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     ]
     docs = [inspect.getdoc(getattr(rs, name)) or "" for name in _PUBLIC]
@@ -67,7 +68,7 @@ def test_every_public_name_has_an_example() -> None:
 
 def test_every_public_name_is_described() -> None:
     """By autodoc, or as data; the members of modules are listed one by one."""
-    text = "".join(page.read_text("utf-8") for page in _REFERENCE.glob("*.md"))
+    text = "".join(page.read_text("utf-8") for page in _REFERENCE)
     described = set(
         re.findall(r"^(?:\.\. \w+:?\w*:: | +)restride\.(?:onednn\.)?((?:Arg\.)?\w+)", text, re.MULTILINE)
     )
