@@ -310,7 +310,7 @@ def test_errors_name_reorder_and_x_where_it_is_no_array(x):
         with refused("reorder: x cannot be read", "is no NumPy array"):
             rs.reorder(bad, "nhwc")
         if bad is not None:
-            with refused("reorder: out is no array"):
+            with refused("reorder: out is not an array"):
                 rs.reorder(x, "nhwc", out=bad)
 
 

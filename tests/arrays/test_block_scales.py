@@ -176,22 +176,22 @@ def test_nothing_finite_and_nothing_at_all():
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"group": 33}, "128 is no multiple of 33"),
-        ({"group": -1}, "128 is no multiple of -1"),
+        ({"group": 33}, "128 is not a multiple of 33"),
+        ({"group": -1}, "128 is not a multiple of -1"),
         ({"group": (1, 1, 1)}, "at most one group for each axis"),
         ({"group": 2.5}, "an integer"),
         ({"group": 32, "axis": 2}, "from -2 to 1"),
-        ({"group": 32, "scale_type": "s8"}, "with groups it is one of f32"),
-        ({"group": 32, "dtype": "f16"}, "with groups it is one of f4_e2m1"),
+        ({"group": 32, "scale_type": "s8"}, "with groups it must be one of f32"),
+        ({"group": 32, "dtype": "f16"}, "with groups it must be one of f4_e2m1"),
         ({"group": 32, "dtype": "f8_e4m3", "symmetric": False}, "zero points are of integers"),
         ({"scale": "largest"}, 'as "absmax" says'),
         ({"scale": "largest", "group": 32}, 'as "absmax" says'),
-        ({"group": (1, 32), "axis": 0}, "several groups are of the last axes"),
-        ({"group": 64, "scale": np.ones((96, 4), np.float32)}, "groups of (1, 64) have (96, 2)"),
-        ({"group": 32, "scale": np.ones((96, 3), np.float32)}, "groups of (1, 32) have (96, 4)"),
-        ({"scale": np.ones((96, 4), np.int32)}, "their type is one of f32"),
-        ({"scale": np.ones((96, 4), np.float32), "scale_type": "f16"}, "their type is f16"),
-        ({"scale": np.ones((96, 4), np.float32), "dtype": "mxfp4"}, "their type is e8m0"),
+        ({"group": (1, 32), "axis": 0}, "several groups apply to the last axes"),
+        ({"group": 64, "scale": np.ones((96, 4), np.float32)}, "groups of (1, 64) need (96, 2)"),
+        ({"group": 32, "scale": np.ones((96, 3), np.float32)}, "groups of (1, 32) need (96, 4)"),
+        ({"scale": np.ones((96, 4), np.int32)}, "their type must be one of f32"),
+        ({"scale": np.ones((96, 4), np.float32), "scale_type": "f16"}, "their type must be f16"),
+        ({"scale": np.ones((96, 4), np.float32), "dtype": "mxfp4"}, "their type must be e8m0"),
         ({"scale": np.ones((96, 4), np.float32), "symmetric": False}, "found together with scales"),
         ({"dtype": "u4", "format": "mxfp4"}, "two names of one parameter"),
         ({"format": "mxfp3"}, "did you mean 'mxfp"),
@@ -288,7 +288,7 @@ def test_scales_of_no_group_are_refused():
         rs.dequantize(np.zeros((4, 6), np.int8), np.ones((4, 4), np.float32))
     with refused("do not nest"):
         rs.dequantize(np.zeros((2, 12), np.int8), np.ones((2, 2), np.float32), np.zeros((2, 3), np.int8))
-    with refused("the result is of real numbers"):
+    with refused("the result must have a real type"):
         rs.dequantize(rs.quantize(X, "mxfp4"), dtype="s8")
     with refused("reach too far"):
         rs.quantize(np.full((2, 32), 1e300), "mxfp4")

@@ -202,7 +202,7 @@ def test_out_says_where_it_goes():
     assert rs.plan(X, None, out=memory).dst == memory.desc
     with refused("out does not lie"):
         rs.plan(X, "nchw", out=out)
-    with refused("out is no array"):
+    with refused("out is not an array"):
         rs.plan(X, "nchw", out=5)
 
 

@@ -76,7 +76,7 @@ def test_a_prelu_is_read_back() -> None:
     ops = chain(add_eltwise("exp"), add_prelu(6))
     assert ops.kind(1) == "prelu"
     assert ops.get_params_prelu(1) == 6
-    with pytest.raises(InvalidArguments, match="post-op 0 is no prelu"):
+    with pytest.raises(InvalidArguments, match="post-op 0 is not prelu"):
         ops.get_params_prelu(0)
 
 
@@ -122,7 +122,7 @@ def test_beyond_the_chain_and_of_another_kind_there_is_nothing_to_read() -> None
     for getter, kind in ((ops.get_params_eltwise, "eltwise"), (ops.get_params_binary, "binary")):
         with pytest.raises(InvalidArguments, match=f"is no {kind}"):
             getter(0)
-    with pytest.raises(InvalidArguments, match="post-op 0 is no sum\n  why: its kind is 'eltwise'"):
+    with pytest.raises(InvalidArguments, match="post-op 0 is not sum\n  why: its kind is 'eltwise'"):
         chain(add_eltwise("relu")).get_params_sum(0)
 
 

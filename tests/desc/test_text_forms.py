@@ -112,12 +112,12 @@ _TEXTS = {
     "an empty object": ("{}", "lacks"),
     "no UTF-8": (b'{"dims": "\xff"}', "no JSON"),
     "UTF-16": (_BLOCKED.to_json().encode("utf-16"), "no JSON"),
-    "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is no JSON"),
-    "infinity": (_BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"), "-Infinity is no JSON"),
-    "a key twice": (_BLOCKED.to_json()[:-1] + ', "dims": [2, 17]}', "key 'dims' stands there twice"),
+    "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is not a JSON integer"),
+    "infinity": (_BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"), "-Infinity is not a JSON integer"),
+    "a key twice": (_BLOCKED.to_json()[:-1] + ', "dims": [2, 17]}', "key 'dims' occurs twice"),
     "a note's key twice": (
         _BLOCKED.to_json()[:-1] + ', "x": {"y": 1, "y": 2}}',
-        "key 'y' stands there twice",
+        "key 'y' occurs twice",
     ),
     "nested lists": ("[" * 60_000, "nested too deep"),
     "nested objects": ('{"a":' * 10_000, "nested too deep"),
@@ -146,7 +146,7 @@ def test_a_wrong_text_is_refused(text: str | bytes, said: str) -> None:
 
 @pytest.mark.parametrize("text", [None, 3, 2.5, ["{}"], object()], ids=range(5))
 def test_what_is_no_text_is_refused(text: Any) -> None:
-    with refused("the text is no text"):
+    with refused("the text is not text"):
         MemoryDesc.from_json(text)
 
 

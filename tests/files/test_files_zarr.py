@@ -421,5 +421,5 @@ def test_elements_that_cannot_be_there_are_refused() -> None:
     header = {"q": {"dtype": "F6_E2M3", "shape": [4, 48], "data_offsets": [0, 144]}}
     text = json.dumps(header).encode()
     Path("a.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + raw.tobytes())
-    with pytest.raises(rs.Unimplemented, match="F6_E2M3 in an array of Zarr"):
+    with pytest.raises(rs.Unimplemented, match="F6_E2M3 in a Zarr array"):
         rs.convert("a.safetensors", "b.zarr")

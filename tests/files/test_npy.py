@@ -314,7 +314,7 @@ def test_a_small_file_that_claims_much_allocates_nothing(capsys: pytest.CaptureF
     assert os.path.getsize("bad.npy") == 136
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     text = refused(capsys, "bad.npy", "out.npy", "--dst", "a")
-    assert "the header promises 300000000 elements of 4 bytes, 1200000000 bytes; the file holds 8" in text
+    assert "the header declares 300000000 elements of 4 bytes, 1200000000 bytes; the file has 8" in text
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 

@@ -84,8 +84,8 @@ def test_algorithms_share_kernels_whatever_their_numbers():
         ((CPU, "forward_training", "relu", _md(), _md(), "x"), ("alpha",)),
         ((CPU, "forward_training", "relu", _md(), _md((0, 15, 3, 1))), ("share memory",)),
         (("cpu", "forward_training", "relu", _md(), _md()), ("no engine",)),
-        ((CPU, "forward_training", "relu", "f32", _md()), ("src is no descriptor",)),
-        ((CPU, "forward_training", "relu", _md(), rs.MemoryDesc()), ("dst is no descriptor",)),
+        ((CPU, "forward_training", "relu", "f32", _md()), ("src is not a descriptor",)),
+        ((CPU, "forward_training", "relu", _md(), rs.MemoryDesc()), ("dst is not a descriptor",)),
     ],
 )
 def test_what_makes_no_sense_is_refused(args, texts):

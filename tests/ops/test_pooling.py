@@ -160,7 +160,7 @@ _FIT = ((2, 2), (2, 2), (0, 0), (0, 0), (0, 0))
         (rs.MemoryDesc((2, 4, 4, 4), "f32"), _FIT, ("do not fit",)),
         (rs.MemoryDesc((2, 3, 16), "f32"), _FIT, ("do not fit",)),
         (_DST, ((0, 2), *_FIT[1:]), ("strides is (0, 2)", "of 1 or more")),
-        (_DST, ((2,), *_FIT[1:]), ("strides is (2,)", "it is 2 whole numbers")),
+        (_DST, ((2,), *_FIT[1:]), ("strides is (2,)", "it must be 2 whole numbers")),
         (_DST, (2, *_FIT[1:]), ("strides is 2",)),
         (_DST, (_FIT[0], (0, 2), *_FIT[2:]), ("kernel is (0, 2)",)),
         (_DST, (*_FIT[:2], (-1, 0), *_FIT[3:]), ("dilation is (-1, 0)",)),

@@ -162,7 +162,7 @@ def test_what_is_not_provided_is_refused(changes, texts):
 @pytest.mark.parametrize("wrong", [0, "x", (1, 2)])
 @pytest.mark.parametrize("name", ["weights_peephole_desc", "weights_projection_desc"])
 def test_what_is_no_descriptor_of_more_weights_is_told_so(name, wrong):
-    with refused(f"{name} is no descriptor", f"{type(wrong).__name__} is no rs.MemoryDesc"):
+    with refused(f"{name} is not a descriptor", f"{type(wrong).__name__} is not an rs.MemoryDesc"):
         forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", **{name: wrong})
 
 

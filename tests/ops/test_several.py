@@ -84,15 +84,15 @@ def _frozen(md: rs.MemoryDesc) -> rs.Memory:
 
 REFUSED = [
     (lambda x, dst: ([x, x, x], dst), "bad number of inputs"),
-    (lambda x, dst: ([x, None], dst), "source 1 will not do"),
-    (lambda x, dst: ([x, held(TWICE)], dst), "source 1 will not do"),
-    (lambda x, dst: ([x, held(MD, engine=REF)], dst), "source 1 will not do"),
+    (lambda x, dst: ([x, None], dst), "source 1 cannot be used"),
+    (lambda x, dst: ([x, held(TWICE)], dst), "source 1 cannot be used"),
+    (lambda x, dst: ([x, held(MD, engine=REF)], dst), "source 1 cannot be used"),
     (lambda x, dst: ([x, _mapped(held(MD))], dst), "is mapped"),
     (lambda x, dst: ([x, rs.Memory(MD, CPU, rs.NO_DATA)], dst), "no buffer"),
     (lambda x, dst: ([x, rs.Memory(MD, CPU, dst)], dst), "source 1 and the destination overlap"),
     (lambda x, dst: ([x, x], _mapped(dst)), "is mapped"),
     (lambda x, dst: ([x, x], _frozen(TWICE)), "read-only"),
-    (lambda x, dst: ([x, x], held(MD)), "dst will not do"),
+    (lambda x, dst: ([x, x], held(MD)), "dst cannot be used"),
     (lambda x, dst: ([x, x], rs.Memory(TWICE, CPU, rs.NO_DATA)), "no buffer"),
 ]
 
@@ -234,7 +234,7 @@ def test_arguments_of_executions_and_their_errors(kind: str) -> None:
         made.execute(STREAM, {**args, rs.ARG_DST_1: dst})
     with refused("The same argument kind 1024 is passed multiple times"):
         made.execute(STREAM, [*args.items(), (rs.ARG_MULTIPLE_SRC, srcs[0])])
-    with refused("bad number of inputs", "2 sources are wanted, 1 were given"):
+    with refused("bad number of inputs", "2 sources are expected, 1 were given"):
         made.execute(STREAM, srcs[:1], dst)
     with refused("bad number of inputs", "Memory was given"):
         made.execute(STREAM, srcs[0], dst)

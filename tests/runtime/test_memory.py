@@ -113,9 +113,9 @@ def test_a_refusal_of_the_system_is_out_of_memory(monkeypatch):
         (MemoryDesc(), "zero descriptor"),
         (MemoryDesc((2, 3), "f32", "any"), "placeholder"),
         (MemoryDesc((RUNTIME_DIM, 3), "f32", "ab"), "not known yet"),
-        ("nchw", "str is no descriptor"),
-        ((2, 3), "tuple is no descriptor"),
-        (np.zeros(3), "ndarray is no descriptor"),
+        ("nchw", "str is not a descriptor"),
+        ((2, 3), "tuple is not a descriptor"),
+        (np.zeros(3), "ndarray is not a descriptor"),
     ],
     ids=["zero", "any", "runtime", "str", "tuple", "array"],
 )
