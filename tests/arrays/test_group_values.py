@@ -84,7 +84,7 @@ def test_groups_of_nothing():
         ({"scale": np.full((8, 2), "a")}, "it must be one of f32"),
         ({"scale": rs.Memory.from_numpy(np.ones((8, 2), np.int8))}, "it must be one of f32"),
         ({"scale": (SCALES, "a")}, "one real number"),
-        ({"scale": (SCALES, SCALES)}, "scale is no number"),
+        ({"scale": (SCALES, SCALES)}, "scale is not a number"),
         ({"zero_point": np.full((8, 2), 0.5)}, "it must be one of s32, s8, u8, s4, u4"),
         ({"zero_point": np.full((8, 2), 2**40)}, "it must be one of s32"),
         ({"zero_point": np.ones((8, 3), np.int8)}, "which 3 groups do not divide"),

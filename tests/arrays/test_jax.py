@@ -366,7 +366,7 @@ def test_results_are_safe_to_donate_and_sources_too():
     given = x + 0
     rs.reorder(given, "nhwc")
     assert bits(jax.jit(lambda y: y + 1, donate_argnums=0)(given)) == bits(x + 1)
-    with refused("reorder: x cannot be read", "given away by donation"):
+    with refused("reorder: x cannot be read", "deleted or donated"):
         rs.reorder(given, "nhwc")
 
 
@@ -397,7 +397,7 @@ def test_functions_of_restride_are_refused_while_a_program_is_traced():
 @pytest.mark.parametrize("transform", [jax.jit, lambda f: f], ids=["jit", "at hand"])
 def test_errors_are_those_of_restride(transform):
     x = image()
-    with refused("'nChw16c' is no plain format of 4 axes", "rs.reorder makes a rs.Memory"):
+    with refused("'nChw16c' is not a plain format of 4 axes", "rs.reorder makes an rs.Memory"):
         transform(lambda y: rj.reorder(y, "nChw16c"))(x)
     with refused("group_size = 5", "legal for group_size"):
         transform(lambda y: rj.shuffle(y, group_size=5))(x)

@@ -273,7 +273,7 @@ def test_memories_that_will_not_do_are_refused():
     memory = rs.Memory(md, CPU)
     with refused("overlap"):
         rs.shuffle(memory, group_size=2, out=memory)
-    with refused("two data types", kind=rs.Unimplemented):
+    with refused("different data types", kind=rs.Unimplemented):
         rs.shuffle(memory, group_size=2, out=rs.Memory(rs.MemoryDesc((2, 6), "s32", "ab"), CPU))
 
 

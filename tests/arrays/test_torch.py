@@ -409,15 +409,15 @@ def test_parts_are_checked_as_such_by_vmap():
             torch.func.vmap(lambda y, axis=axis: rt.shuffle_channels(y, group=3, axis=axis))(x)
     with refused("group_size"):
         torch.func.vmap(lambda y: rt.shuffle(y, group_size=5))(x)
-    with refused("no order of axes"):
+    with refused("not an order of axes"):
         _OPS.reorder.order(x, [0, 0, 1, 2, 3])
 
 
 def test_errors_are_those_of_restride():
     x = image()
-    with refused("'nChw16c' is no plain format of 4 axes", "rs.reorder makes a rs.Memory"):
+    with refused("'nChw16c' is not a plain format of 4 axes", "rs.reorder makes an rs.Memory"):
         rt.reorder(x, "nChw16c")
-    with refused("is no plain format", kind=rs.InvalidArguments):
+    with refused("is not a plain format", kind=rs.InvalidArguments):
         rt.reorder(x, "aBcd16b")
     with refused("group_size"):
         rt.shuffle(x, group_size=5)

@@ -229,7 +229,7 @@ def test_the_33rd_post_op_is_out_of_memory(append: Any) -> None:
 def test_a_slope_below_0_hides_the_sign_of_the_source(alg: str) -> None:
     ops = chain(add_eltwise(alg, -1.0))
     for alpha in (-1.0, math.nan):
-        with pytest.raises(InvalidArguments, match="does not tell the sign"):
+        with pytest.raises(InvalidArguments, match="does not determine the sign"):
             ops.append_eltwise(f"{alg}_use_dst_for_bwd", alpha)
     assert len(ops) == 1
 

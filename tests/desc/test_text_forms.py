@@ -102,16 +102,16 @@ def test_notes_beside_the_keys_are_passed_over() -> None:
 # --- texts that are wrong -------------------------------------------------------------------------------
 
 _TEXTS = {
-    "empty": ("", "no JSON"),
-    "no JSON": ("f32 2x17 aB16b", "no JSON"),
-    "cut off": (_BLOCKED.to_json()[:-1], "no JSON"),
-    "two": (_BLOCKED.to_json() * 2, "no JSON"),
+    "empty": ("", "not JSON"),
+    "not JSON": ("f32 2x17 aB16b", "not JSON"),
+    "cut off": (_BLOCKED.to_json()[:-1], "not JSON"),
+    "two": (_BLOCKED.to_json() * 2, "not JSON"),
     "a list": ("[1]", "must be a dict"),
     "a number": ("3", "must be a dict"),
     "null": ("null", "must be a dict"),
     "an empty object": ("{}", "lacks"),
-    "no UTF-8": (b'{"dims": "\xff"}', "no JSON"),
-    "UTF-16": (_BLOCKED.to_json().encode("utf-16"), "no JSON"),
+    "no UTF-8": (b'{"dims": "\xff"}', "not JSON"),
+    "UTF-16": (_BLOCKED.to_json().encode("utf-16"), "not JSON"),
     "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is not a JSON integer"),
     "infinity": (_BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"), "-Infinity is not a JSON integer"),
     "a key twice": (_BLOCKED.to_json()[:-1] + ', "dims": [2, 17]}', "key 'dims' occurs twice"),

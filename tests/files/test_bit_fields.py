@@ -197,10 +197,10 @@ def test_nothing_is_nothing() -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: rs.formats.unpack("q4_0", b"", (1, 256)), "no such format"),
-        (lambda: rs.formats.unpack(4, b"", (1, 256)), "no such format"),  # type: ignore[arg-type]
-        (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), (2, 128)), "no whole blocks of 256"),
-        (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), ()), "no whole blocks of 256"),
+        (lambda: rs.formats.unpack("q4_0", b"", (1, 256)), "not a format of ggml"),
+        (lambda: rs.formats.unpack(4, b"", (1, 256)), "not a format of ggml"),  # type: ignore[arg-type]
+        (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), (2, 128)), "not a multiple of 256"),
+        (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), ()), "not a multiple of 256"),
         (lambda: rs.formats.unpack("q4_k", np.zeros(143, np.uint8), (256,)), "144 are needed"),
         (lambda: rs.formats.unpack("q4_k", np.zeros((144, 2), np.uint8)[:, 0], (256,)), "without gaps"),
         (lambda: rs.formats.unpack("q4_k", [None] * 18, (256,)), "objects of Python"),

@@ -696,17 +696,17 @@ def damaged_index(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (damaged_index(weight_map={"a": "../in/m.safetensors"}), "no name of a file beside it"),
-        (damaged_index(weight_map={"a": "/etc/passwd"}), "no name of a file beside it"),
-        (damaged_index(weight_map={"a": ".."}), "no name of a file beside it"),
-        (damaged_index(weight_map={"a": ""}), "no name of a file beside it"),
-        (damaged_index(weight_map={"a": "x\0"}), "no name of a file beside it"),
+        (damaged_index(weight_map={"a": "../in/m.safetensors"}), "not the name of a file next to it"),
+        (damaged_index(weight_map={"a": "/etc/passwd"}), "not the name of a file next to it"),
+        (damaged_index(weight_map={"a": ".."}), "not the name of a file next to it"),
+        (damaged_index(weight_map={"a": ""}), "not the name of a file next to it"),
+        (damaged_index(weight_map={"a": "x\0"}), "not the name of a file next to it"),
         (damaged_index(weight_map={"a": "other.safetensors"}), "is missing"),
         (damaged_index(weight_map={"b": "m.safetensors"}), "which it is not"),
         (damaged_index(weight_map=["a"]), "no weight_map"),
         (damaged_index(weight_map={"a": 1}), "no weight_map"),
-        ("[]", "no JSON object"),
-        ("{", "no JSON"),
+        ("[]", "not a JSON object"),
+        ("{", "not JSON"),
         ("[" * 100_000, "nested"),
         ('{"weight_map":{"a":"m.safetensors","a":"m.safetensors"}}', "twice"),
     ],
@@ -929,5 +929,5 @@ def test_a_source_that_is_no_file_of_tensors_is_refused(here: Path) -> None:
     for source in ("a.txt", "empty/x.npy"):
         with pytest.raises(rs.Error):
             rs.convert(source, "b.safetensors")
-    with pytest.raises(rs.InvalidArguments, match="no file of tensors"):
+    with pytest.raises(rs.InvalidArguments, match="no tensor files"):
         rs.convert("empty", "b.safetensors")

@@ -78,8 +78,8 @@ def test_folders_that_hold_no_model(folder: Path) -> None:
     write_index(folder, {}, "other.safetensors.index.json")
     assert len(rs.load(folder)) == 3  # the usual name is taken
     folder.joinpath(INDEX).rename(folder / f"x{INDEX}")
-    with refused("it holds several indexes of shards", "name one of them"):
+    with refused("it contains several shard indexes", "name one of them"):
         rs.load(folder)
     folder.joinpath("empty").mkdir()
-    with refused("without files of tensors"):
+    with refused("without tensor files"):
         rs.load(folder / "empty")

@@ -239,7 +239,7 @@ def test_what_is_no_file_in_place_of_a_chunk_is_refused(tmp_path: Path, codecs: 
         os.mkfifo(chunk)
     else:
         chunk.symlink_to("nowhere")
-    with pytest.raises(rs.InvalidArguments, match=r"a pipe|in place of a chunk"):
+    with pytest.raises(rs.InvalidArguments, match=r"a pipe"):
         rs.rechunk(source, target)
 
 
@@ -283,7 +283,7 @@ def test_chunks_without_extents_are_refused(tmp_path: Path) -> None:
     told = json.loads(path.read_text())
     told["chunk_grid"]["configuration"]["chunk_shape"] = [0, 4]
     path.write_text(json.dumps(told))
-    with pytest.raises(rs.InvalidArguments, match=r"no extents|no array"):
+    with pytest.raises(rs.InvalidArguments, match=r"no extents|not a Zarr array"):
         rs.rechunk(tmp_path / "a", target)
 
 

@@ -218,7 +218,7 @@ def test_scales_that_come_at_execution():
         (lambda: (CPU, 0, [desc((2, 3), "f32", "any")]), ("source 0 has no format", "(N15)")),
         (lambda: (CPU, 0, [rs.MemoryDesc()]), ("source 0 does not describe a tensor",)),
         (lambda: (CPU, 0, [desc((2, 3))], "ab"), ("dst is not a descriptor",)),
-        (lambda: (CPU, 0, [desc((2, 3))], None, "attr"), ("attr is none",)),
+        (lambda: (CPU, 0, [desc((2, 3))], None, "attr"), ("attr is not a set of attributes",)),
         (lambda: (CPU, 0, [desc((2, 3))], desc((2, 3), "f32", (0, 1))), ("share memory", "(N8)")),
     ],
     ids=range(16),

@@ -131,7 +131,7 @@ def test_bytes_with_signs_need_no_compensation_of_the_caller(format):
 
 
 def test_types_attributes_and_hints_that_do_not_fit_are_refused():
-    with refused("bytes forward by bytes", kind=rs.Unimplemented):
+    with refused("bytes by bytes in forward steps", kind=rs.Unimplemented):
         _call(src=rs.MemoryDesc(SRC.dims, "u8", "any"))
     with refused("bias is"):
         _forward_pd(SMALL, OPEN, bias=rs.MemoryDesc((25,), "f32", "a"))
@@ -144,7 +144,7 @@ def test_types_attributes_and_hints_that_do_not_fit_are_refused():
     with refused("zero points of src, which is f32"):
         _call(attr=attr)
     other = _forward_pd(SMALL._replace(batch=3), OPEN)
-    with refused("hint is of another problem"):
+    with refused("hint is for another problem"):
         rs.ConvolutionBackwardData.PrimitiveDesc(CPU, DIRECT, SRC, WEIGHTS, DST, *SMALL.window, other)
     with refused("no such algorithm"):
         rs.ConvolutionForward.PrimitiveDesc(

@@ -155,7 +155,7 @@ def test_what_does_not_fit_is_refused():
         make(cpu, "axis", md, rs.MemoryDesc((3,), "f32"), any_)
     with refused("axis is 2"):
         make(cpu, "axis", md, at, any_, 2)
-    with refused("dst has other dims", "(3, 5)"):
+    with refused("dst has the wrong dims", "(3, 5)"):
         make(cpu, "axis", md, at, rs.MemoryDesc((5, 3), "f32"))
     with refused("algorithm is 'rows'"):
         make(cpu, "rows", md, at, any_)

@@ -136,7 +136,7 @@ def test_a_vanilla_cell_has_an_activation():
         ({"bias_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("bias_desc is",)),
         ({"dst_layer_desc": rs.MemoryDesc((3, 2, 14), "f32")}, ("dst_layer_desc is",)),
         ({"dst_layer_desc": rs.MemoryDesc((3, 2, 7), "f32", (0, 7, 1))}, ("share memory",)),
-        ({"attr": 3}, ("attr is none",)),
+        ({"attr": 3}, ("attr is not a set of attributes",)),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, texts):
@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused(changes, texts):
         ({"weights_iter_desc": rs.MemoryDesc((1, 1, 7, 4, 7), "bf16")}, ("types",)),
         ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "f32", "abC16c")}, ("in blocks",)),
         ({"weights_peephole_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("weights_peephole_desc is passed",)),
-        ({"weights_projection_desc": rs.MemoryDesc((1, 1, 7, 3), "f32")}, ("no projection",)),
+        ({"weights_projection_desc": rs.MemoryDesc((1, 1, 7, 3), "f32")}, ("peepholes and projections",)),
     ],
 )
 def test_what_is_not_provided_is_refused(changes, texts):

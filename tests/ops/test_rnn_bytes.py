@@ -129,8 +129,8 @@ def test_attributes_tell_what_was_set():
         (lambda attr: attr.set_rnn_weights_qparams(0, [1.0, 2.0]), "2 scales"),
         (lambda attr: attr.set_rnn_weights_qparams(24, []), "0 scales"),
         (lambda attr: attr.set_rnn_weights_qparams(0, [-1.0]), "not above 0"),
-        (lambda attr: attr.set_rnn_weights_qparams(0, [1e-40]), "does not hold 1 / scale"),
-        (lambda attr: attr.set_rnn_data_qparams(2.0**-128, 0), "does not hold 1 / scale"),
+        (lambda attr: attr.set_rnn_weights_qparams(0, [1e-40]), "cannot hold 1 / scale"),
+        (lambda attr: attr.set_rnn_data_qparams(2.0**-128, 0), "cannot hold 1 / scale"),
     ],
 )
 def test_numbers_that_quantise_nothing_are_refused(call, text):

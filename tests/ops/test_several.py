@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_as_ever(made: object, text: str) -> None:
 
 def test_another_engines_stream_is_refused_as_ever() -> None:
     x = held(MD)
-    with refused("the stream is another engine's"):
+    with refused("the stream belongs to another engine"):
         joined().execute(rs.Stream(REF), [x, x], held(TWICE))
 
 
@@ -238,7 +238,7 @@ def test_arguments_of_executions_and_their_errors(kind: str) -> None:
         made.execute(STREAM, srcs[:1], dst)
     with refused("bad number of inputs", "Memory was given"):
         made.execute(STREAM, srcs[0], dst)
-    with refused("dst will not do", "ndarray is no rs.Memory"):
+    with refused("dst cannot be used", "ndarray is no rs.Memory"):
         made.execute(STREAM, srcs, np.zeros((2, 8)))
     with refused("no stream"):
         made.execute(None, srcs, dst)

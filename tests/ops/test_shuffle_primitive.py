@@ -127,7 +127,7 @@ def test_a_hint_of_another_kind_is_a_type_error():
     reorder = rs.Reorder.PrimitiveDesc(CPU, MD, CPU, NCHW)
     backward_pd = BPD(rs.ShuffleBackward.Desc(MD, 1, 4), CPU, None)
     for hint in (reorder, backward_pd, MD, 5):
-        with pytest.raises(TypeError, match="hint_fwd_pd is no hint") as caught:
+        with pytest.raises(TypeError, match="hint_fwd_pd is not a hint") as caught:
             BPD(rs.ShuffleBackward.Desc(MD, 1, 4), CPU, hint)
         assert isinstance(caught.value, rs.InvalidArguments)
 
@@ -174,7 +174,7 @@ def test_scratchpad_mode_is_the_only_attribute():
     for wrong in (summed, scaled, shifted):
         with refused("unsupported attribute", kind=rs.Unimplemented):
             FPD(desc, CPU, wrong)
-    with refused("attr is none"):
+    with refused("attr is not a set of attributes"):
         FPD(desc, CPU, {"scale": 2})
 
 
@@ -186,7 +186,7 @@ def _v3(src, dst, axis=1, group=4):
 
 
 def test_two_types_or_two_formats_are_not_provided():
-    with refused("two data types", kind=rs.Unimplemented):
+    with refused("different data types", kind=rs.Unimplemented):
         _v3(NCHW, rs.MemoryDesc(NCHW.dims, "bf16", "nchw"))
     with refused("two formats", kind=rs.Unimplemented):
         _v3(NCHW, rs.MemoryDesc(NCHW.dims, "f32", "nhwc"))

@@ -266,7 +266,7 @@ def test_dense_arrays_of_any_order_are_one_stretch_of_bytes(order):
     ids=["gap", "step", "reversed", "reversed axis", "broadcast", "memoryview step", "memoryview reversed"],
 )
 def test_arrays_that_are_not_one_stretch_of_bytes_are_refused(held):
-    with pytest.raises(InvalidArguments, match="not one stretch of bytes") as caught:
+    with pytest.raises(InvalidArguments, match="not contiguous") as caught:
         Memory(F32_4, CPU, held)
     assert "from_numpy" in caught.value.hint
 
@@ -502,7 +502,7 @@ def test_mapping_is_exclusive():
 def test_only_the_mapped_array_unmaps(foreign):
     mem = Memory(F32_4, CPU)
     mem.map_data()
-    with pytest.raises(InvalidArguments, match="not mapped from here"):
+    with pytest.raises(InvalidArguments, match="not returned by map_data"):
         mem.unmap_data(foreign)
     assert mem._mapped
 
