@@ -168,7 +168,10 @@ def test_memories_of_two_engines_are_refused(call, name):
     [
         (lambda x, out: rs.shuffle_channels(x, group=3, out=out(REF)), ("out cannot be used", "reference:0")),
         (lambda x, out: rs.shuffle_channels(x, group=3, out=out(CPU, bytes(24))), ("out is read-only",)),
-        (lambda x, out: rs.shuffle_channels(out(CPU, rs.NO_DATA), group=3), ("x cannot be used", "no buffer")),
+        (
+            lambda x, out: rs.shuffle_channels(out(CPU, rs.NO_DATA), group=3),
+            ("x cannot be used", "no buffer"),
+        ),
     ],
     ids=range(3),
 )
@@ -185,7 +188,10 @@ def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
         (lambda x: rs.concat(x), ("concat: arrays is not a list", "pass [x]")),
         (lambda x: rs.concat(rs.Memory.from_numpy(x)), ("concat: arrays is not a list", "pass [x]")),
         (lambda x: rs.concat(5), ("concat: arrays is not a list", "it is int")),
-        (lambda x: rs.concat([]), ("concat: the number of arrays must be from 1 to 1024", "pass at least one array")),
+        (
+            lambda x: rs.concat([]),
+            ("concat: the number of arrays must be from 1 to 1024", "pass at least one array"),
+        ),
         (lambda x: rs.concat([x, x.astype("c8")]), ("concat: array 1 cannot be read", "complex64")),
         (lambda x: rs.concat([x, rs.Memory()]), ("concat: array 1 is an empty memory",)),
         (lambda x: rs.concat([x, x[0]]), ("array 0 has 2 dims, array 1 has 1",)),

@@ -112,8 +112,11 @@ _TEXTS = {
     "an empty object": ("{}", "lacks"),
     "no UTF-8": (b'{"dims": "\xff"}', "not JSON"),
     "UTF-16": (_BLOCKED.to_json().encode("utf-16"), "not JSON"),
-    "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is not a JSON integer"),
-    "infinity": (_BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"), "-Infinity is not a JSON integer"),
+    "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is not valid JSON"),
+    "infinity": (
+        _BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"),
+        "-Infinity is not valid JSON",
+    ),
     "a key twice": (_BLOCKED.to_json()[:-1] + ', "dims": [2, 17]}', "key 'dims' occurs twice"),
     "a note's key twice": (
         _BLOCKED.to_json()[:-1] + ', "x": {"y": 1, "y": 2}}',

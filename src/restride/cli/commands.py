@@ -51,7 +51,8 @@ COMMANDS = {
     "quantize": Command("restride.cli.quantize", "quantizes a model of f32 to bytes, with samples"),
     "info": Command("restride.cli.info", "prints versions, engines, instruction sets, caches"),
     "check": Command(
-        "restride.cli.check", "checks in a second that restride works here, or which parts of an ONNX model run"
+        "restride.cli.check",
+        "checks in a second that restride works here, or which parts of an ONNX model run",
     ),
     "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }

@@ -75,7 +75,9 @@ def add_arguments(parser: Parser) -> None:
     )
     add("--dry-run", action="store_true", help="only print the plan")
     add(
-        "--resume", action="store_true", help="resume an interrupted conversion; keep finished parts if this one fails"
+        "--resume",
+        action="store_true",
+        help="resume an interrupted conversion; keep finished parts if this one fails",
     )
     add("--verify", action="store_true", help="read back and compare before DST gets its name")
     add_force(parser)

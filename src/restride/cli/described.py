@@ -28,7 +28,7 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
         "format",
         metavar="FORMAT",
         nargs="?" if otherwise else None,
-        help="a tag or alias, as nChw16c or aBcd16b; a stored format, as gguf.q4_0; or a .npy file, - for "
+        help="a tag or alias, such as nChw16c; a stored format, such as gguf.q4_0; or a .npy file, - for "
         f"standard input{otherwise}",
     )
     parser.add_argument(
@@ -39,7 +39,10 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
         help="extents, such as 1x17x2x2; none for a file",
     )
     parser.add_argument(
-        "--dtype", type=checked(parse_data_type), metavar="TYPE", help="data type of the elements; default f32"
+        "--dtype",
+        type=checked(parse_data_type),
+        metavar="TYPE",
+        help="data type of the elements; default f32",
     )
 
 

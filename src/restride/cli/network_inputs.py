@@ -66,7 +66,9 @@ def named_dims(text: str) -> tuple[str, Dims]:
     name, equals, dims = text.rpartition("=")
     if not equals or not name:
         raise wrong_usage(
-            f"--dims {text!r} does not name an input", why="extents need the name of an input", hint="write x=1x3x224x224"
+            f"--dims {text!r} does not name an input",
+            why="extents need the name of an input",
+            hint="write x=1x3x224x224",
         )
     return name, parse_shape(dims)
 

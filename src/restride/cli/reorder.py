@@ -39,14 +39,26 @@ def add_arguments(parser: Parser) -> None:
     tag, data_type = checked(parse_format), checked(parse_data_type)
     add("source", metavar="IN", help="a .npy file; - is standard input")
     add("target", metavar="OUT", help="the .npy file to write; - is standard output")
-    add("--dst", type=tag, metavar="FORMAT", help="format of OUT, such as nhwc or nChw16c; default: that of IN")
-    add("--dtype", type=data_type, metavar="TYPE", help="type of OUT, such as s8 or bf16; default: that of IN")
+    add(
+        "--dst",
+        type=tag,
+        metavar="FORMAT",
+        help="format of OUT, such as nhwc or nChw16c; default: that of IN",
+    )
+    add(
+        "--dtype", type=data_type, metavar="TYPE", help="type of OUT, such as s8 or bf16; default: that of IN"
+    )
     add("--scale", type=_number, metavar="X", help="multiply every element by X")
     add("--zero-point", type=_integer, metavar="N", help="then add N; integer types only")
     add("--src", type=tag, metavar="FORMAT", help="format of IN; default: that of the file, else row-major")
     add("--dims", type=checked(parse_shape), metavar="DIMS", help="logical dims of IN, such as 1x17x2x2")
     add_force(parser)
-    add("--src-dtype", type=data_type, metavar="TYPE", help="type of IN if .npy has no word for it, such as bf16")
+    add(
+        "--src-dtype",
+        type=data_type,
+        metavar="TYPE",
+        help="type of IN if .npy has no word for it, such as bf16",
+    )
 
 
 def run(options: argparse.Namespace) -> CommandResult:

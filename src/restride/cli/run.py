@@ -65,7 +65,9 @@ def add_arguments(parser: Parser) -> None:
     add_pixels(parser)
     parser.add_argument("--rule", choices=RULES, help="rule for the formats of a model")
     parser.add_argument("--precision", choices=PRECISIONS, help="lower precision for f32")
-    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="number of runs; prints the best time")
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="number of runs; prints the best time"
+    )
     parser.add_argument("--profile", action="store_true", help="print the time of each step")
     parser.add_argument("--output", metavar="FILE.npy", help="write the only output")
     add_force(parser)

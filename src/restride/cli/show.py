@@ -12,9 +12,9 @@ reorder.
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
   restride show nChw16c 1x17x2x2 --svg - > picture.svg
 
-It lists the tensors of a .safetensors, .gguf, .npz, .onnx or .xml file, a saved network, Zarr arrays, a folder
-of files or the index of its shards. --stats reads their values block by block, quantized ones dequantized; the
-status is 1 if some cannot be read. --tensor draws the layout of one.
+It lists the tensors of a .safetensors, .gguf, .npz, .onnx or .xml file, a saved network, Zarr arrays, a
+folder of files or the index of its shards. --stats reads their values block by block, quantized ones
+dequantized; the status is 1 if some cannot be read. --tensor draws the layout of one.
 
   restride show model.safetensors
   restride show checkpoint/ --match '*.weight' --stats
@@ -55,7 +55,10 @@ def add_arguments(parser: Parser) -> None:
     """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
     add_layout(parser)
     parser.add_argument(
-        "--dst", type=checked(parse_format), metavar="FORMAT", help="also show the layout after a reorder into this format"
+        "--dst",
+        type=checked(parse_format),
+        metavar="FORMAT",
+        help="also show the layout after a reorder into this format",
     )
     parser.add_argument("--svg", metavar="FILE", help="write a picture instead of text")
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
@@ -76,13 +79,17 @@ def run(options: argparse.Namespace) -> CommandResult:
                 )
             return list_tensors(options)
         if options.stats or options.match or options.dtype:
-            raise wrong_usage("--stats, --match or --dtype with --tensor", why="only the layout of one tensor can be drawn")
+            raise wrong_usage(
+                "--stats, --match or --dtype with --tensor", why="only the layout of one tensor can be drawn"
+            )
         tensor = chosen_tensor(options)
         if tensor.format in names():
             return _show_tensor_format(named(tensor.format, tensor.dims), options)
         first = NamedDesc(tensor.desc, "")
     elif options.stats or options.tensor or options.match:
-        raise wrong_usage("--stats, --tensor or --match with a layout", why="these options are for tensor files")
+        raise wrong_usage(
+            "--stats, --tensor or --match with a layout", why="these options are for tensor files"
+        )
     else:
         first = described(options)
     sides = _sides(first, options)
@@ -100,9 +107,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace) -> CommandResult:
     """The parts of a stored format; as a picture its bytes."""
     if options.html is not None or options.dst is not None:
-        raise wrong_usage(
-            "--html or --dst with a stored format", why="use --svg for a picture of its bytes"
-        )
+        raise wrong_usage("--html or --dst with a stored format", why="use --svg for a picture of its bytes")
     if options.svg is not None:
         check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
         write_output(options.svg, (stored_svg(tensor_format) + "\n").encode())
