@@ -140,7 +140,7 @@ def test_a_picture_is_brought_to_the_size_of_the_input(
         (("mix.onnx", "--input", "x.npy", "--mean", "a"), "numbers"),
         (("mix.onnx", "--input", "x.npy", "--output", "x.npy"), "x.npy exists"),
         (("mix.onnx", "--input", "x.npy", "--output", "y.png"), "suffix"),
-        (("mix.onnx", "--dims", "1x3x5x6"), "names no input"),
+        (("mix.onnx", "--dims", "1x3x5x6"), "does not name an input"),
     ],
 )
 def test_what_cannot_be_run_is_refused(
