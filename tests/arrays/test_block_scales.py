@@ -258,7 +258,7 @@ def test_a_quantized_tensor_is_of_parts_that_fit():
         ((made.values, None), "scale is NoneType"),
         ((made.values, np.ones((96, 4), np.float32)), "scale is ndarray"),
         ((None, made.scale), "values is NoneType"),
-        ((made.values, wrapped(np.ones((96, 4), np.int32))), "scale of groups has type s32"),
+        ((made.values, wrapped(np.ones((96, 4), np.int32))), "scale is of s32"),
         ((made.values, wrapped(np.ones((96, 5), np.float32))), "do not divide"),
         ((made.values, made.scale, wrapped(np.ones((5, 4), np.int8))), "do not divide"),
         ((made.values, made.scale, None, float("nan")), "tensor_scale is nan"),

@@ -206,7 +206,7 @@ def test_an_open_file_stays_open(tmp_path):
         (Stream(None), rs.InvalidArguments, "NoneType, not bytes"),
         (Stream(b"<net>", 3), rs.InvalidArguments, "int, not bytes"),
         (Stream(b"<net>", "</net>"), rs.InvalidArguments, "by turns"),
-        (Stream("<net>\ud800</net>"), rs.InvalidArguments, "ends inside a character"),
+        (Stream("<net>\ud800</net>"), rs.InvalidArguments, "half a character"),
         (Stream(b"<net>", name="model.xml"), rs.InvalidArguments, "cannot read model.xml"),
         (Stream(b"<net>", name="a\nb"), rs.InvalidArguments, "cannot read 'a\\nb'"),
     ],

@@ -132,7 +132,7 @@ def test_a_picture_is_brought_to_the_size_of_the_input(
         (("mix.onnx",), "--dims x="),
         (("none.onnx",), "none.onnx"),
         (("mix.onnx", "--input", "none.npy"), "none.npy"),
-        (("mix.onnx", "--input", "mix.onnx"), "no array"),
+        (("mix.onnx", "--input", "mix.onnx"), "neither an array"),
         (("mix.onnx", "--input", "text.npy"), "text.npy"),
         (("mix.onnx", "--input", "objects.npy"), "objects.npy"),
         (("mix.onnx", "--input", "other.npy"), "another shape"),

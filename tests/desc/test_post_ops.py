@@ -120,7 +120,7 @@ def test_beyond_the_chain_and_of_another_kind_there_is_nothing_to_read() -> None
         with pytest.raises(InvalidArguments, match="index"):
             ops.kind(index)  # type: ignore[arg-type]
     for getter, kind in ((ops.get_params_eltwise, "eltwise"), (ops.get_params_binary, "binary")):
-        with pytest.raises(InvalidArguments, match=f"is no {kind}"):
+        with pytest.raises(InvalidArguments, match=f"is not {kind}"):
             getter(0)
     with pytest.raises(InvalidArguments, match="post-op 0 is not sum\n  why: its kind is 'eltwise'"):
         chain(add_eltwise("relu")).get_params_sum(0)
