@@ -204,7 +204,7 @@ def test_states_go_to_other_models(way, tmp_path):
 def test_states_of_other_ways_are_refused(other):
     """Bytes of the same number."""
     ours = _layer(dtype="int4", group=128)
-    with refused("quantized otherwise"):
+    with refused("quantized differently"):
         _layer(**{"dtype": "int4", "group": 128} | other).load_state_dict(ours.state_dict())
 
 

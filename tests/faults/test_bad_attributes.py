@@ -107,7 +107,7 @@ WRONG_COUNTS = {
     "of dims that are not neighbours": (
         5,
         np.ones(5),
-        "mask 5 stands for 2 x 3 = 6 values (dim 0 is 2, dim 2 is 3)",
+        "mask 5 needs 2 x 3 = 6 values (dim 0 is 2, dim 2 is 3)",
     ),
     "a mask beyond the dims": (8, np.ones(3), "bit 3 stands for dim 3, the tensor has dims 0 to 2 (N10)"),
 }

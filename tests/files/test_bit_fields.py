@@ -206,8 +206,8 @@ def test_nothing_is_nothing() -> None:
         (lambda: rs.formats.unpack("q4_k", [None] * 18, (256,)), "objects of Python"),
         (lambda: rs.formats.unpack("q4_k", np.zeros(72, ">u2"), (256,)), "bytes in the other order"),
         (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(2), (64,)), "2 scales for 1 blocks"),
-        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 48), "blocks of 48"),
-        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 0), "blocks of 0"),
+        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 48), "a multiple of 48"),
+        (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 0), "a multiple of 0"),
     ],
 )
 def test_what_does_not_fit_is_refused(make: Callable[[], object], why: str) -> None:

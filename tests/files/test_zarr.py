@@ -207,7 +207,7 @@ def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pyt
     source = zarr.create_array(tmp_path / "a", chunks=(64, 256), **plain)
     source[:] = x
     target = zarr.create_array(tmp_path / "b", chunks=(8, 1 << 12), **plain)
-    with pytest.raises(rs.InvalidArguments, match="nothing to go on with"):
+    with pytest.raises(rs.InvalidArguments, match="nothing to resume"):
         rs.rechunk(source, target, resume=True)
     count = [0]
 
@@ -270,7 +270,7 @@ def test_a_source_that_changes_underway_is_noticed(
         patched.setattr(rechunk_module, "do_tiles", meanwhile)
         with pytest.raises(rs.RuntimeFailure, match="changed while it was read"):
             rs.rechunk(source, target)
-    with pytest.raises(rs.InvalidArguments, match="nothing to go on with"):
+    with pytest.raises(rs.InvalidArguments, match="nothing to resume"):
         rs.rechunk(source, target, resume=True)
     rs.rechunk(source, target)
     assert np.array_equal(target[:], source[:])

@@ -137,7 +137,7 @@ def test_types_attributes_and_hints_that_do_not_fit_are_refused():
         _forward_pd(SMALL, OPEN, bias=rs.MemoryDesc((25,), "f32", "a"))
     attr = rs.PrimitiveAttr()
     attr.set_scales(rs.ARG_WEIGHTS, 2, np.ones(20, np.float32))
-    with refused("masks are 0 or 1", kind=rs.Unimplemented):
+    with refused("masks must be 0 or 1", kind=rs.Unimplemented):
         _call(attr=attr)
     attr = rs.PrimitiveAttr()
     attr.set_zero_points(rs.ARG_SRC, 0, [3])

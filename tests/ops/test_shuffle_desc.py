@@ -87,7 +87,7 @@ def test_wrong_values_are_named(change, said):
         ("", "the text is not JSON"),
         ("[]", "must be a dict"),
         ("{}", "lacks ['diff_data_desc', 'axis', 'group_size']"),
-        ('{"axis": 1, "axis": 1}', "stands there twice"),
+        ('{"axis": 1, "axis": 1}', "occurs twice"),
         ("[" * 40_000, "nested too deep"),
         (" " * 70_000, "too long"),
         (None, "the text is not text"),

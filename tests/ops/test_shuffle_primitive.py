@@ -188,7 +188,7 @@ def _v3(src, dst, axis=1, group=4):
 def test_two_types_or_two_formats_are_not_provided():
     with refused("different data types", kind=rs.Unimplemented):
         _v3(NCHW, rs.MemoryDesc(NCHW.dims, "bf16", "nchw"))
-    with refused("two formats", kind=rs.Unimplemented):
+    with refused("different formats", kind=rs.Unimplemented):
         _v3(NCHW, rs.MemoryDesc(NCHW.dims, "f32", "nhwc"))
     with refused("inconsistent src and dst mds"):
         _v3(NCHW, rs.MemoryDesc((3, 36, 3, 5), "f32", "nchw"))
@@ -200,7 +200,7 @@ def test_an_undefined_source_is_refused():
     with refused("data_desc has format 'any'"):
         rs.ShuffleForward.Desc("forward", rs.MemoryDesc(NCHW.dims, "f32", "any"), 1, 4)
     for md in (rs.MemoryDesc(), 5, None):
-        with refused("data_desc is not a descriptor"):
+        with refused("data_desc does not describe"):
             rs.ShuffleForward.Desc("forward", md, 1, 4)
     with refused():
         rs.MemoryDesc((2, -36, 3), "f32", "abc")

@@ -1,4 +1,4 @@
-"""Runs that have been checked before: values change, and what cannot be used is still refused."""
+"""Runs that have been checked before: values change, and what will not do is still refused."""
 
 import threading
 import time

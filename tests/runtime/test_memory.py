@@ -486,7 +486,7 @@ def test_mapped_data_is_the_memory():
 def test_mapping_is_exclusive():
     mem = Memory(F32_4, CPU)
     mem.map_data()
-    with pytest.raises(InvalidArguments, match="mapped already"):
+    with pytest.raises(InvalidArguments, match="already mapped"):
         mem.map_data()
     with pytest.raises(InvalidArguments, match="is mapped"):
         mem.set_data_handle(bytearray(16))

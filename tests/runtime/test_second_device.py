@@ -102,7 +102,7 @@ def test_a_mapped_copy_is_written_back_when_it_is_unmapped(second):
     mapped = memory.map_data()
     mapped[...] = 3
     np.testing.assert_array_equal(SECOND.memory(memory._buffer), said)
-    with refused("mapped already"):
+    with refused("already mapped"):
         memory.map_data()
     with refused("not returned by map_data"):
         memory.unmap_data(np.zeros(3))

@@ -91,7 +91,7 @@ def test_memory_of_every_kind(engine, kind):
     memory = interop.make_memory(MD, engine, kind)
     mapped = memory.map_data()
     mapped[:] = x.reshape(-1)
-    with pytest.raises(InvalidArguments, match="mapped already"):
+    with pytest.raises(InvalidArguments, match="already mapped"):
         memory.map_data()
     memory.unmap_data(mapped)
     assert (memory.to_numpy() == x).all()
