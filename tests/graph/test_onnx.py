@@ -350,7 +350,7 @@ def test_outputs_that_a_node_does_not_give_are_refused_where_they_are_read() -> 
     made = branching()
     made.graph.node[1].output.append("more")
     made.graph.node.append(node("Relu", "more", to=("z",)))
-    with pytest.raises(rs.InvalidArguments, match="'more' is one"):
+    with pytest.raises(rs.InvalidArguments, match="'more' is not provided"):
         rs.onnx.load(made, values={"rate": 3})(values(3, 4))
 
 

@@ -240,7 +240,7 @@ def test_arguments_of_executions_and_their_errors(kind: str) -> None:
         made.execute(STREAM, srcs[0], dst)
     with refused("dst will not do", "ndarray is no rs.Memory"):
         made.execute(STREAM, srcs, np.zeros((2, 8)))
-    with refused("no stream"):
+    with refused("not a stream"):
         made.execute(None, srcs, dst)
 
 
