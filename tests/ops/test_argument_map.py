@@ -183,6 +183,4 @@ def test_an_input_that_shares_bytes_with_the_destination_is_refused():
 
 
 def test_memories_that_are_exchanged_are_refused():
-    check_refused(
-        lambda s, d: {FROM: d, TO: s}, "src will not do", "its descriptor is not the primitive's"
-    )
+    check_refused(lambda s, d: {FROM: d, TO: s}, "src will not do", "its descriptor is not the primitive's")
