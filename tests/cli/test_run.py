@@ -73,7 +73,7 @@ def test_an_input_that_is_known_needs_no_file(here: Path, capsys: pytest.Capture
     said(capsys, "mul.onnx", "--value", "by=2.5", "--input", "row.npy", "--output", "y.npy")
     assert np.load("y.npy").tolist() == [[2.5] * 3]
     for text, why in (
-        ("by", "no input with numbers"),
+        ("by", "not an input with numbers"),
         ("by=two", "no input"),
         ("by=", "no input"),
         ("z=1", "no such"),

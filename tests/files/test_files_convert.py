@@ -442,7 +442,7 @@ def test_values_that_are_no_numbers_do_not_hinder() -> None:
         ("*=nchw", "axes"),
         ("waves=f32", "not converted"),
         ("scalar=a", "no axes"),
-        ("conv.weight=s32,scale=absmax", "quantized to"),
+        ("conv.weight=s32,scale=absmax", "quantised to"),
         ("conv.weight=f8_e4m3,scale=minmax", "no zero point"),
         ("conv.weight=s8,axis=4,scale=absmax", "axis 4"),
         ("fc.weight=s8,group=7,scale=absmax", "do not divide"),
@@ -608,7 +608,7 @@ def test_names_of_scales_that_are_taken_are_refused() -> None:
 def test_names_that_are_no_text_are_refused(here: Path, end: str) -> None:
     name = os.fsdecode(b"\xff.npy")
     rs.save(random((3, 4)), name)
-    with pytest.raises(rs.InvalidArguments, match="no UTF-8"):
+    with pytest.raises(rs.InvalidArguments, match="not UTF-8"):
         rs.convert(name, f"b.{end}")
     rs.convert(name, "b.npy", verify=True)
     assert sorted(os.listdir(here)) == sorted([name, "b.npy"])
