@@ -425,7 +425,7 @@ def test_errors_are_those_of_restride():
         rt.reorder(x.to(torch.float8_e4m3fnuz), "nhwc", scale=2.0)
     with refused("torch has no s4"):
         rt.reorder(x, "nhwc", dtype="s4")
-    with refused("ndarray is no tensor"):
+    with refused("ndarray is not a tensor"):
         rt.shuffle(np.zeros((1, 4)), group_size=2)
 
 
@@ -524,7 +524,7 @@ def test_hints_are_in_the_words_of_torch():
     ids=["reorder", "reorder.order", "shuffle", "shuffle_channels"],
 )
 def test_operators_are_told_that_none_is_no_tensor(call):
-    with refused("NoneType is no tensor", "takes any array"):
+    with refused("NoneType is not a tensor", "takes any array"):
         call(None)
 
 

@@ -386,7 +386,7 @@ def test_sources_that_do_not_fit_are_refused():
             layer(_numbers(2, INPUTS).to(dtype))
     with refused("the tensor is on meta"):
         layer.to("meta")(_numbers(2, INPUTS))
-    with refused("is no tensor"):
+    with refused("is not a tensor"):
         layer([1.0])
 
 
