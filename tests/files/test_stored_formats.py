@@ -342,7 +342,7 @@ def test_nvfp4_is_wrapped_with_the_factor_of_the_whole_tensor() -> None:
     again = form.wrap(**held, tensor_scale=np.float32(made.tensor_scale))
     np.testing.assert_array_equal(rs.dequantize(again), rs.dequantize(made))
     assert form.wrap(**held).tensor_scale == 1
-    for bad, why in ((np.nan, "f32 can hold"), ("2", "one real number"), (1e99, "f32 can hold")):
+    for bad, why in ((np.nan, "f32 holds"), ("2", "one real number"), (1e99, "f32 holds")):
         with refused(why):
             form.wrap(**held, tensor_scale=bad)
     with refused("no scale of the whole tensor"):
