@@ -6,7 +6,7 @@
   restride bench --networks                    whole networks beside ONNX Runtime and OpenVINO
 
 A row tells bytes read and written per second, in GB/s, of each side and of memcpy; a ratio is the quotient of
-two of them. Nothing is written to files but with --out.
+two of them. Files are written only with --out.
 """
 
 from __future__ import annotations

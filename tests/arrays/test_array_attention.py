@@ -146,7 +146,7 @@ def test_bad_input_is_refused_before_anything_is_written():
         ("RS-R10", "lengths does not fit", (q, k, v), {"lengths": [1, 2, 3]}),
         ("RS-R10", "lengths does not fit", (q, k, v), {"lengths": 1.5}),
         ("RS-R10", "sinks does not fit", (q, k, v), {"sinks": [1.0]}),
-        ("RS-R10", "out has other dims", (q, k, v), {"out": out[:, :, :5]}),
+        ("RS-R10", "out has the wrong dims", (q, k, v), {"out": out[:, :, :5]}),
         ("RS-V06", "causal is 1", (q, k, v), {"causal": 1}),
         ("RS-V04", "causal", (q, k, v), {"causal": "left"}),
         ("RS-V05", "window", (q, k, v), {"window": 3}),

@@ -231,7 +231,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(function):
         call(np.ma.masked_array(IMAGES, IMAGES > 0), out=out)
     with refused("out is read-only"):
         call(IMAGES, out=frozen)
-    with refused(f"{name}: out cannot be written", "list is no NumPy array"):
+    with refused(f"{name}: out cannot be written", "list is not a NumPy array"):
         call(IMAGES, out=[[1.0]])
     with refused(f"{name}: "):
         call(IMAGES, out=out[..., :-1])

@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written():
         rs.layer_norm(x, epsilon=-1, out=out)
     with refused("epsilon is nan"):
         rs.layer_norm(x, epsilon=np.nan, out=out)
-    with refused("s32 is not normalized", kind=rs.Unimplemented):
+    with refused("s32 cannot be normalized", kind=rs.Unimplemented):
         rs.layer_norm(x.astype(np.int32), out=out)
     x = out.copy()
     for axis in (0, 1, 2, 3):

@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused():
         rs.matmul(x, w[None])
     with refused("they have 1 and 2 dims"):
         rs.matmul(x[0], w)
-    with refused("out has other dims"):
+    with refused("out has the wrong dims"):
         rs.matmul(x, np.zeros((5, 3), np.float32), out=np.zeros((4, 4), np.float32))
     with refused("overlap"):
         square = np.zeros((4, 4), np.float32)

@@ -307,10 +307,10 @@ def test_errors_name_reorder_and_the_argument_that_is_no_tensor(bad, engine):
 
 def test_errors_name_reorder_and_x_where_it_is_no_array(x):
     for bad in (None, "x", b"x", memoryview(b"x"), {1.0}):
-        with refused("reorder: x cannot be read", "is no NumPy array"):
+        with refused("reorder: x cannot be read", "is not a NumPy array"):
             rs.reorder(bad, "nhwc")
         if bad is not None:
-            with refused("reorder: out is no array"):
+            with refused("reorder: out is not an array"):
                 rs.reorder(x, "nhwc", out=bad)
 
 

@@ -74,7 +74,7 @@ def test_floats_of_other_types_and_layouts_are_quantized() -> None:
 
 def test_other_words_and_rows_are_refused() -> None:
     x = np.zeros((2, 256), np.float32)
-    with refused("q4_k takes no other words"):
+    with refused("q4_k takes no other arguments"):
         rs.quantize(x, "q4_k", group=32)
     with refused("the last dim is 128", "whole blocks of 256"):
         rs.quantize(x[:, :128], "q4_k")

@@ -176,26 +176,26 @@ def test_nothing_finite_and_nothing_at_all():
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"group": 33}, "128 is no multiple of 33"),
-        ({"group": -1}, "128 is no multiple of -1"),
+        ({"group": 33}, "128 is not a multiple of 33"),
+        ({"group": -1}, "128 is not a multiple of -1"),
         ({"group": (1, 1, 1)}, "at most one group for each axis"),
         ({"group": 2.5}, "an integer"),
         ({"group": 32, "axis": 2}, "from -2 to 1"),
-        ({"group": 32, "scale_type": "s8"}, "with groups it is one of f32"),
-        ({"group": 32, "dtype": "f16"}, "with groups it is one of f4_e2m1"),
-        ({"group": 32, "dtype": "f8_e4m3", "symmetric": False}, "zero points are of integers"),
-        ({"scale": "largest"}, 'as "absmax" says'),
-        ({"scale": "largest", "group": 32}, 'as "absmax" says'),
-        ({"group": (1, 32), "axis": 0}, "several groups are of the last axes"),
-        ({"group": 64, "scale": np.ones((96, 4), np.float32)}, "groups of (1, 64) have (96, 2)"),
-        ({"group": 32, "scale": np.ones((96, 3), np.float32)}, "groups of (1, 32) have (96, 4)"),
-        ({"scale": np.ones((96, 4), np.int32)}, "their type is one of f32"),
-        ({"scale": np.ones((96, 4), np.float32), "scale_type": "f16"}, "their type is f16"),
-        ({"scale": np.ones((96, 4), np.float32), "dtype": "mxfp4"}, "their type is e8m0"),
-        ({"scale": np.ones((96, 4), np.float32), "symmetric": False}, "found together with scales"),
+        ({"group": 32, "scale_type": "s8"}, "with groups it must be one of f32"),
+        ({"group": 32, "dtype": "f16"}, "with groups it must be one of f4_e2m1"),
+        ({"group": 32, "dtype": "f8_e4m3", "symmetric": False}, "only integers have zero points"),
+        ({"scale": "largest"}, 'with "absmax"'),
+        ({"scale": "largest", "group": 32}, 'with "absmax"'),
+        ({"group": (1, 32), "axis": 0}, "several groups apply to the last axes"),
+        ({"group": 64, "scale": np.ones((96, 4), np.float32)}, "groups of (1, 64) need (96, 2)"),
+        ({"group": 32, "scale": np.ones((96, 3), np.float32)}, "groups of (1, 32) need (96, 4)"),
+        ({"scale": np.ones((96, 4), np.int32)}, "their type must be one of f32"),
+        ({"scale": np.ones((96, 4), np.float32), "scale_type": "f16"}, "their type must be f16"),
+        ({"scale": np.ones((96, 4), np.float32), "dtype": "mxfp4"}, "their type must be e8m0"),
+        ({"scale": np.ones((96, 4), np.float32), "symmetric": False}, "computed together with scales"),
         ({"dtype": "u4", "format": "mxfp4"}, "two names of one parameter"),
         ({"format": "mxfp3"}, "did you mean 'mxfp"),
-        ({"scale": np.ones((5, 5), np.float32)}, "for each group of equally many"),
+        ({"scale": np.ones((5, 5), np.float32)}, "each group must have equally many"),
         ({"dtype": "mxfp3"}, "no element type of that name"),
         ({"dtype": "MXFP4"}, "did you mean 'mxfp4'"),
         ({"scale": 0.5}, "quantize: scale cannot be read"),
@@ -226,7 +226,7 @@ def test_dequantize_takes_nothing_that_it_would_ignore():
         ({"axis": 0}, "has its own"),
         ({"dtype": "bf16", "out": np.empty(*plain)}, "not bf16"),
         ({"dst": "ba", "out": np.empty(*plain)}, "strides"),
-        ({"out": np.empty((96, 127), np.float32)}, "the destination is of (96, 127)"),
+        ({"out": np.empty((96, 127), np.float32)}, "the destination has dims (96, 127)"),
         ({"dtype": "bf16", "dst": rs.MemoryDesc(plain[0], "f32")}, "dtype and dst disagree"),
         ({"dtype": "f32", "out": np.empty(plain[0], ">f4")}, "dequantize: out cannot be written"),
     ):
@@ -288,12 +288,12 @@ def test_scales_of_no_group_are_refused():
         rs.dequantize(np.zeros((4, 6), np.int8), np.ones((4, 4), np.float32))
     with refused("do not nest"):
         rs.dequantize(np.zeros((2, 12), np.int8), np.ones((2, 2), np.float32), np.zeros((2, 3), np.int8))
-    with refused("the result is of real numbers"):
+    with refused("the result must have a real type"):
         rs.dequantize(rs.quantize(X, "mxfp4"), dtype="s8")
-    with refused("reach too far"):
+    with refused("are too large"):
         rs.quantize(np.full((2, 32), 1e300), "mxfp4")
-    with refused("reach too far"):
+    with refused("are too large"):
         rs.quantize(np.full((2, 32), 1e300), "u8", group=32, symmetric=False)
     # From one end of f64 to the other is further than f64 goes.
-    with refused("reach too far"):
+    with refused("are too large"):
         rs.quantize(np.array([[-1.7e308, 1.7e308] * 4]), "u8", group=8, symmetric=False)

@@ -272,7 +272,7 @@ def test_large_work_is_shared_by_the_pool_inside_a_program():
     [
         (lambda x: rj.matmul(x, x), "dims do not fit"),
         (lambda x: rj.matmul(x, x[0]), "they have 2 and 1 dims"),
-        (lambda x: rj.matmul(x, None), "None is no array"),
+        (lambda x: rj.matmul(x, None), "None is not an array"),
         (lambda x: rj.matmul(x, x.T, x), "the bias has 2 dims"),
         (lambda x: rj.matmul(x, x.T, x[0]), "bias"),
         (lambda x: rj.convolution(x, x), "x and weights do not fit"),
@@ -284,7 +284,7 @@ def test_large_work_is_shared_by_the_pool_inside_a_program():
         ),
         (lambda x: rj.convolution(x[None, None], x[None, None, :1, :1], stride=0), "stride"),
         (lambda x: rj.convolution(x[None], x[None, :2]), "dims do not fit"),
-        (lambda x: rj.matmul([[1.0]], x), "list is no array"),
+        (lambda x: rj.matmul([[1.0]], x), "list is not an array"),
     ],
 )
 @pytest.mark.parametrize("is_traced", [False, True], ids=["at hand", "traced"])

@@ -233,7 +233,7 @@ def test_an_extent_that_is_not_known_takes_any():
     ids=range(8),
 )
 def test_another_shape_is_refused(x):
-    with refused("ShuffleChannels 'shuffle': x is of another shape", "layer *x6x2", "shuffle_channels"):
+    with refused("ShuffleChannels 'shuffle': x has another shape", "layer *x6x2", "shuffle_channels"):
         read(layer((-1, 6, 2)))[0](x)
 
 
@@ -243,7 +243,7 @@ class Odd:
 
 @pytest.mark.parametrize("x", [None, 3, "x", [1, 2], Odd()], ids=range(5))
 def test_what_has_no_shape_is_refused(x):
-    with refused("x is no array", "has no shape"):
+    with refused("x is not an array", "has no shape"):
         read(layer())[0](x)
 
 
@@ -345,8 +345,8 @@ _WRONG = {
     "axis is a float": (layer(data='axis="1.0"'), "axis is '1.0'"),
     "axis is empty": (layer(data='axis=""'), "axis is ''"),
     "axis is huge": (layer(data=f'axis="{"9" * 5000}"'), "axis is '999"),
-    "axis is of 64 bits and more": (layer(data='axis="9223372036854775808"'), "integer of 64 bits"),
-    "axis in other digits": (layer(data='axis="١"'), "integer of 64 bits"),
+    "axis is of 64 bits and more": (layer(data='axis="9223372036854775808"'), "64-bit integer"),
+    "axis in other digits": (layer(data='axis="١"'), "64-bit integer"),
     "group 0": (layer(data='group="0"'), "group must be 1 or more"),
     "group negative": (layer(data='group="-3"'), "group must be 1 or more"),
     "group does not divide": (layer(data='group="4"'), "must be a multiple"),
@@ -378,8 +378,8 @@ _WRONG = {
     "text": (typed("STRING", "STRING"), "precision is 'STRING'"),
     "a type of no numbers": (typed("CUSTOM", "CUSTOM"), "this is none"),
     "no type": ('<net><layers><layer id="1"/></layers></net>', "a <layer> has no type"),
-    "net of version 12": (net(layer(), version='version="12"'), "versions up to 11 are known"),
-    "net of version 0": (net(layer(), version='version="0"'), "versions up to 11 are known"),
+    "net of version 12": (net(layer(), version='version="12"'), "versions up to 11 are supported"),
+    "net of version 0": (net(layer(), version='version="0"'), "versions up to 11 are supported"),
     "net of no version": (net(layer(), version='version="new"'), "the version of <net> is 'new'"),
     "another root": (f"<model>{layer()}</model>", "outermost element is <model>"),
     "a web page": ("<html><body/></html>", "outermost element is <html>"),

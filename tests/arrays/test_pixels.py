@@ -90,7 +90,7 @@ def test_warm_calls_take_other_numbers():
     [
         (((0.5, 0.5), 1), "mean is (0.5, 0.5)"),
         ((0.5, (1, 1, 1, 1)), "std is (1, 1, 1, 1)"),
-        ((0.5, (1, 0, 1)), "it is divided by"),
+        ((0.5, (1, 0, 1)), "it is a divisor"),
         ((np.nan, 1), "mean is nan"),
         ((0.5, np.inf), "std is inf"),
         (("x", 1), "mean is 'x'"),

@@ -240,7 +240,7 @@ def test_rows_in_another_order_are_multiplied_as_they_are_stored():
             rs.matmul(x[:, order], weights), exact, rtol=0, atol=1e-5 * abs(exact).max()
         )
     for wrong in (groups[:-1], groups + 1, np.zeros(256, int)):
-        with refused("scales are each for as many rows"):
+        with refused("scales applies to the same number of rows"):
             q.in_groups(wrong)
 
 

@@ -200,9 +200,9 @@ def test_out_says_where_it_goes():
     assert rs.plan(X, "nChw16c", out=physical).dst == rs.MemoryDesc(DIMS, "f32", "nChw16c")
     memory = rs.Memory(rs.MemoryDesc(DIMS, "u8", "nChw8c"), CPU)
     assert rs.plan(X, None, out=memory).dst == memory.desc
-    with refused("out does not lie"):
+    with refused("out does not match"):
         rs.plan(X, "nchw", out=out)
-    with refused("out is no array"):
+    with refused("out is not an array"):
         rs.plan(X, "nchw", out=5)
 
 

@@ -156,7 +156,7 @@ def test_a_read_only_file_in_memory_is_refused(x, tmp_path):
 )
 def test_an_out_that_is_no_array_is_refused(x, out):
     for source in (x, rs.Memory.from_numpy(x)):
-        with refused("out is no array"):
+        with refused("out is not an array"):
             rs.reorder(source, None, out=out)
 
 

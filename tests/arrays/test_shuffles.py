@@ -255,7 +255,7 @@ def test_what_holds_no_numbers_is_refused(x):
 
 def test_an_out_that_will_not_do_is_refused_before_it_is_written():
     x = _counted((2, 6, 4), "float32")
-    with refused("of different types"):
+    with refused("have different types"):
         rs.shuffle(x, group_size=2, out=np.zeros(x.shape, np.int32))
     with refused("dims"):
         rs.shuffle(x, group_size=2, out=np.zeros((2, 6, 5), np.float32))
@@ -273,7 +273,7 @@ def test_memories_that_will_not_do_are_refused():
     memory = rs.Memory(md, CPU)
     with refused("overlap"):
         rs.shuffle(memory, group_size=2, out=memory)
-    with refused("two data types", kind=rs.Unimplemented):
+    with refused("different data types", kind=rs.Unimplemented):
         rs.shuffle(memory, group_size=2, out=rs.Memory(rs.MemoryDesc((2, 6), "s32", "ab"), CPU))
 
 

@@ -107,6 +107,6 @@ def test_torch_layouts_out_and_errors():
     assert isinstance(blocked, rs.Memory)
     with refused("array 1 cannot be read", "pass x.detach()"):
         rs.concat([x, torch.ones(2, 8, 5, 3, requires_grad=True)])
-    with refused("arrays is no list", "write [x]"):
+    with refused("arrays is not a list", "pass [x]"):
         rs.concat(x)
     assert torch.equal(rs.concat([torch.arange(3)]), torch.arange(3))

@@ -409,15 +409,15 @@ def test_parts_are_checked_as_such_by_vmap():
             torch.func.vmap(lambda y, axis=axis: rt.shuffle_channels(y, group=3, axis=axis))(x)
     with refused("group_size"):
         torch.func.vmap(lambda y: rt.shuffle(y, group_size=5))(x)
-    with refused("no order of axes"):
+    with refused("not an order of axes"):
         _OPS.reorder.order(x, [0, 0, 1, 2, 3])
 
 
 def test_errors_are_those_of_restride():
     x = image()
-    with refused("'nChw16c' is no plain format of 4 axes", "rs.reorder makes a rs.Memory"):
+    with refused("'nChw16c' is not a plain format of 4 axes", "rs.reorder makes an rs.Memory"):
         rt.reorder(x, "nChw16c")
-    with refused("is no plain format", kind=rs.InvalidArguments):
+    with refused("is not a plain format", kind=rs.InvalidArguments):
         rt.reorder(x, "aBcd16b")
     with refused("group_size"):
         rt.shuffle(x, group_size=5)
@@ -425,7 +425,7 @@ def test_errors_are_those_of_restride():
         rt.reorder(x.to(torch.float8_e4m3fnuz), "nhwc", scale=2.0)
     with refused("torch has no s4"):
         rt.reorder(x, "nhwc", dtype="s4")
-    with refused("ndarray is no tensor"):
+    with refused("ndarray is not a tensor"):
         rt.shuffle(np.zeros((1, 4)), group_size=2)
 
 
@@ -524,7 +524,7 @@ def test_hints_are_in_the_words_of_torch():
     ids=["reorder", "reorder.order", "shuffle", "shuffle_channels"],
 )
 def test_operators_are_told_that_none_is_no_tensor(call):
-    with refused("NoneType is no tensor", "takes any array"):
+    with refused("NoneType is not a tensor", "takes any array"):
         call(None)
 
 

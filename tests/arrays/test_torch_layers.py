@@ -222,7 +222,7 @@ def test_what_does_not_fit_is_refused():
             rt.softmax(each, 1, log=1)
         with refused("scale is"):
             rt.layer_norm(each, torch.ones(5, dtype=torch.complex64))
-        with refused("ndarray is no tensor"):
+        with refused("ndarray is not a tensor"):
             rt.layer_norm(each, torch.ones(5).numpy())
-    with refused("is no tensor"):
+    with refused("is not a tensor"):
         rt.softmax(x.detach().numpy())

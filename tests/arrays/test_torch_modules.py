@@ -111,9 +111,9 @@ def test_what_conv2d_has_no_kernel_for_is_torchs_own():
 
 
 def test_types_that_differ_are_refused():
-    with refused("tensors of different types"):
+    with refused("tensors have different types"):
         rt.linear(_numbers(2, 3), _numbers(4, 3, dtype=torch.bfloat16))
-    with refused("tensors of different types"), torch.no_grad():
+    with refused("tensors have different types"), torch.no_grad():
         rt.Linear(3, 4)(_numbers(2, 3, dtype=torch.float64))
 
 

@@ -204,7 +204,7 @@ def test_states_go_to_other_models(way, tmp_path):
 def test_states_of_other_ways_are_refused(other):
     """Bytes of the same number."""
     ours = _layer(dtype="int4", group=128)
-    with refused("quantized otherwise"):
+    with refused("quantized differently"):
         _layer(**{"dtype": "int4", "group": 128} | other).load_state_dict(ours.state_dict())
 
 
@@ -311,7 +311,7 @@ def test_layers_that_use_their_weight_in_their_own_way_are_left():
     for module, name in ((attention, "out_proj"), (weight_norm, "")):
         rt.quantize_(module, "int8")
         assert not any(isinstance(each, rt.QuantizedLinear) for each in module.modules())
-        with refused(f"{name!r} is no plain linear layer"):
+        with refused(f"{name!r} is not a plain linear layer"):
             rt.quantize_(module, "int8", lambda module, name: True)
 
 
@@ -372,7 +372,7 @@ def test_a_layer_is_made_of_weights():
         assert (layer.in_features, layer.out_features) == (INPUTS, OUTPUTS)
         with torch.no_grad():
             torch.testing.assert_close(layer(x).double(), _exact(layer, x), rtol=1e-5, atol=1e-4)
-    with refused("no quantized matrix"):
+    with refused("not a quantized matrix"):
         rt.QuantizedLinear(_numbers(2, 3))
 
 
@@ -386,7 +386,7 @@ def test_sources_that_do_not_fit_are_refused():
             layer(_numbers(2, INPUTS).to(dtype))
     with refused("the tensor is on meta"):
         layer.to("meta")(_numbers(2, INPUTS))
-    with refused("is no tensor"):
+    with refused("is not a tensor"):
         layer([1.0])
 
 

@@ -121,7 +121,7 @@ def test_weights_go_back_into_a_module(kind):
 
 
 def test_other_modules_and_weights_of_others_are_refused():
-    with refused("Linear is no recurrent module"):
+    with refused("Linear is not a recurrent module"):
         rt.rnn_weights(torch.nn.Linear(2, 3))
     with refused("projections", kind=rs.Unimplemented):
         rt.rnn_weights(torch.nn.LSTM(4, 6, proj_size=2))
@@ -146,7 +146,7 @@ def test_other_modules_and_weights_of_others_are_refused():
         (lambda each: each > 0, "is torch.bool"),
         (lambda each: each.to(torch.int64), "is torch.int64"),
         (lambda each: each.double() * 1e300, "does not hold"),
-        (lambda each: torch.nested.nested_tensor([each]), "no dense tensor"),
+        (lambda each: torch.nested.nested_tensor([each]), "not a dense tensor"),
     ],
 )
 def test_tensors_that_cannot_be_weights_change_nothing(change, said):
@@ -179,7 +179,7 @@ def test_modules_whose_parameters_cannot_be_written_are_refused():
     ]
     weights = rt.rnn_weights(_module("LSTM"))
     for module in computed:
-        with refused("weight_hh_l0 is no parameter of the module", "remove"):
+        with refused("weight_hh_l0 is not a parameter of the module", "remove"):
             rt.set_rnn_weights(module, weights)
     with refused("no data", "to_empty"):
         rt.set_rnn_weights(_module("LSTM", device="meta"), weights)

@@ -39,9 +39,9 @@ _NO_XML = {
     "empty": ("", "it is empty"),
     "blank": (" \n ", "no element found"),
     "text": ("hello", "syntax error"),
-    "json": ('{"layers": []}', "no XML"),
-    "zip": (b"PK\x03\x04\x00\x00", "no XML"),
-    "weights": (bytes(100), "no XML"),
+    "json": ('{"layers": []}', "not XML"),
+    "zip": (b"PK\x03\x04\x00\x00", "not XML"),
+    "weights": (bytes(100), "not XML"),
     "two roots": ("<net/><net/>", "junk after document element"),
     "crossed": ("<net><layers></net></layers>", "mismatched tag"),
     "attribute twice": ('<net name="a" name="b"/>', "duplicate attribute"),
@@ -67,7 +67,7 @@ def test_a_document_that_is_cut_anywhere_is_refused():
         with refused("cannot read"):
             read(text[:end])
     for end in range(text.index("<layers>"), len(text), 7):
-        with refused("ends inside an element", "cut off"):
+        with refused("ends inside an element", "truncated"):
             read(text[:end])
 
 
@@ -83,7 +83,7 @@ def test_the_encodings_of_xml_are_read(encoding):
 def test_elements_are_nested_to_a_bound():
     deep = xml_source.MAX_DEPTH
     assert read("<net>" + "<a>" * (deep - 1) + "</a>" * (deep - 1) + "</net>") == ()
-    with refused(f"nested more than {deep} deep"):
+    with refused(f"nested more than {deep} levels deep"):
         read("<net>" + "<a>" * deep)
 
 
@@ -121,7 +121,7 @@ def test_other_dots_are_no_xml(tag):
 
 
 def test_the_dots_are_for_short_examples():
-    with refused("no XML"):
+    with refused("not XML"):
         read("<net>" + " " * (64 << 10) + EXAMPLE + "</net>")
 
 
@@ -205,8 +205,8 @@ def test_an_open_file_stays_open(tmp_path):
         (Stream(KeyError("x")), rs.InvalidArguments, "KeyError"),
         (Stream(None), rs.InvalidArguments, "NoneType, not bytes"),
         (Stream(b"<net>", 3), rs.InvalidArguments, "int, not bytes"),
-        (Stream(b"<net>", "</net>"), rs.InvalidArguments, "by turns"),
-        (Stream("<net>\ud800</net>"), rs.InvalidArguments, "half a character"),
+        (Stream(b"<net>", "</net>"), rs.InvalidArguments, "a mixture"),
+        (Stream("<net>\ud800</net>"), rs.InvalidArguments, "ends inside a character"),
         (Stream(b"<net>", name="model.xml"), rs.InvalidArguments, "cannot read model.xml"),
         (Stream(b"<net>", name="a\nb"), rs.InvalidArguments, "cannot read 'a\\nb'"),
     ],

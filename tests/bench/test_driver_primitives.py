@@ -80,7 +80,7 @@ _INVALID = {
     "--rnn l2t3mb2_sic8_slc5": "2 layers, of which the first reads 5 channels of 8",
     "--rnn --alg=VANILLA_GRU t1mb2_sic8_dhc9": "states of 9 channels, of which 8 are read",
     "--rnn --alg=VANILLA_AUGRU t1mb2_sic8": "--alg=VANILLA_AUGRU",
-    "--rnn --cfg=u8u8u8u8 --prop=FWD_D t1mb2_sic8": "bytes are for inference",
+    "--rnn --cfg=u8u8u8u8 --prop=FWD_D t1mb2_sic8": "bytes are only for inference",
     "--rnn --cfg=s8s8s8s8 --prop=FWD_I t1mb2_sic8": "bytes of a source are u8",
     "--conv --dir=BWD_D --attr-post-ops=dw:k3s1p1 ic4oc4_ih5kh1": "dw:k3s1p1 of a gradient",
     "--conv --attr-post-ops=dw:k3s1p1 ic4oc4_iw5kw1": "there is one in two spatial dims",

@@ -106,7 +106,7 @@ def test_every_decision_is_told_when_asked_for(here: Path, capsys: pytest.Captur
     [
         (("propagate", "small.onnx"), "x"),
         (("propagate", "none.onnx"), "none.onnx"),
-        (("propagate", "small.onnx", "--dims", "1x3x16x16"), "names no input"),
+        (("propagate", "small.onnx", "--dims", "1x3x16x16"), "does not name an input"),
         (("propagate", "small.onnx", "--dims", "x=1x3xsix"), "six"),
         (("propagate", "small.onnx", "--dims", "z=1x3"), "no such input"),
         ((*_MODEL, "--without", "everything"), "everything"),

@@ -73,7 +73,7 @@ def test_an_input_that_is_known_needs_no_file(here: Path, capsys: pytest.Capture
     said(capsys, "mul.onnx", "--value", "by=2.5", "--input", "row.npy", "--output", "y.npy")
     assert np.load("y.npy").tolist() == [[2.5] * 3]
     for text, why in (
-        ("by", "no input with numbers"),
+        ("by", "not an input with numbers"),
         ("by=two", "no input"),
         ("by=", "no input"),
         ("z=1", "no such"),
@@ -132,7 +132,7 @@ def test_a_picture_is_brought_to_the_size_of_the_input(
         (("mix.onnx",), "--dims x="),
         (("none.onnx",), "none.onnx"),
         (("mix.onnx", "--input", "none.npy"), "none.npy"),
-        (("mix.onnx", "--input", "mix.onnx"), "no array"),
+        (("mix.onnx", "--input", "mix.onnx"), "neither an array"),
         (("mix.onnx", "--input", "text.npy"), "text.npy"),
         (("mix.onnx", "--input", "objects.npy"), "objects.npy"),
         (("mix.onnx", "--input", "other.npy"), "another shape"),
@@ -140,7 +140,7 @@ def test_a_picture_is_brought_to_the_size_of_the_input(
         (("mix.onnx", "--input", "x.npy", "--mean", "a"), "numbers"),
         (("mix.onnx", "--input", "x.npy", "--output", "x.npy"), "x.npy exists"),
         (("mix.onnx", "--input", "x.npy", "--output", "y.png"), "suffix"),
-        (("mix.onnx", "--dims", "1x3x5x6"), "names no input"),
+        (("mix.onnx", "--dims", "1x3x5x6"), "does not name an input"),
     ],
 )
 def test_what_cannot_be_run_is_refused(

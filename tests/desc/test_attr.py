@@ -371,7 +371,7 @@ def test_what_would_change_results_is_refused():
     attr = rs.PrimitiveAttr()
     with refused("stochastic rounding", "(N2)", kind=rs.Unimplemented):
         attr.set_rounding_mode(rs.ARG_DST, "stochastic")
-    with refused("no dropout", kind=rs.Unimplemented):
+    with refused("dropout is not supported", kind=rs.Unimplemented):
         attr.set_dropout(rs.MemoryDesc((2,), "f32"))
     for value in (1, "yes", None):
         with refused("set_deterministic is"):

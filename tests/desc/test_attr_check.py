@@ -128,9 +128,9 @@ def test_a_wrong_count_names_the_right_one_and_the_dims(call: str, arg: Any, nam
     name = name.removeprefix("the ")
     error = refused(made((call, *arg, 2, [2] * 16)), S8, U8)
     assert error.what == f"reorder: wrong number of {name}"
-    assert error.why == "mask 2 stands for 17 values (dim 1 is 17), there are 16"
+    assert error.why == "mask 2 needs 17 values (dim 1 is 17), there are 16"
     error = refused(made((call, *arg, 5, [2])), S8, U8)
-    assert error.why == "mask 5 stands for 2 x 5 = 10 values (dim 0 is 2, dim 2 is 5), there are 1"
+    assert error.why == "mask 5 needs 2 x 5 = 10 values (dim 0 is 2, dim 2 is 5), there are 1"
     assert "there are 0" in refused(made((call, *arg, 1, [])), S8, U8).why
 
 
@@ -157,13 +157,13 @@ def test_arrays_in_groups_have_the_extents_of_the_groups() -> None:
 def test_a_wrong_count_in_groups_names_them() -> None:
     error = refused(made(("set_scales", SRC, 3, np.ones(64 * 48), (8, 16))), MATRIX, WIDE)
     wanted = "8 x 3 = 24 values (dim 0 is 64 in groups of 8, dim 1 is 48 in groups of 16)"
-    assert error.why == f"mask 3 stands for {wanted}, there are 3072"
+    assert error.why == f"mask 3 needs {wanted}, there are 3072"
 
 
 def test_one_value_is_not_enough_for_a_dim_of_1() -> None:
     one = MemoryDesc((1, 3), "f32", "ab")
     check_attr(made(("set_scales", DST, 1, [2.0])), one, one)
-    why = "mask 1 stands for 1 value (dim 0 is 1), there are 3"
+    why = "mask 1 needs 1 value (dim 0 is 1), there are 3"
     assert refused(made(("set_scales", DST, 1, [2.0] * 3)), one, one).why == why
 
 

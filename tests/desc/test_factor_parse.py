@@ -291,9 +291,9 @@ def test_an_element_that_is_wrong_is_named_by_its_index():
 
 @pytest.mark.parametrize("values", [[], [1, 2], np.ones(3, int)], ids=["0", "2", "3"])
 def test_mask_0_stands_for_one_value(values):
-    with pytest.raises(InvalidArguments, match=f"mask 0 stands for 1 scale, there are {len(values)}"):
+    with pytest.raises(InvalidArguments, match=f"mask 0 needs 1 scale, there are {len(values)}"):
         scales(values, 0)
-    with pytest.raises(InvalidArguments, match=f"mask 0 stands for 1 zero point, there are {len(values)}"):
+    with pytest.raises(InvalidArguments, match=f"mask 0 needs 1 zero point, there are {len(values)}"):
         shifts(values, 0)
 
 

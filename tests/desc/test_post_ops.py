@@ -76,7 +76,7 @@ def test_a_prelu_is_read_back() -> None:
     ops = chain(add_eltwise("exp"), add_prelu(6))
     assert ops.kind(1) == "prelu"
     assert ops.get_params_prelu(1) == 6
-    with pytest.raises(InvalidArguments, match="post-op 0 is no prelu"):
+    with pytest.raises(InvalidArguments, match="post-op 0 is not prelu"):
         ops.get_params_prelu(0)
 
 
@@ -120,9 +120,9 @@ def test_beyond_the_chain_and_of_another_kind_there_is_nothing_to_read() -> None
         with pytest.raises(InvalidArguments, match="index"):
             ops.kind(index)  # type: ignore[arg-type]
     for getter, kind in ((ops.get_params_eltwise, "eltwise"), (ops.get_params_binary, "binary")):
-        with pytest.raises(InvalidArguments, match=f"is no {kind}"):
+        with pytest.raises(InvalidArguments, match=f"is not {kind}"):
             getter(0)
-    with pytest.raises(InvalidArguments, match="post-op 0 is no sum\n  why: its kind is 'eltwise'"):
+    with pytest.raises(InvalidArguments, match="post-op 0 is not sum\n  why: its kind is 'eltwise'"):
         chain(add_eltwise("relu")).get_params_sum(0)
 
 
@@ -229,7 +229,7 @@ def test_the_33rd_post_op_is_out_of_memory(append: Any) -> None:
 def test_a_slope_below_0_hides_the_sign_of_the_source(alg: str) -> None:
     ops = chain(add_eltwise(alg, -1.0))
     for alpha in (-1.0, math.nan):
-        with pytest.raises(InvalidArguments, match="does not tell the sign"):
+        with pytest.raises(InvalidArguments, match="does not determine the sign"):
             ops.append_eltwise(f"{alg}_use_dst_for_bwd", alpha)
     assert len(ops) == 1
 

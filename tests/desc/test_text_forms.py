@@ -102,22 +102,25 @@ def test_notes_beside_the_keys_are_passed_over() -> None:
 # --- texts that are wrong -------------------------------------------------------------------------------
 
 _TEXTS = {
-    "empty": ("", "no JSON"),
-    "no JSON": ("f32 2x17 aB16b", "no JSON"),
-    "cut off": (_BLOCKED.to_json()[:-1], "no JSON"),
-    "two": (_BLOCKED.to_json() * 2, "no JSON"),
+    "empty": ("", "not JSON"),
+    "not JSON": ("f32 2x17 aB16b", "not JSON"),
+    "cut off": (_BLOCKED.to_json()[:-1], "not JSON"),
+    "two": (_BLOCKED.to_json() * 2, "not JSON"),
     "a list": ("[1]", "must be a dict"),
     "a number": ("3", "must be a dict"),
     "null": ("null", "must be a dict"),
     "an empty object": ("{}", "lacks"),
-    "no UTF-8": (b'{"dims": "\xff"}', "no JSON"),
-    "UTF-16": (_BLOCKED.to_json().encode("utf-16"), "no JSON"),
-    "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is no JSON"),
-    "infinity": (_BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"), "-Infinity is no JSON"),
-    "a key twice": (_BLOCKED.to_json()[:-1] + ', "dims": [2, 17]}', "key 'dims' stands there twice"),
+    "no UTF-8": (b'{"dims": "\xff"}', "not JSON"),
+    "UTF-16": (_BLOCKED.to_json().encode("utf-16"), "not JSON"),
+    "NaN": (_BLOCKED.to_json().replace("[32, 16]", "[NaN, 16]"), "NaN is not valid JSON"),
+    "infinity": (
+        _BLOCKED.to_json().replace("[32, 16]", "[32, -Infinity]"),
+        "-Infinity is not valid JSON",
+    ),
+    "a key twice": (_BLOCKED.to_json()[:-1] + ', "dims": [2, 17]}', "key 'dims' occurs twice"),
     "a note's key twice": (
         _BLOCKED.to_json()[:-1] + ', "x": {"y": 1, "y": 2}}',
-        "key 'y' stands there twice",
+        "key 'y' occurs twice",
     ),
     "nested lists": ("[" * 60_000, "nested too deep"),
     "nested objects": ('{"a":' * 10_000, "nested too deep"),
@@ -146,7 +149,7 @@ def test_a_wrong_text_is_refused(text: str | bytes, said: str) -> None:
 
 @pytest.mark.parametrize("text", [None, 3, 2.5, ["{}"], object()], ids=range(5))
 def test_what_is_no_text_is_refused(text: Any) -> None:
-    with refused("the text is no text"):
+    with refused("the text is not text"):
         MemoryDesc.from_json(text)
 
 

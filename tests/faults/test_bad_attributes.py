@@ -96,18 +96,18 @@ def test_14_scales_of_an_axis_follow_f32_arithmetic_too():
 
 
 WRONG_COUNTS = {
-    "too few": (2, np.ones(16), "mask 2 stands for 17 values (dim 1 is 17), there are 16"),
-    "too many": (2, np.ones(18), "mask 2 stands for 17 values (dim 1 is 17), there are 18"),
-    "none": (1, [], "mask 1 stands for 2 values (dim 0 is 2), there are 0"),
+    "too few": (2, np.ones(16), "mask 2 needs 17 values (dim 1 is 17), there are 16"),
+    "too many": (2, np.ones(18), "mask 2 needs 17 values (dim 1 is 17), there are 18"),
+    "none": (1, [], "mask 1 needs 2 values (dim 0 is 2), there are 0"),
     "of two dims": (
         3,
         np.ones(17),
-        "mask 3 stands for 2 x 17 = 34 values (dim 0 is 2, dim 1 is 17), there are 17",
+        "mask 3 needs 2 x 17 = 34 values (dim 0 is 2, dim 1 is 17), there are 17",
     ),
     "of dims that are not neighbours": (
         5,
         np.ones(5),
-        "mask 5 stands for 2 x 3 = 6 values (dim 0 is 2, dim 2 is 3)",
+        "mask 5 needs 2 x 3 = 6 values (dim 0 is 2, dim 2 is 3)",
     ),
     "a mask beyond the dims": (8, np.ones(3), "bit 3 stands for dim 3, the tensor has dims 0 to 2 (N10)"),
 }

@@ -269,7 +269,7 @@ def test_11_foreign_byte_order_is_refused_with_the_way_out(name):
 @pytest.mark.parametrize("name", ["reorder", "concat", "add_n", "shuffle", "shuffle_channels"])
 def test_11_an_out_of_foreign_byte_order_is_refused_and_stays_as_it_is(name):
     out = np.full(X.shape, 7, ">f4")
-    what = "x and out are of different types" if name.startswith("shuffle") else "out cannot be written"
+    what = "x and out have different types" if name.startswith("shuffle") else "out cannot be written"
     with refused(f"{name}: {what}", ">f4"):
         OF_ONE_ARRAY[name](X, out=out)
     assert (out == 7).all()

@@ -282,5 +282,5 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(rows: int, length: int
     command = [sys.executable, "-c", _SHRINKING, str(min(length, whole_length))]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 1, ran
-    assert "it got shorter while it was read" in ran.stderr
+    assert "it became shorter while it was read" in ran.stderr
     assert names() == ["a.npy"]

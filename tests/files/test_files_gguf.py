@@ -125,12 +125,12 @@ def test_blocks_of_bits_are_loaded_in_place_written_as_they_are_and_converted() 
         one = rs.load(f"{number}.safetensors")["q"]
         wanted = rs.dequantize(found, dtype=words[-4:].strip("a,"))
         np.testing.assert_array_equal(one.to_numpy(), wanted)
-    with refused("blocks of IQ2_XXS are only copied"):
+    with refused("blocks of IQ2_XXS can be copied but not converted"):
         Path("c.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 16, 0)], 3 * 132))
         rs.convert("c.gguf", "d.safetensors", ["q=f32"])
-    with refused("does not say how floats are scaled"):
+    with refused("no scale from floats"):
         rs.convert("a.gguf", "d.safetensors", ["q=s8"])
-    with refused("blocks of Q4_K are only copied", "no other layout"):
+    with refused("blocks of Q4_K can be copied but not converted", "no other layout"):
         rs.convert("a.gguf", "d.gguf", ["q=ba"])
 
 
@@ -142,7 +142,7 @@ def test_rules_make_blocks_of_bits() -> None:
         found, wanted = rs.load(f"{name}.gguf"), np.asarray(rs.quantize(x, name).packed)
         np.testing.assert_array_equal(np.asarray(found["x"].packed), wanted)
         np.testing.assert_array_equal(np.asarray(found["y"].packed), wanted)
-    with refused("q6_k takes no other words"):
+    with refused("q6_k takes no other arguments"):
         rs.convert("a.safetensors", "b.gguf", ["*=q6_k,acb"])
     rs.save({"x": x[..., :128].copy()}, "b.safetensors")
     with refused("the last dim is 128"):

@@ -219,7 +219,7 @@ def test_a_layer_of_gptq_is_a_weight_where_its_version_is_known(
     rs.save(tensors, "in/a.safetensors")
     for source, target in (("in", "out"), ("in/a.safetensors", "b.safetensors")):
         if shift is None:
-            with refused("of which version"):
+            with refused("of unknown version"):
                 rs.convert(source, target, ["*.weight=f32"])
             continue
         rs.convert(source, target, ["*.weight=f32"], verify=True)
@@ -265,7 +265,7 @@ def test_groups_that_are_not_there_are_refused(order: Any) -> None:
     Path("quantize_config.json").write_text("{}")
     kind = np.float32 if order.dtype.kind == "f" else np.int32
     rs.save({**gptq()[0], "l.g_idx": order.astype(kind)}, "a.safetensors")
-    with refused("the group of each row"):
+    with refused("an invalid g_idx"):
         rs.convert("a.safetensors", "b.gguf", ["*.weight=q4_0"])
     assert rs.convert("a.safetensors", "b.safetensors", verify=True).verified
 
@@ -405,9 +405,9 @@ def test_what_falls_back_to_itself_is_as_it_was() -> None:
         ("b.npz", "*=q8_0", {}, "type of .gguf files"),
         ("b.gguf", "*=awq", {}, "no type for awq"),
         ("b.gguf", "*=fp8_blocks", {}, "no type for fp8_blocks"),
-        ("b.safetensors", "*=ba,awq", {}, "layout of its own"),
-        ("b.gguf", "*=ba,q4_0", {}, "takes no other words"),
-        ("b.gguf", "*=q4_0,group=64", {}, "takes no other words"),
+        ("b.safetensors", "*=ba,awq", {}, "its own layout"),
+        ("b.gguf", "*=ba,q4_0", {}, "takes no other arguments"),
+        ("b.gguf", "*=q4_0,group=64", {}, "takes no other arguments"),
         ("b.gguf", "*=q4_0", {"fallback": "q4_0"}, "fallback"),
         ("b.gguf", "*=q4_0", {"fallback": ["keep"]}, "fallback"),
         ("b.safetensors", "*=mxfp4,group=48", {"fallback": "q8_0"}, "type of .gguf files"),

@@ -46,7 +46,7 @@ _HOSTILE = {
     "header beyond the file": struct.pack("<Q", 100) + b"{}",
     "huge header": struct.pack("<Q", 2**63) + b"{}",
     "header of all ones": b"\xff" * 16,
-    "no JSON": with_header(b"{]}", 0),
+    "not JSON": with_header(b"{]}", 0),
     "a list": with_header(b"[]", 0),
     "deep": with_header(b"[" * 200_000, 0),
     "deep objects": with_header(b'{"a":' * 100_000, 0),

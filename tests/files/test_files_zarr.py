@@ -327,7 +327,7 @@ def test_what_is_no_file_in_place_of_a_chunk_is_refused(put: str) -> None:
     else:
         chunk.symlink_to("nowhere" if put == "broken link" else "../0")
     for act in (rs.load, lambda path: rs.convert(path, "b.npy", ["*=ba"])):
-        with pytest.raises(rs.InvalidArguments, match=r"a pipe|in place of a chunk"):
+        with pytest.raises(rs.InvalidArguments, match=r"a pipe"):
             act("a.zarr")
     assert names() == ["a.zarr"]
 
@@ -382,7 +382,7 @@ def test_links_out_of_the_folder_are_followed_only_when_told() -> None:
     os.symlink("../../../../secret", "a.zarr/w/c/0/0")
     with pytest.raises(rs.InvalidArguments, match="cannot read") as caught:
         rs.convert("a.zarr", "b.npz")
-    assert "which is not in the folder" in str(caught.value)
+    assert "which is outside the folder" in str(caught.value)
     rs.convert("a.zarr", "b.npz", follow_links=True)
 
 
@@ -392,7 +392,7 @@ def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     if not name:
         raw = Path("a.safetensors").read_bytes().replace(b'"empty"', b'""     ')
         Path("a.safetensors").write_bytes(raw)
-    with pytest.raises(rs.InvalidArguments, match="no array of Zarr can have"):
+    with pytest.raises(rs.InvalidArguments, match="an invalid name for a Zarr array"):
         rs.convert("a.safetensors", "b.zarr")
     assert names() == ["a.safetensors"]
 
@@ -421,5 +421,5 @@ def test_elements_that_cannot_be_there_are_refused() -> None:
     header = {"q": {"dtype": "F6_E2M3", "shape": [4, 48], "data_offsets": [0, 144]}}
     text = json.dumps(header).encode()
     Path("a.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + raw.tobytes())
-    with pytest.raises(rs.Unimplemented, match="F6_E2M3 in an array of Zarr"):
+    with pytest.raises(rs.Unimplemented, match="F6_E2M3 in a Zarr array"):
         rs.convert("a.safetensors", "b.zarr")

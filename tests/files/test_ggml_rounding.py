@@ -107,10 +107,10 @@ def test_every_nan_is_written_as_the_same(name: str, word: int) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: rs.formats.quantize_blocks(_x(), "q4_k"), "no format that ggml quantises to"),
-        (lambda: rs.formats.quantize_blocks(_x(), None), "no format that ggml quantises to"),  # type: ignore[arg-type]
-        (lambda: rs.formats.quantize_blocks(np.ones((2, 33), np.float32), "q4_0"), "no whole blocks of 32"),
-        (lambda: rs.formats.quantize_blocks(np.float32(1), "q4_0"), "no array of floats"),
+        (lambda: rs.formats.quantize_blocks(_x(), "q4_k"), "ggml does not quantize to it"),
+        (lambda: rs.formats.quantize_blocks(_x(), None), "ggml does not quantize to it"),  # type: ignore[arg-type]
+        (lambda: rs.formats.quantize_blocks(np.ones((2, 33), np.float32), "q4_0"), "not a multiple of 32"),
+        (lambda: rs.formats.quantize_blocks(np.float32(1), "q4_0"), "not an array of floats"),
         (lambda: rs.formats.quantize_blocks(np.ones((2, 32), np.int8), "q4_0"), "f32, f16 or bf16"),
         (lambda: rs.formats.quantize_blocks(np.ma.masked_array(_x(), True), "q4_0"), "a mask would be lost"),
     ],

@@ -276,21 +276,21 @@ def _unsigned() -> rs.QuantizedTensor:
     [
         (lambda: rs.formats.gguf.q4_0((4, 33)), "whole blocks of 32"),
         (lambda: rs.formats.gguf.q4_0(()), "whole blocks of 32"),
-        (lambda: rs.formats.mxfp4((4, 33)), "33 is no multiple of 32"),
-        (lambda: rs.formats.mxfp4(()), "groups are of the last dim"),
-        (lambda: rs.formats.marlin((16, 65)), "tiles are of 16 by 64"),
-        (lambda: rs.formats.marlin((16, 64), bits=3), "of 4 and of 8 bits"),
+        (lambda: rs.formats.mxfp4((4, 33)), "33 is not a multiple of 32"),
+        (lambda: rs.formats.mxfp4(()), "groups apply to the last dim"),
+        (lambda: rs.formats.marlin((16, 65)), "tiles have 16 by 64"),
+        (lambda: rs.formats.marlin((16, 64), bits=3), "Marlin has 4 or 8 bits"),
         (lambda: rs.formats.marlin((16, 64), bits=4.0), "an integer"),  # type: ignore[arg-type]
         (lambda: rs.formats.torchao_int4_cpu((64, 4), block=64.0), "an integer"),  # type: ignore[arg-type]
-        (lambda: rs.formats.marlin((16, 64), group=5), "16 is no multiple of 5"),
-        (lambda: rs.formats.marlin((16, 64), group=-16), "no multiple of -16"),
+        (lambda: rs.formats.marlin((16, 64), group=5), "16 is not a multiple of 5"),
+        (lambda: rs.formats.marlin((16, 64), group=-16), "not a multiple of -16"),
         (lambda: rs.formats.marlin((16, 64), group="all"), "an integer"),  # type: ignore[arg-type]
         (lambda: rs.formats.nvfp4((128, 64), scales="columns"), "in tiles or in rows"),
         (lambda: rs.formats.awq((128,)), "only matrices"),
-        (lambda: rs.formats.awq((128, 9)), "words hold eight elements"),
-        (lambda: rs.formats.gptq((100, 8)), "words hold eight elements"),
-        (lambda: rs.formats.torchao_int4_cpu((65, 4)), "blocks are of 64 outputs"),
-        (lambda: rs.formats.fp8_blocks((100, 128)), "100 is no multiple of 128"),
+        (lambda: rs.formats.awq((128, 9)), "each word holds eight elements"),
+        (lambda: rs.formats.gptq((100, 8)), "each word holds eight elements"),
+        (lambda: rs.formats.torchao_int4_cpu((65, 4)), "whole blocks of 64 outputs"),
+        (lambda: rs.formats.fp8_blocks((100, 128)), "100 is not a multiple of 128"),
         (lambda: rs.formats.fp8_blocks((128, 128), group=128), "sequence of integers"),  # type: ignore[arg-type]
         (lambda: rs.formats.fp8_blocks((128, 128), group=(128,)), "of rows and columns"),
         (lambda: rs.formats.fp8_blocks((128, 128), group="ab"), "sequence of integers"),  # type: ignore[arg-type]
@@ -298,8 +298,8 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.unpack("q4_k", b"123", (1, 256)), "pass 144 bytes"),
         (lambda: rs.formats.unpack("Q4_0", bytes(18), (1, 32)), "rs.formats.gguf.q4_0(shape).wrap"),
         (lambda: named("MXFP4", (4, 32)), "did you mean 'mxfp4'?"),
-        (lambda: named("gguf.q4_9", (4, 32)), "formats have names"),
-        (lambda: named(["awq"], (128, 8)), "formats have names"),  # type: ignore[arg-type]
+        (lambda: named("gguf.q4_9", (4, 32)), "no format has this name"),
+        (lambda: named(["awq"], (128, 8)), "no format has this name"),  # type: ignore[arg-type]
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are needed"),
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros((36, 4), np.uint8)[:, ::2]), "without gaps"),
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer holds all of it"),

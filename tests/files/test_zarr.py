@@ -207,7 +207,7 @@ def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pyt
     source = zarr.create_array(tmp_path / "a", chunks=(64, 256), **plain)
     source[:] = x
     target = zarr.create_array(tmp_path / "b", chunks=(8, 1 << 12), **plain)
-    with pytest.raises(rs.InvalidArguments, match="nothing to go on with"):
+    with pytest.raises(rs.InvalidArguments, match="nothing to resume"):
         rs.rechunk(source, target, resume=True)
     count = [0]
 
@@ -239,7 +239,7 @@ def test_what_is_no_file_in_place_of_a_chunk_is_refused(tmp_path: Path, codecs: 
         os.mkfifo(chunk)
     else:
         chunk.symlink_to("nowhere")
-    with pytest.raises(rs.InvalidArguments, match=r"a pipe|in place of a chunk"):
+    with pytest.raises(rs.InvalidArguments, match=r"a pipe"):
         rs.rechunk(source, target)
 
 
@@ -270,7 +270,7 @@ def test_a_source_that_changes_underway_is_noticed(
         patched.setattr(rechunk_module, "do_tiles", meanwhile)
         with pytest.raises(rs.RuntimeFailure, match="changed while it was read"):
             rs.rechunk(source, target)
-    with pytest.raises(rs.InvalidArguments, match="nothing to go on with"):
+    with pytest.raises(rs.InvalidArguments, match="nothing to resume"):
         rs.rechunk(source, target, resume=True)
     rs.rechunk(source, target)
     assert np.array_equal(target[:], source[:])
@@ -283,7 +283,7 @@ def test_chunks_without_extents_are_refused(tmp_path: Path) -> None:
     told = json.loads(path.read_text())
     told["chunk_grid"]["configuration"]["chunk_shape"] = [0, 4]
     path.write_text(json.dumps(told))
-    with pytest.raises(rs.InvalidArguments, match=r"no extents|no array"):
+    with pytest.raises(rs.InvalidArguments, match=r"no extents|not a Zarr array"):
         rs.rechunk(tmp_path / "a", target)
 
 

@@ -146,8 +146,8 @@ ONE = [tensor(0, 2)], [tensor(1, 2)]
         (graph(("ReLU", [tensor(0, 2.5)], ONE[1], {})), rs.InvalidArguments, "2.5, no integer"),
         (graph(("ReLU", [tensor(True, 2)], ONE[1], {})), rs.InvalidArguments, "its 'id' is True"),
         (graph(("Add", [tensor(0, 2), tensor(0, 1)], ONE[1], {})), rs.InvalidArguments, "another shape"),
-        (graph(("ReLU", *ONE, {}), ("Abs", *ONE, {})), rs.InvalidArguments, "there is already"),
-        (graph(("ReLU", ONE[0], ONE[0], {})), rs.InvalidArguments, "a cycle has none"),
+        (graph(("ReLU", *ONE, {}), ("Abs", *ONE, {})), rs.InvalidArguments, "existing tensor"),
+        (graph(("ReLU", ONE[0], ONE[0], {})), rs.InvalidArguments, "without cycles"),
         (graph(("ReLU", ONE[0], [*ONE[1], tensor(2, 2)], {})), rs.Unimplemented, "it has 2 outputs"),
         # What is said of a result is true, and what an attribute says is not left out.
         (graph(("ReLU", ONE[0], [tensor(1, 3)], {})), rs.InvalidArguments, "the graph says"),

@@ -184,7 +184,7 @@ def test_wrong_functions_are_refused() -> None:
     missing = function("F", ["a"], ["b"], [node("StringNormalizer", "a", to=("b",), name="deep")])
     with refused("'y/deep'", kind=rs.Unimplemented):
         rs.onnx.load(model([node("F", "x", own=True)], [missing]))
-    with refused("nothing has made"):
+    with refused("no earlier node writes"):
         rs.onnx.load(
             model([node("F", "x", own=True)], [function("F", ["a"], ["b"], [node("Exp", "z", to=("b",))])])
         )

@@ -401,5 +401,5 @@ def test_nodes_in_branches_and_behind_them_are_checked(
 def test_an_output_without_a_name_is_refused() -> None:
     made = summing(3)
     made.graph.output[0].name = ""
-    with pytest.raises(rs.InvalidArguments, match="no node makes an output"):
+    with pytest.raises(rs.InvalidArguments, match="no node writes an output"):
         rs.onnx.load(made)

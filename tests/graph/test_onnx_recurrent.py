@@ -343,7 +343,7 @@ def test_no_steps_and_no_sequences_are_refused_by_what_was_brought(dims: tuple[i
     with pytest.raises(rs.InvalidArguments, match="without steps, sequences or channels") as caught:
         net({"x": np.zeros((*dims, INPUTS), np.float32)})
     assert (caught.value.what, caught.value.where) == (
-        "the model does not take these inputs",
+        "the model does not accept these inputs",
         f"x {dims[0]}x{dims[1]}x{INPUTS}",
     )
     check(net(feeds), expected(made, feeds))

@@ -381,7 +381,7 @@ def test_a_tensor_of_torch_comes_back_as_one() -> None:
     assert torch.equal(rs.ops.Tanh(x), torch.from_numpy(rs.ops.Tanh(X)))
     parts = rs.ops.Split(x, (5, 15), axis=1, outputs=2)
     assert all(isinstance(each, torch.Tensor) for each in parts)
-    with refused("gradients would not flow through"):
+    with refused("gradients would not be propagated"):
         rs.ops.Tanh(x.clone().requires_grad_())
 
 
@@ -397,10 +397,10 @@ def test_a_tensor_of_torch_comes_back_as_one() -> None:
         "an axis": (lambda: rs.ops.ReduceSum(X, (4,)), "there is no axis 4"),
         "a fraction": (lambda: rs.ops.Reshape(X, (2.5, 1)), "2.5 is no integer"),
         "dims": (lambda: rs.ops.Add(X, Y[:, :3]), "dims that differ are not 1"),
-        "out": (lambda: rs.ops.Relu(X, out=np.empty((2, 2), np.float32)), "tensors of different shapes"),
+        "out": (lambda: rs.ops.Relu(X, out=np.empty((2, 2), np.float32)), "tensors have different shapes"),
         "integers": (lambda: rs.ops.Relu(np.ones(3, np.complex64)), "its elements are complex64"),
-        "text": (lambda: rs.ops.Relu("x"), "str is no NumPy array"),
-        "an object": (lambda: rs.ops.Add(X, object()), "object is no NumPy array"),
+        "text": (lambda: rs.ops.Relu("x"), "str is not a NumPy array"),
+        "an object": (lambda: rs.ops.Add(X, object()), "object is not a NumPy array"),
         "objects": (lambda: rs.ops.Reshape(X, np.array([3, 2], object)), "which is no number"),
         "ragged": (lambda: rs.ops.Reshape(X, [[1], [1, 2]]), "inhomogeneous"),
         "huge": (lambda: rs.ops.Add(X, 10**400), "int too large"),
@@ -442,5 +442,5 @@ def test_no_operator_of_several_primitives_runs_on_the_host_in_place_of_a_device
 
     md = rs.MemoryDesc((4, 3), "f32", "ab")
     x = memory_over(md, engine, storage(rs.Memory(md, rs.Engine("cpu"), X[0, 0, :4, :3].copy()).data, engine))
-    with refused("runs on the CPU alone", kind=rs.Unimplemented):
+    with refused("runs only on the CPU", kind=rs.Unimplemented):
         rs.ops.ReduceSum(x, (1,), keepdims=False)

@@ -405,7 +405,7 @@ def of_halves() -> Any:
         (graph_of, list, {}, "there are no samples"),
         (graph_of, lambda: None, {}, "there are no samples"),
         (graph_of, lambda: images(1), {"refine": None}, "refine"),
-        (graph_of, lambda: [images(1)[0], with_nan()], {}, "sample 1 has numbers that are not finite"),
+        (graph_of, lambda: [images(1)[0], with_nan()], {}, "sample 1 has values that are not finite"),
         (graph_of, lambda: [{"y": images(1)[0]}], {}, "the inputs are 'x'"),
         (graph_of, lambda: [images(1)[0][:, :2]], {}, "1x2x16x16"),
         (graph_of, lambda: images(1)[0], {}, "3x16x16"),

@@ -205,7 +205,7 @@ def test_a_tree_that_is_made_is_refused_with_the_line_of_its_own_text() -> None:
     tree = LoopTree((y,), (Each((i,), (Let("a", Const(1)), y.store((i + 1,), Ref("a")))),), number=Number.f64)
     with pytest.raises(InvalidArguments) as caught:
         tree.verify()
-    assert caught.value.what == "loop tree: line 5 does not hold"
+    assert caught.value.what == "loop tree: line 5 is invalid"
     assert caught.value.where == "y[i + 1] = a"
 
 

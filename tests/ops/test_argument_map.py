@@ -81,7 +81,7 @@ OUTPUTS = {
 
 @pytest.mark.parametrize("number", OUTPUTS.values(), ids=OUTPUTS)
 def test_an_output_that_the_primitive_has_not_is_refused(number):
-    texts = "bad number of outputs (expected 1 got 2)", f"{number}", "is no output of this primitive"
+    texts = "bad number of outputs (expected 1 got 2)", f"{number}", "this primitive has no output"
     check_refused(lambda s, d: {FROM: s, TO: d, number: d}, *texts)
 
 

@@ -351,7 +351,7 @@ def test_a_hint_is_of_the_forward_problem(name):
     assert GRADIENTS[name](_OPEN, hint)
     others = [_reduction(), _binary(), GRADIENTS[name](_MD, hint), rs.Memory(_MD, CPU), 7, "hint"]
     for other in (*others, *(CASES[each].pd() for each in GRADIENTS if each != name)):
-        with refused("hint_pd is no hint"):
+        with refused("hint_pd is not a hint"):
             GRADIENTS[name](_MD, other)
 
 

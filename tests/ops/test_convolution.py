@@ -131,20 +131,20 @@ def test_bytes_with_signs_need_no_compensation_of_the_caller(format):
 
 
 def test_types_attributes_and_hints_that_do_not_fit_are_refused():
-    with refused("bytes forward by bytes", kind=rs.Unimplemented):
+    with refused("bytes by bytes in forward steps", kind=rs.Unimplemented):
         _call(src=rs.MemoryDesc(SRC.dims, "u8", "any"))
     with refused("bias is"):
         _forward_pd(SMALL, OPEN, bias=rs.MemoryDesc((25,), "f32", "a"))
     attr = rs.PrimitiveAttr()
     attr.set_scales(rs.ARG_WEIGHTS, 2, np.ones(20, np.float32))
-    with refused("masks are 0 or 1", kind=rs.Unimplemented):
+    with refused("masks must be 0 or 1", kind=rs.Unimplemented):
         _call(attr=attr)
     attr = rs.PrimitiveAttr()
     attr.set_zero_points(rs.ARG_SRC, 0, [3])
     with refused("zero points of src, which is f32"):
         _call(attr=attr)
     other = _forward_pd(SMALL._replace(batch=3), OPEN)
-    with refused("hint is of another problem"):
+    with refused("hint is for another problem"):
         rs.ConvolutionBackwardData.PrimitiveDesc(CPU, DIRECT, SRC, WEIGHTS, DST, *SMALL.window, other)
     with refused("no such algorithm"):
         rs.ConvolutionForward.PrimitiveDesc(

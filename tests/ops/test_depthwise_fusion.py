@@ -53,7 +53,7 @@ def test_what_it_is_no_part_of_is_refused():
     ops.append_dw("f32", "undef", "f32", 3, 1, 1)
     attr = rs.PrimitiveAttr()
     attr.set_post_ops(ops)
-    with refused("a sum in front of a depthwise post-op", kind=rs.Unimplemented):
+    with refused("a sum before a depthwise post-op", kind=rs.Unimplemented):
         _described(attr)
 
 
@@ -63,10 +63,10 @@ def test_a_chain_says_what_it_holds():
     assert ops.kind(0) == "convolution"
     kinds = rs.DataType.s8, rs.DataType.f32, rs.DataType.u8
     assert ops.get_params_dw(0) == (*kinds, 3, 2, 1)
-    with refused("has a depthwise convolution already"):
+    with refused("already has a depthwise convolution"):
         ops.append_dw("s8", "f32", "u8", 3, 2, 1)
     for sizes in ((0, 1, 0), (3, 0, 1), (3, 1, 3), (3, 1, -1)):
-        with refused("every window has an element"):
+        with refused("every window needs an element"):
             rs.PostOps().append_dw("f32", "f32", "f32", *sizes)
     with refused("only the bias may be left out"):
         rs.PostOps().append_dw("undef", "f32", "f32", 3, 1, 1)

@@ -334,13 +334,13 @@ def test_open_formats_follow_and_bad_input_is_refused():
     x = rs.MemoryDesc((2, 16, 4, 4), "f32", "aBcd16b")
     pd = PD(CPU, "sin", rs.MemoryDesc(x.dims, "f32", "any"), x)
     assert (pd.dst_desc(), pd.get_algorithm(), pd.get_kind()) == (x, "elementwise_sin", "elementwise")
-    with refused("wrong number of sources", "atan2 has two"):
+    with refused("wrong number of sources", "atan2 takes two"):
         PD(CPU, "atan2", x, x)
-    with refused("bitwise_and is not of these types", "f32", kind=rs.Unimplemented):
+    with refused("bitwise_and does not support these types", "f32", kind=rs.Unimplemented):
         PD(CPU, "bitwise_and", x, x, x)
     with refused("algorithm is 'sine'"):
         PD(CPU, "sine", x, x)
-    with refused("shapes do not fit"):
+    with refused("shapes cannot be broadcast"):
         PD(CPU, "mod", x, x, rs.MemoryDesc((2, 3, 4, 4), "f32", "abcd"))
-    with refused("where is not of these types", kind=rs.Unimplemented):
+    with refused("where does not support these types", kind=rs.Unimplemented):
         PD(CPU, "where", x, x, x, rs.MemoryDesc(x.dims, "s32", "abcd"))

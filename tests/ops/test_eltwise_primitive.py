@@ -83,9 +83,9 @@ def test_algorithms_share_kernels_whatever_their_numbers():
         ((CPU, "forward_training", "clip", _md(), _md(), 3.0, -2.0), ("empty range",)),
         ((CPU, "forward_training", "relu", _md(), _md(), "x"), ("alpha",)),
         ((CPU, "forward_training", "relu", _md(), _md((0, 15, 3, 1))), ("share memory",)),
-        (("cpu", "forward_training", "relu", _md(), _md()), ("no engine",)),
-        ((CPU, "forward_training", "relu", "f32", _md()), ("src is no descriptor",)),
-        ((CPU, "forward_training", "relu", _md(), rs.MemoryDesc()), ("dst is no descriptor",)),
+        (("cpu", "forward_training", "relu", _md(), _md()), ("not an engine",)),
+        ((CPU, "forward_training", "relu", "f32", _md()), ("src is not a descriptor",)),
+        ((CPU, "forward_training", "relu", _md(), rs.MemoryDesc()), ("dst does not describe",)),
     ],
 )
 def test_what_makes_no_sense_is_refused(args, texts):
@@ -97,7 +97,7 @@ def test_what_makes_no_sense_is_refused(args, texts):
 def test_what_no_gradient_has_is_refused():
     with refused("no backward step", kind=rs.Unimplemented):
         BackwardPD(CPU, "round", _md(), _md(), _md())
-    with refused("does not tell the sign"):
+    with refused("does not determine the sign"):
         BackwardPD(CPU, "eltwise_relu_use_dst_for_bwd", _md(), _md(), _md(), -1.0)
     with refused("data has no format"):
         BackwardPD(CPU, "relu", _md(), _md(), any_like(_md()))
@@ -109,9 +109,9 @@ def test_what_no_gradient_has_is_refused():
 
 def test_a_hint_of_another_problem_is_refused():
     md = _md()
-    with refused("hint_pd is no hint"):
+    with refused("hint_pd is not a hint"):
         BackwardPD(CPU, "relu", md, md, md, hint_pd=PD())
-    with refused("the hint is of another problem", "its algorithm"):
+    with refused("the hint is for another problem", "its algorithm"):
         BackwardPD(CPU, "relu", md, md, md, hint_pd=PD(CPU, "forward_training", "elu", md, md))
 
 

@@ -76,8 +76,8 @@ def test_errors_of_python_name_what_is_public(kind):
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        ((CPU, "forward", None, NCHW, 1, 4), "ShuffleForward.PrimitiveDesc: src_md is no descriptor"),
-        ((CPU, "forward", NCHW, None, 1, 17), "ShuffleForward.PrimitiveDesc: dst_md is no descriptor"),
+        ((CPU, "forward", None, NCHW, 1, 4), "ShuffleForward.PrimitiveDesc: src_md is not a descriptor"),
+        ((CPU, "forward", NCHW, None, 1, 17), "ShuffleForward.PrimitiveDesc: dst_md is not a descriptor"),
         ((CPU, "forward", NCHW, NCHW, 9, 4), "ShuffleForward.PrimitiveDesc: bad axis"),
         ((CPU, "backward", NCHW, NCHW, 1, 4), "ShuffleForward.PrimitiveDesc: prop_kind is backward"),
     ],
@@ -92,7 +92,7 @@ def test_the_form_of_version_3_speaks_of_its_own_arguments(args, named):
 def test_the_backward_form_of_version_3_speaks_of_its_own_arguments():
     with pytest.raises(rs.InvalidArguments) as caught:
         rs.ShuffleBackward.PrimitiveDesc(CPU, None, NCHW, 1, 17, None)
-    assert caught.value.what == "ShuffleBackward.PrimitiveDesc: diff_src_md is no descriptor"
+    assert caught.value.what == "ShuffleBackward.PrimitiveDesc: diff_src_md is not a descriptor"
 
 
 def test_the_examples_in_the_source_run():

@@ -32,5 +32,5 @@ def test_a_bias_or_a_hint_that_does_not_fit_is_refused():
     with refused("the bias is (9,)"):
         rs.InnerProductForward.PrimitiveDesc(CPU, "forward", md((4, 5)), md((6, 5)), md((9,)), md((4, 6)))
     pd = rs.InnerProductForward.PrimitiveDesc(CPU, "forward", md((4, 5)), md((6, 5)), md((4, 6)))
-    with refused("hint is of another problem"):
+    with refused("hint is for another problem"):
         rs.InnerProductBackwardData.PrimitiveDesc(CPU, md((3, 5)), md((6, 5)), md((3, 6)), pd)

@@ -77,5 +77,5 @@ def test_what_makes_no_sense_is_refused(args, texts):
 
 def test_a_hint_of_other_numbers_is_refused():
     hint = _forward(CPU, "across_channels", (2, 3, 4), "abc")
-    with refused("the hint is of another problem", "its parameters"):
+    with refused("the hint is for another problem", "its parameters"):
         rs.LRNBackward.PrimitiveDesc(CPU, "across_channels", _MD, _MD, _MD, 3, 0.25, 0.75, hint_pd=hint)

@@ -237,9 +237,9 @@ def test_what_makes_no_sense_is_refused():
         forward_pd("layer", engine, _md(), _md(), 64)
     with refused("groups is 5"):
         forward_pd("group", engine, _md(), _md(), "none", groups=5)
-    with refused("a tensor of too few dims"):
+    with refused("a tensor has too few dims"):
         forward_pd("batch", engine, _md((4,), "a"), _md((4,), "a"), "none")
-    with refused("is not normalized", kind=rs.Unimplemented):
+    with refused("cannot be normalized", kind=rs.Unimplemented):
         forward_pd("batch", engine, _md(data_type="f64"), _md(data_type="f64"), "none")
     with refused("a fused relu", kind=rs.Unimplemented):
         forward_pd("layer", engine, _md(), _md(), "fuse_norm_relu")
@@ -254,10 +254,10 @@ def test_what_makes_no_sense_is_refused():
     with refused("prop_kind is forward"):
         backward_pd("batch", engine, _md(), _md(), _md(), "none", "forward_training")
     hint = forward_pd("batch", engine, _md(), _md(), "use_scale")
-    with refused("the hint is of another problem"):
+    with refused("the hint is for another problem"):
         backward_pd("batch", engine, _md(), _md(), _md(), "none", hint=hint)
     hint = forward_pd("batch", engine, _md(), _md(), "none", eps=0.5)
-    with refused("the hint is of another problem", "its epsilon is 0.5"):
+    with refused("the hint is for another problem", "its epsilon is 0.5"):
         backward_pd("batch", engine, _md(), _md(), _md(), "none", hint=hint)
     flag, blocked = "fuse_norm_relu", _md(format="nChw8c")
     hint = forward_pd("batch", engine, blocked, _md(), flag)

@@ -64,5 +64,5 @@ def test_what_makes_no_sense_is_refused(args, texts):
 
 def test_a_hint_of_other_weights_is_refused():
     hint = PD(CPU, "forward_training", _md(), _md((1, 1, 1, 1)), _md())
-    with refused("the hint is of another problem", "its dims"):
+    with refused("the hint is for another problem", "its dims"):
         BackwardPD(CPU, _md(), _md(), _md(), _md(), _md(), hint_pd=hint)

@@ -99,12 +99,12 @@ def test_zero_points_and_types_without_a_meaning_are_refused():
     attr.set_post_ops(ops)
     with refused("reads s4 as u4", kind=rs.Unimplemented):
         _matmul(attr, "f32", "f32", "s4")
-    with refused("bytes forward by bytes", kind=rs.Unimplemented):
+    with refused("bytes by bytes in forward steps", kind=rs.Unimplemented):
         _matmul(rs.PrimitiveAttr(), "f64", "s4", "f64")
     attr = rs.PrimitiveAttr()
     attr.set_zero_points(rs.ARG_WEIGHTS, 2, np.ones(16, np.int32))
     md = rs.MemoryDesc((1, 16, 5, 5), "u8")
-    with refused("masks are 0 or 1", kind=rs.Unimplemented):
+    with refused("masks must be 0 or 1", kind=rs.Unimplemented):
         rs.ConvolutionForward.PrimitiveDesc(
             CPU, "forward_inference", "convolution_direct", md, rs.MemoryDesc((16, 16, 3, 3), "s8"), md,
             [1, 1], [1, 1], [1, 1], attr=attr,

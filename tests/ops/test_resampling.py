@@ -134,5 +134,5 @@ def test_a_gradient_of_open_format_needs_a_hint():
     with refused("diff_dst has no format"):
         rs.ResamplingBackward.PrimitiveDesc(CPU, "linear", _SRC, any_like(_SRC))
     hint = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_training", "nearest", _SRC, _SRC)
-    with refused("the hint is of another problem", "its algorithm"):
+    with refused("the hint is for another problem", "its algorithm"):
         rs.ResamplingBackward.PrimitiveDesc(CPU, "linear", _SRC, _SRC, hint_pd=hint)

@@ -123,7 +123,7 @@ def test_a_vanilla_cell_has_an_activation():
         ({"weights_layer_desc": rs.MemoryDesc((1, 1, 5, 3, 7), "f32")}, ("weights_layer_desc is",)),
         ({"weights_layer_desc": rs.MemoryDesc((2, 1, 5, 4, 7), "f32")}, ("src_iter_desc is (1, 1, 2, 7)",)),
         ({"weights_iter_desc": rs.MemoryDesc((2, 1, 7, 4, 7), "f32")}, ("weights_iter_desc is",)),
-        ({"direction": "bidirectional_sum"}, ("should be (1, 2, 2, 7)",)),
+        ({"direction": "bidirectional_sum"}, ("must be (1, 2, 2, 7)",)),
         ({"src_iter_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("src_iter_desc is",)),
         ({"dst_iter_c_desc": rs.MemoryDesc((1, 1, 2, 8), "f32")}, ("dst_iter_c_desc is",)),
         ({"src_layer_desc": None}, ("src_layer_desc is missing",)),
@@ -136,7 +136,7 @@ def test_a_vanilla_cell_has_an_activation():
         ({"bias_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("bias_desc is",)),
         ({"dst_layer_desc": rs.MemoryDesc((3, 2, 14), "f32")}, ("dst_layer_desc is",)),
         ({"dst_layer_desc": rs.MemoryDesc((3, 2, 7), "f32", (0, 7, 1))}, ("share memory",)),
-        ({"attr": 3}, ("attr is none",)),
+        ({"attr": 3}, ("attr is not a set of attributes",)),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, texts):
@@ -149,9 +149,9 @@ def test_what_does_not_fit_is_refused(changes, texts):
     [
         ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "s32")}, ("types",)),
         ({"weights_iter_desc": rs.MemoryDesc((1, 1, 7, 4, 7), "bf16")}, ("types",)),
-        ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "f32", "abC16c")}, ("in blocks",)),
+        ({"src_layer_desc": rs.MemoryDesc((3, 2, 5), "f32", "abC16c")}, ("is blocked",)),
         ({"weights_peephole_desc": rs.MemoryDesc((1, 1, 3, 7), "f32")}, ("weights_peephole_desc is passed",)),
-        ({"weights_projection_desc": rs.MemoryDesc((1, 1, 7, 3), "f32")}, ("no projection",)),
+        ({"weights_projection_desc": rs.MemoryDesc((1, 1, 7, 3), "f32")}, ("peepholes and projections",)),
     ],
 )
 def test_what_is_not_provided_is_refused(changes, texts):
@@ -162,7 +162,7 @@ def test_what_is_not_provided_is_refused(changes, texts):
 @pytest.mark.parametrize("wrong", [0, "x", (1, 2)])
 @pytest.mark.parametrize("name", ["weights_peephole_desc", "weights_projection_desc"])
 def test_what_is_no_descriptor_of_more_weights_is_told_so(name, wrong):
-    with refused(f"{name} is no descriptor", f"{type(wrong).__name__} is no rs.MemoryDesc"):
+    with refused(f"{name} is not a descriptor", f"{type(wrong).__name__} is not an rs.MemoryDesc"):
         forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", **{name: wrong})
 
 

@@ -129,8 +129,8 @@ def test_attributes_tell_what_was_set():
         (lambda attr: attr.set_rnn_weights_qparams(0, [1.0, 2.0]), "2 scales"),
         (lambda attr: attr.set_rnn_weights_qparams(24, []), "0 scales"),
         (lambda attr: attr.set_rnn_weights_qparams(0, [-1.0]), "not above 0"),
-        (lambda attr: attr.set_rnn_weights_qparams(0, [1e-40]), "does not hold 1 / scale"),
-        (lambda attr: attr.set_rnn_data_qparams(2.0**-128, 0), "does not hold 1 / scale"),
+        (lambda attr: attr.set_rnn_weights_qparams(0, [1e-40]), "cannot hold 1 / scale"),
+        (lambda attr: attr.set_rnn_data_qparams(2.0**-128, 0), "cannot hold 1 / scale"),
     ],
 )
 def test_numbers_that_quantise_nothing_are_refused(call, text):
@@ -141,12 +141,12 @@ def test_numbers_that_quantise_nothing_are_refused(call, text):
 def test_other_primitives_and_types_refuse_quantisation():
     attr, _ = _attr(4, 20, 0)
     md = rs.MemoryDesc((2, 3), "f32")
-    with refused("quantisation of a recurrent network", kind=rs.Unimplemented):
+    with refused("quantization of a recurrent network", kind=rs.Unimplemented):
         rs.Reorder.PrimitiveDesc(CPU, md, CPU, md, attr)
     direction = "unidirectional_left2right"
     descs = _descs("LSTM", direction, _SHAPE)
     named = {"prop_kind": "forward_inference", "direction": direction}
-    with refused("bytes are for inference", kind=rs.Unimplemented):
+    with refused("bytes are only for inference", kind=rs.Unimplemented):
         rs.LSTMForward.PrimitiveDesc(CPU, **{**named, "prop_kind": "forward_training"}, **descs)
     with refused("dst_iter_desc is bf16", kind=rs.Unimplemented):
         rs.LSTMForward.PrimitiveDesc(CPU, **named, **_descs("LSTM", direction, _SHAPE, dst_iter="bf16"))

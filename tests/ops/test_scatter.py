@@ -165,7 +165,7 @@ def test_what_does_not_fit_is_refused():
         make(cpu, "axis", md, rs.MemoryDesc((3,), "f32"), updates, md)
     with refused("reduction is 'sub'"):
         make(cpu, "axis", md, at, updates, md, 0, "sub")
-    with refused("updates is of another type"):
+    with refused("updates has another type"):
         make(cpu, "axis", md, at, updates.as_type("s32"), md)
     with refused("only along the axis"):
         make(cpu, "elements", md, rs.MemoryDesc((3, 7), "s64"), rs.MemoryDesc((3, 7), "f32"), md)

@@ -166,7 +166,7 @@ def test_what_takes_no_text_says_why() -> None:
         _softmax().scheduled("tile(a0, 4)")
     with refused("cannot be read"):
         _softmax().scheduled("tile(")
-    with refused("SoftmaxForward.PrimitiveDesc.scheduled: schedule is int", "it is text"):
+    with refused("SoftmaxForward.PrimitiveDesc.scheduled: schedule is int", "it must be text"):
         _softmax().scheduled(3)
     with refused("effort"):
         _softmax().scheduled(effort="much")

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_as_ever(made: object, text: str) -> None:
 
 def test_another_engines_stream_is_refused_as_ever() -> None:
     x = held(MD)
-    with refused("the stream is another engine's"):
+    with refused("the stream belongs to another engine"):
         joined().execute(rs.Stream(REF), [x, x], held(TWICE))
 
 
@@ -234,13 +234,13 @@ def test_arguments_of_executions_and_their_errors(kind: str) -> None:
         made.execute(STREAM, {**args, rs.ARG_DST_1: dst})
     with refused("The same argument kind 1024 is passed multiple times"):
         made.execute(STREAM, [*args.items(), (rs.ARG_MULTIPLE_SRC, srcs[0])])
-    with refused("bad number of inputs", "2 sources are wanted, 1 were given"):
+    with refused("bad number of inputs", "2 sources are expected, 1 were given"):
         made.execute(STREAM, srcs[:1], dst)
     with refused("bad number of inputs", "Memory was given"):
         made.execute(STREAM, srcs[0], dst)
     with refused("dst will not do", "ndarray is no rs.Memory"):
         made.execute(STREAM, srcs, np.zeros((2, 8)))
-    with refused("no stream"):
+    with refused("not a stream"):
         made.execute(None, srcs, dst)
 
 

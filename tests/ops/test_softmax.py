@@ -68,5 +68,5 @@ def test_what_makes_no_sense_is_refused():
     with refused("prop_kind is backward"):
         PD(engine, "backward", "accurate", _md(), _md(), 1)
     hint = make("log", _md(), _md(), 1)
-    with refused("hint is of another problem"):
+    with refused("hint is for another problem"):
         BackwardPD(engine, "accurate", _md(), _md(), _md(), 1, hint_pd=hint)

@@ -68,7 +68,7 @@ def test_the_other_side_is_zero_of_types_whose_bits_of_zero_are_not(name, kind):
 
 def test_what_does_not_fit_is_refused():
     cpu, md = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32")
-    with refused("dst has other dims"):
+    with refused("dst has the wrong dims"):
         rs.onednn.Tile.PrimitiveDesc(cpu, md, rs.MemoryDesc((8, 7), "f32"))
     with refused("a diagonal is of the last two dims"):
         row = rs.MemoryDesc((4,), "f32")

@@ -264,5 +264,5 @@ def test_a_call_that_needs_dask_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     for name in [name for name in sys.modules if name.partition(".")[0] == "dask"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dask", None)  # type: ignore[arg-type]
-    with refused("there is no Dask", "RS-C04", "pip install 'restride[dask]'", kind=rs.RuntimeFailure):
+    with refused("Dask is not installed", "RS-C04", "pip install 'restride[dask]'", kind=rs.RuntimeFailure):
         rs.dask.reorder(object(), "nhwc")

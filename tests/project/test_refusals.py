@@ -282,7 +282,7 @@ def test_codes_and_formats_are_told_apart(capsys: pytest.CaptureFixture[str]) ->
     assert _said(capsys, "nchw")["error"]["what"] == "DIMS is missing"
     assert _said(capsys, "nchw8")["error"]["code"] == "RS-M11"
     assert _said(capsys, "ab", "2x3")["strides"] == [3, 1]
-    assert "elements" in _said(capsys, "RS-M11", "--dtype", "s8")["error"]["why"]
+    assert "data type" in _said(capsys, "RS-M11", "--dtype", "s8")["error"]["why"]
     assert [name for name in FormatTag.__members__ if is_like_a_code(name)] == []
 
 

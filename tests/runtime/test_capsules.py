@@ -317,5 +317,5 @@ def test_objects_that_raise_when_they_are_asked_are_no_arrays():
             raise RuntimeError("anything")
 
     for call in (lambda: rs.reorder(Strange(), "a"), lambda: rs.shuffle(Strange(), group_size=1)):
-        with refused("Strange is no NumPy array"):
+        with refused("Strange is not a NumPy array"):
             call()

@@ -120,7 +120,7 @@ def test_what_is_no_stream_is_refused(junk):
 
 def test_the_stream_of_another_engine_is_refused():
     r, src, dst = poisoned_pair()
-    check_refused(r, (src, dst), "another engine's", stream=rs.Stream(REF), dst=dst)
+    check_refused(r, (src, dst), "belongs to another engine", stream=rs.Stream(REF), dst=dst)
 
 
 def test_memories_of_another_engine_are_refused():

@@ -113,9 +113,9 @@ def test_a_refusal_of_the_system_is_out_of_memory(monkeypatch):
         (MemoryDesc(), "zero descriptor"),
         (MemoryDesc((2, 3), "f32", "any"), "placeholder"),
         (MemoryDesc((RUNTIME_DIM, 3), "f32", "ab"), "not known yet"),
-        ("nchw", "str is no descriptor"),
-        ((2, 3), "tuple is no descriptor"),
-        (np.zeros(3), "ndarray is no descriptor"),
+        ("nchw", "str is not a descriptor"),
+        ((2, 3), "tuple is not a descriptor"),
+        (np.zeros(3), "ndarray is not a descriptor"),
     ],
     ids=["zero", "any", "runtime", "str", "tuple", "array"],
 )
@@ -128,7 +128,7 @@ def test_what_describes_no_memory_is_refused(md, said, data):
 
 @pytest.mark.parametrize("engine", [None, "cpu", 0, Engine, Stream(CPU)])
 def test_a_memory_needs_an_engine(engine):
-    with pytest.raises(InvalidArguments, match="is no engine"):
+    with pytest.raises(InvalidArguments, match="is not an engine"):
         Memory(F32_4, engine)
 
 
@@ -266,7 +266,7 @@ def test_dense_arrays_of_any_order_are_one_stretch_of_bytes(order):
     ids=["gap", "step", "reversed", "reversed axis", "broadcast", "memoryview step", "memoryview reversed"],
 )
 def test_arrays_that_are_not_one_stretch_of_bytes_are_refused(held):
-    with pytest.raises(InvalidArguments, match="not one stretch of bytes") as caught:
+    with pytest.raises(InvalidArguments, match="not contiguous") as caught:
         Memory(F32_4, CPU, held)
     assert "from_numpy" in caught.value.hint
 
@@ -292,7 +292,7 @@ def test_arrays_that_are_not_one_stretch_of_bytes_are_refused(held):
     ids=str,
 )
 def test_data_of_another_type_is_refused(data_type, held):
-    with pytest.raises(InvalidArguments, match="of another type") as caught:
+    with pytest.raises(InvalidArguments, match="another type") as caught:
         Memory(desc((4,), "a", data_type), CPU, held)
     assert data_type in caught.value.why
     assert "np.uint8" in caught.value.hint
@@ -319,7 +319,7 @@ def test_bits_of_a_narrow_float_may_come_as_unsigned_integers():
 )
 def test_what_lends_no_bytes_is_refused(held, hint):
     for call in (lambda: Memory(F32_4, CPU, held), lambda: Memory(F32_4, CPU).set_data_handle(held)):
-        with pytest.raises(InvalidArguments, match="no buffer") as caught:
+        with pytest.raises(InvalidArguments, match="not a buffer") as caught:
             call()
         assert hint in caught.value.hint
 
@@ -340,7 +340,7 @@ def test_released_and_closed_buffers_are_refused():
     closed = mmap.mmap(-1, 16)
     closed.close()
     for held in (released, closed):
-        with pytest.raises(InvalidArguments, match="no buffer"):
+        with pytest.raises(InvalidArguments, match="not a buffer"):
             Memory(F32_4, CPU, held)
 
 
@@ -486,7 +486,7 @@ def test_mapped_data_is_the_memory():
 def test_mapping_is_exclusive():
     mem = Memory(F32_4, CPU)
     mem.map_data()
-    with pytest.raises(InvalidArguments, match="mapped already"):
+    with pytest.raises(InvalidArguments, match="already mapped"):
         mem.map_data()
     with pytest.raises(InvalidArguments, match="is mapped"):
         mem.set_data_handle(bytearray(16))
@@ -502,7 +502,7 @@ def test_mapping_is_exclusive():
 def test_only_the_mapped_array_unmaps(foreign):
     mem = Memory(F32_4, CPU)
     mem.map_data()
-    with pytest.raises(InvalidArguments, match="not mapped from here"):
+    with pytest.raises(InvalidArguments, match="not returned by map_data"):
         mem.unmap_data(foreign)
     assert mem._mapped
 
@@ -615,7 +615,7 @@ def test_a_pointer_off_by_one_byte_is_fine():
 def test_an_engine_can_be_named():
     assert Memory.from_numpy(FOUR, engine=Engine("reference")).engine is Engine("reference")
     for engine in ("cpu", "", 0, False):
-        with pytest.raises(InvalidArguments, match="is no engine"):
+        with pytest.raises(InvalidArguments, match="is not an engine"):
             Memory.from_numpy(FOUR, engine=engine)
 
 

@@ -81,7 +81,7 @@ def test_a_stream_has_the_order_of_its_queue(engine, dpctl, order):
 
 
 def test_a_queue_of_another_context_is_refused(engine, other):
-    with pytest.raises(InvalidArguments, match="the queue is not the engine's"):
+    with pytest.raises(InvalidArguments, match="the queue does not belong to the engine"):
         interop.make_stream(engine, interop.get_queue(rs.Stream(other)))
 
 
@@ -91,14 +91,14 @@ def test_memory_of_every_kind(engine, kind):
     memory = interop.make_memory(MD, engine, kind)
     mapped = memory.map_data()
     mapped[:] = x.reshape(-1)
-    with pytest.raises(InvalidArguments, match="mapped already"):
+    with pytest.raises(InvalidArguments, match="already mapped"):
         memory.map_data()
     memory.unmap_data(mapped)
     assert (memory.to_numpy() == x).all()
     assert interop.get_memory_kind(memory) == "usm"
     if kind == "device":
         for read in (lambda: memory.data, memory.physical, lambda: np.asarray(memory)):
-            with pytest.raises(InvalidArguments, match="lie on the device"):
+            with pytest.raises(InvalidArguments, match="are on the device"):
                 read()
     else:
         assert (np.asarray(memory) == x).all()
@@ -137,7 +137,7 @@ def test_memory_of_the_host_is_refused(engine, data):
 
 def test_memory_of_another_context_is_refused(engine, other):
     memory = rs.Memory(MD, other)
-    with pytest.raises(InvalidArguments, match=r"another device|no USM of this engine"):
+    with pytest.raises(InvalidArguments, match=r"another device|not USM of this engine"):
         rs.Memory(MD, engine, memory)
     with pytest.raises(InvalidArguments, match="another device"):
         rs.Memory(MD, rs.Engine("cpu"), memory)
@@ -162,12 +162,12 @@ def test_freed_memory_is_refused(engine, dpctl):
     memory, target = rs.Memory(MD, engine, freed), rs.Memory(TURNED, engine)
     del usm
     gc.collect()
-    with pytest.raises(InvalidArguments, match="no USM of this engine"):
+    with pytest.raises(InvalidArguments, match="not USM of this engine"):
         rs.Memory(MD, engine, freed)
     primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, MD, engine, TURNED))
-    with pytest.raises(InvalidArguments, match="its USM is gone"):
+    with pytest.raises(InvalidArguments, match="its USM was freed"):
         primitive.execute(rs.Stream(engine), memory, target)
-    with pytest.raises(InvalidArguments, match="its USM is gone"):
+    with pytest.raises(InvalidArguments, match="its USM was freed"):
         memory.to_numpy()
 
 
@@ -209,14 +209,14 @@ def test_an_event_of_another_library_is_a_dependency(engine):
 @pytest.mark.parametrize("deps", [[1], "event", 5, [None], [object()]])
 def test_what_is_no_event_is_refused(engine, deps):
     a, b = rs.Memory(MD, engine), rs.Memory(TURNED, engine)
-    with pytest.raises(InvalidArguments, match="deps are no events"):
+    with pytest.raises(InvalidArguments, match="deps are not events"):
         rs.Reorder(a, b).execute_sycl(rs.Stream(engine), a, b, deps=deps)
 
 
 def test_the_stream_must_be_the_engines(engine, other):
     a, b = rs.Memory(MD, engine), rs.Memory(TURNED, engine)
     for stream in (rs.Stream(other), rs.Stream(rs.Engine("cpu"))):
-        with pytest.raises(InvalidArguments, match="the stream is another engine's"):
+        with pytest.raises(InvalidArguments, match="the stream belongs to another engine"):
             rs.Reorder(a, b).execute_sycl(stream, a, b)
 
 
@@ -269,7 +269,7 @@ def test_a_tensor_without_elements_is_mapped_and_unmapped(engine, kind):
 def test_one_event_for_deps_is_refused_with_the_way_out(engine, dpctl):
     md = rs.MemoryDesc((3, 4), "f32", "ab")
     src, dst = rs.Memory(md, engine), rs.Memory(md, engine)
-    with pytest.raises(InvalidArguments, match="SyclEvent is no list"):
+    with pytest.raises(InvalidArguments, match="SyclEvent is not a list"):
         rs.Reorder(src, dst).execute_sycl(rs.Stream(engine), src, dst, deps=dpctl.SyclEvent())
 
 

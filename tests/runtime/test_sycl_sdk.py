@@ -37,7 +37,7 @@ def test_an_engine_says_what_to_install(without_dpctl, kind):
 
 
 def test_interop_says_what_to_install(without_dpctl):
-    with pytest.raises(InvalidArguments, match="there is no SYCL") as caught:
+    with pytest.raises(InvalidArguments, match="SYCL is not available") as caught:
         interop.make_engine(object(), object())
     assert "restride[sycl]" in caught.value.hint
 
@@ -53,7 +53,7 @@ def test_engines_of_the_host_are_no_sycl_devices():
         lambda: interop.make_memory(md, engine),
         lambda: interop.get_memory_kind(rs.Memory(md, engine)),
     ):
-        with pytest.raises(InvalidArguments, match="the engine is no SYCL device"):
+        with pytest.raises(InvalidArguments, match="the engine is not a SYCL device"):
             call()
     assert not engine.is_sycl
 
@@ -61,5 +61,5 @@ def test_engines_of_the_host_are_no_sycl_devices():
 def test_a_host_primitive_has_no_event():
     a = rs.Memory(rs.MemoryDesc((2, 3), "f32", "ab"), rs.Engine("cpu"))
     b = rs.Memory(rs.MemoryDesc((2, 3), "f32", "ba"), rs.Engine("cpu"))
-    with pytest.raises(InvalidArguments, match="the engine is no SYCL device"):
+    with pytest.raises(InvalidArguments, match="the engine is not a SYCL device"):
         rs.Reorder(a, b).execute_sycl(rs.Stream(rs.Engine("cpu")), a, b)

@@ -176,7 +176,7 @@ def test_bytes_of_the_host_are_not_copied_for_the_host():
 def test_a_name_of_no_engine_is_refused():
     with refused("unknown kind 'tpu'"):
         rs.reorder(X, "nhwc", engine="tpu")
-    with refused("engine is no engine"):
+    with refused("engine is not an engine"):
         rs.reorder(X, "nhwc", engine=3)
 
 

@@ -107,7 +107,7 @@ class SecondDevice(Device):
     def wrap(self, data: object, data_type: DataType) -> Buffer:
         if isinstance(data, DeviceBuffer):
             return data
-        raise InvalidArguments("Memory: the data is memory of the host", code="RS-P08", why="no handle")
+        raise InvalidArguments("Memory: the data is in host memory", code="RS-P08", why="no handle")
 
     def check_alive(self, buffer: Buffer) -> None: ...
 

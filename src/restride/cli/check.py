@@ -1,12 +1,12 @@
 """Check that restride works here, or that an ONNX model runs.
 
-Without a model a few reorders and a shuffle are compared with NumPy in a second. With one its nodes are
-looked at one by one: how many run, which operators are missing, and why a node is refused.
+Without a model a few reorders and a shuffle are compared with NumPy in a second. With one, its nodes are
+checked one by one: how many run, which operators are unsupported, and why a node is rejected.
 
   restride check
   restride check detector.onnx --dims x=1x3x640x480
 
-Status 1 where a check fails, or the model has what does not run; `restride info` tells what to report then.
+Status 1 if a check fails, or a part of the model does not run; then report the output of `restride info`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: Parser) -> None:
     """A model, and extents that it leaves open."""
-    parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model whose nodes are looked at")
+    parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model whose nodes are checked")
     add_inputs(
         parser,
-        dims="extents of an input: x=1x3x224x224; 1 where neither this nor the model says them",
-        value="what an input always is: sr=16000",
+        dims="extents of an input: x=1x3x224x224; default: those of the model, else 1",
+        value="the constant value of an input: sr=16000",
     )
 
 

@@ -21,7 +21,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "demo": Command(
         "restride_bench.demo.main",
-        "moves photographs and weights into other formats and back, checked and timed",
+        "reorders photographs and weights to other formats and back, checked and timed",
     ),
     "demo-network": Command(
         "restride_bench.reading.main",
@@ -31,27 +31,28 @@ COMMANDS = {
         "restride_bench.language.main",
         "runs a trained encoder that finds the paragraphs which answer a question",
     ),
-    "reorder": Command("restride.cli.reorder", "brings a .npy file into another memory format or data type"),
+    "reorder": Command("restride.cli.reorder", "converts a .npy file to another memory format or data type"),
     "convert": Command("restride.cli.convert", "converts checkpoints and arrays of any size by rules"),
     "show": Command(
         "restride.cli.show", "draws a layout as text, picture or page, or lists the tensors of a file"
     ),
-    "diff": Command("restride.cli.diff", "compares the tensors of two files, whatever their kinds"),
+    "diff": Command("restride.cli.diff", "compares the tensors of two files of any format"),
     "explain": Command(
         "restride.cli.explain", "explains a layout and its offset formula, or the code of an error"
     ),
     "verbose": Command(
-        "restride.cli.verbose", "reads a log of ONEDNN_VERBOSE: where time goes, what could be saved"
+        "restride.cli.verbose", "reads a log of ONEDNN_VERBOSE: where time goes, and what can be saved"
     ),
     "bench": Command(
-        "restride_bench.__main__", "measures the speed beside memcpy, NumPy, torch and oneDNN", speaks=True
+        "restride_bench.__main__", "measures the speed next to memcpy, NumPy, torch and oneDNN", speaks=True
     ),
     "run": Command("restride.cli.run", "runs a network on an array or a picture, and times each step"),
-    "propagate": Command("restride.cli.propagate", "shows which reorders a network pays for, by three rules"),
-    "quantize": Command("restride.cli.quantize", "makes a network of bytes from a model of f32, by samples"),
+    "propagate": Command("restride.cli.propagate", "shows the reorders that a network needs, by three rules"),
+    "quantize": Command("restride.cli.quantize", "quantizes a model of f32 to bytes, with samples"),
     "info": Command("restride.cli.info", "prints versions, engines, instruction sets, caches"),
     "check": Command(
-        "restride.cli.check", "checks in a second that restride works here, or what of an ONNX model runs"
+        "restride.cli.check",
+        "checks in a second that restride works here, or which parts of an ONNX model run",
     ),
     "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }

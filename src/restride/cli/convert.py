@@ -1,30 +1,30 @@
-"""Convert tensors of files: other layouts and types by rules, in bounded memory, each file whole or not at
-all.
+"""Convert tensors in files to other layouts and types by rules, in bounded memory. Each file appears whole or
+not at all.
 
   restride convert model.safetensors out.safetensors --rule '*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax'
   restride convert checkpoint/ packed/ --rule '*_proj.weight=ba,s8,group=32,scale=absmax' --verify
   restride convert weights.npz weights.safetensors --rule '*=bf16' --dry-run
   restride convert awq.safetensors model.gguf --rule '*.weight=q4_k' --fallback q8_0
 
-SRC is a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files (a checkpoint in
-shards), or the index of such a checkpoint. The suffix of DST is the format to write, .zarr too; a folder
+SRC is a .npy, .npz, .safetensors or .gguf file, Zarr arrays, a folder of files (a sharded checkpoint),
+or the index of such a checkpoint. The suffix of DST selects the format to write, .zarr too; a folder
 becomes a folder. The first rule whose glob matches a tensor's name applies; a tensor that no rule matches
 is copied byte for byte. A rule names a format, a type, or both, and how to scale:
 
   scale=0.5        multiply by a number        scale=absmax   find symmetric scales from the data
   zero_point=3     then add it                 scale=minmax   find scales and zero points
   axis=0           a scale for each index      group=32       a scale for 32 elements of an axis
-  mxfp4            in groups, as MXFP4 is      scale_type=f16 the type of the scales of groups
+  mxfp4            in groups, like MXFP4       scale_type=f16 the type of the scales of groups
   q4_k             in blocks of ggml, for .gguf files: mxfp4, q4_0 to q8_0, iq4_nl, q2_k to q6_k, q8_k
-  awq              as such a format has it, for other files: gptq, marlin, torchao_int4_cpu, fp8_blocks,
+  awq              in the layout of that format, for other files: gptq, marlin, torchao_int4_cpu, fp8_blocks,
                    mxfp8, nvfp4
 
-Tensors that are quantized, in blocks of ggml, with scales beside them, or as checkpoints of AWQ and GPTQ have
-them, stand for numbers: a rule of a type converts these. Tensors whose shapes do not fit their rules, as rows
-of 688 in blocks of 256, are all told before anything is written, with what fits; with --fallback they become
-that.
-Scales that are in no block are written beside their tensor, as NAME_scale and NAME_zero_point. restride reads
-layouts and scales back from the file's own metadata; every other program reads the physical arrays.
+Tensors that are quantized (in blocks of ggml, with separate scales, or in AWQ and GPTQ checkpoints) are
+converted by their values if a rule names a type. Tensors whose shapes do not fit their rules, such as rows
+of 688 in blocks of 256, are all listed before anything is written, with types that fit; --fallback converts
+them to such a type.
+Scales outside blocks are written as separate tensors, NAME_scale and NAME_zero_point. restride reads layouts
+and scales back from the file's metadata; all other programs read the physical arrays.
 """
 
 from __future__ import annotations
@@ -71,21 +71,23 @@ def add_arguments(parser: Parser) -> None:
         type=checked(lambda text: parse_memory(text, "convert: memory")),
         default="1GiB",
         metavar="SIZE",
-        help="what tiles may take, as 512MiB; default 1GiB",
+        help="memory limit of the tiles, such as 512MiB; default 1GiB",
     )
-    add("--dry-run", action="store_true", help="only say what would be done")
+    add("--dry-run", action="store_true", help="only print the plan")
     add(
-        "--resume", action="store_true", help="go on with what was left, and leave what is done if this fails"
+        "--resume",
+        action="store_true",
+        help="resume an interrupted conversion; keep finished parts if this one fails",
     )
     add("--verify", action="store_true", help="read back and compare before DST gets its name")
     add_force(parser)
-    add("--jobs", type=_jobs, metavar="N", help="tiles at a time; default the number of threads")
+    add("--jobs", type=_jobs, metavar="N", help="parallel tiles; default: the number of threads")
     add(
         "--fallback",
         choices=FALLBACKS,
-        help="what tensors become whose shapes do not fit their rules; default none: all are named",
+        help="type of tensors whose shapes do not fit their rules; default: list them and stop",
     )
-    add("--follow-links", action="store_true", help="read links that lead out of the folder")
+    add("--follow-links", action="store_true", help="follow links out of the folder")
 
 
 def run(options: argparse.Namespace) -> CommandResult:
@@ -125,17 +127,17 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
     lines = aligned(rows[:_MOST_ROWS], "<<<<") if rows else []
     if len(rows) > _MOST_ROWS:
         more = counted(len(rows) - _MOST_ROWS, "tensor")
-        lines = [*lines, f"and {more} more{'' if options.dry_run else ' by rules'}: --json tells all"]
+        lines = [*lines, f"and {more} more{'' if options.dry_run else ' by rules'}: --json lists all"]
     if copied:
         lines = [*lines, f"{counted(copied, 'tensor')} copied byte for byte"]
     for rule in report.unused_rules:
-        lines = [*lines, f"the rule {rule} has no tensor: none fits, or rules before it fit as well"]
+        lines = [*lines, f"the rule {rule} matches no tensor, or only those of earlier rules"]
     lines = [*lines, *_misfits(options, report)]
     if report.lost_metadata:
         keys = ", ".join(shown(key) for key in report.lost_metadata[:_MOST_KEYS])
         rest = len(report.lost_metadata) - _MOST_KEYS
         more = f" and {rest} more" if rest > 0 else ""
-        lines = [*lines, f"metadata that the file has no place for: {keys}{more}"]
+        lines = [*lines, f"metadata that the file cannot store: {keys}{more}"]
     sizes = f"{data_size(report.nbytes_read)} -> {data_size(report.nbytes_written)}"
     if report.seconds is None:
         return [*lines, *_forecast(options, report, sizes)]
@@ -152,9 +154,9 @@ def _misfits(options: argparse.Namespace, report: ConversionReport) -> Sequence[
         return ()
     lines = [f"{misfit.rule} does not fit {misfit}" for misfit in misfits[:_MOST_ROWS]]
     if len(misfits) > _MOST_ROWS:
-        lines = [*lines, f"and {counted(len(misfits) - _MOST_ROWS, 'tensor')} more: --json tells all"]
+        lines = [*lines, f"and {counted(len(misfits) - _MOST_ROWS, 'tensor')} more: --json lists all"]
     if options.fallback is None:
-        lines = [*lines, f"put rules before it that fit, or say --fallback {' or '.join(FALLBACKS)}"]
+        lines = [*lines, f"put rules that fit before it, or pass --fallback {' or '.join(FALLBACKS)}"]
     return lines
 
 
@@ -165,7 +167,7 @@ def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str)
     words = f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"
     if not report.shortfall:
         return [words]
-    lack = f"there is no room for {shown(options.target)}: {data_size(report.shortfall)} more must be free"
+    lack = f"not enough space for {shown(options.target)}: {data_size(report.shortfall)} more are needed"
     return [words, lack]
 
 
@@ -182,7 +184,7 @@ def _row(tensor: ConvertedTensor, has_rule: bool) -> tuple[str, ...]:
 def _jobs(text: str) -> int:
     if text.isdecimal() and text.isascii() and len(text) < 6:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text[:60]!r} is no number of threads")
+    raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a number of threads")
 
 
 class Watcher:

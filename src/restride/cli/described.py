@@ -28,7 +28,7 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
         "format",
         metavar="FORMAT",
         nargs="?" if otherwise else None,
-        help="a tag or alias, as nChw16c or aBcd16b; a stored format, as gguf.q4_0; or a .npy file, - for "
+        help="a tag or alias, such as nChw16c; a stored format, such as gguf.q4_0; or a .npy file, - for "
         f"standard input{otherwise}",
     )
     parser.add_argument(
@@ -36,10 +36,13 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
         metavar="DIMS",
         nargs="?",
         type=checked(parse_shape),
-        help="extents, as 1x17x2x2; none for a file",
+        help="extents, such as 1x17x2x2; none for a file",
     )
     parser.add_argument(
-        "--dtype", type=checked(parse_data_type), metavar="TYPE", help="of the elements; default f32"
+        "--dtype",
+        type=checked(parse_data_type),
+        metavar="TYPE",
+        help="data type of the elements; default f32",
     )
 
 
@@ -48,7 +51,7 @@ def stored_format(options: argparse.Namespace) -> TensorFormat | None:
     if options.format not in names():
         return None
     if options.dtype is not None:
-        raise wrong_usage("--dtype with a stored format", why="its parts have types of their own")
+        raise wrong_usage("--dtype with a stored format", why="its parts have their own types")
     shape = options.dims or example_shape(options.format)
     tensor_format: TensorFormat = typed(named, options.format, shape)
     return tensor_format
@@ -67,17 +70,17 @@ def described(options: argparse.Namespace) -> NamedDesc:
     """The descriptor that the options name. Raises UsageError for a bad tag, or one of another rank."""
     if options.dims is None and (options.format == PIPE or options.format.endswith(".npy")):
         if options.dtype is not None:
-            raise wrong_usage("--dtype with a file", why="the file says what its elements are")
+            raise wrong_usage("--dtype with a file", why="the file has its own data type")
         with input_file(options.format, ".npy") as name:
             return NamedDesc(read_desc(name), "")
     if options.dims is None and options.format.endswith(SEVERAL):
         raise wrong_usage(
             f"{options.format[:120]} may hold several tensors",
-            why="a layout is drawn of one .npy file, or of a format and dims",
+            why="pass one .npy file, or a format and dims",
             hint=f"list them with restride show {options.format[:120]}, draw one with --tensor NAME",
         )
     tag = typed(_parse_tag, options.format)
     if options.dims is None:
-        raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")
+        raise wrong_usage("DIMS is missing", why="a tag has no extents", hint="for example 1x17x2x2")
     dtype = options.dtype or DataType.f32
     return NamedDesc(typed(MemoryDesc, options.dims, dtype, tag), tag)

@@ -4,13 +4,13 @@
   restride diff checkpoint/ model.gguf --values --tolerance 0.05
   restride diff before.onnx after.onnx --match '*.weight' --json
 
-Files are of any kind that `restride show` lists, and need not be of one kind. Tensors with one name are
-compared; where each side has a single tensor, these two are. Quantized tensors are compared by the numbers
-that they stand for. Of values it says how many differ, by how much at most, which share of the largest
-magnitude in A that is, and the first index. NaN equals NaN.
+Files can have any format that `restride show` lists, and may have different ones. Tensors with the same name
+are compared; if each side has a single tensor, those two are. Quantized tensors are compared by their
+dequantized values. For values it prints how many differ, the largest difference, its share of the largest
+magnitude in A, and the first index. NaN equals NaN.
 
 --values ignores types, formats and groups. --tolerance ignores differences of values up to that share.
-Status 0 where nothing differs, 1 where something does, or cannot be read, 2 for wrong usage.
+Status 0 if nothing differs, 1 if something differs or cannot be read, 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def add_arguments(parser: Parser) -> None:
     """A B, and what counts."""
     parser.add_argument("first", metavar="A", help="a file of tensors, or a folder of them")
     parser.add_argument("second", metavar="B", help="the one to compare it with")
-    parser.add_argument("--match", metavar="GLOB", help="only tensors with such names")
+    parser.add_argument("--match", metavar="GLOB", help="only tensors with matching names")
     parser.add_argument("--values", action="store_true", help="ignore types, formats and groups")
     parser.add_argument(
         "--tolerance",
         type=_share,
         default=0.0,
         metavar="SHARE",
-        help="of the largest magnitude, as 0.01: smaller differences are ignored; default 0",
+        help="share of the largest magnitude, such as 0.01: smaller differences are ignored; default 0",
     )
 
 
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     with TensorFiles(options.first, options.match) as a, TensorFiles(options.second, options.match) as b:
         first, second = _by_name(options.first, a), _by_name(options.second, b)
         if options.match is not None and not (first or second):
-            raise wrong_usage(f"restride diff: no name fits {short(options.match)}", hint="quote the glob")
+            raise wrong_usage(f"restride diff: no name matches {short(options.match)}", hint="quote the glob")
         pairs = {name: (one, second[name]) for name, one in first.items() if name in second}
         if len(first) == len(second) == 1 and not pairs:
             pairs = {name: (one, next(iter(second.values()))) for name, one in first.items()}
@@ -101,7 +101,7 @@ def _share(text: str) -> float:
         share = -1.0
     if 0 <= share < inf:
         return share
-    raise argparse.ArgumentTypeError(f"{text[:60]!r} is no share: write a number from 0 on")
+    raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a share: write a number of 0 or more")
 
 
 def _by_name(path: str, files: TensorFiles) -> Mapping[str, ListedTensor]:
@@ -131,7 +131,7 @@ def _compared(
         if are_comparable(one.read, other.read):
             values = difference(one.read, other.read)
         elif "dims" not in fields:
-            why = "restride does not know the numbers of one of them"
+            why = "restride cannot read the values of one of them"
     except Error as error:
         why = error.why or error.what
     progress.advance(one.nbytes)

@@ -33,7 +33,7 @@ _MOST_SHOWN = 40
 
 def add_arguments(parser: Parser) -> None:
     """FORMAT DIMS, or FILE, or CODE, or nothing."""
-    described.add_arguments(parser, "; or the code of an error, as RS-M11; or nothing, for a list of codes")
+    described.add_arguments(parser, "; or an error code, such as RS-M11; or nothing, for a list of codes")
 
 
 def run(options: argparse.Namespace) -> CommandResult:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 def _refuse_type(options: argparse.Namespace) -> None:
     if options.dtype is not None:
         raise wrong_usage(
-            "--dtype without a layout", why="codes of errors have no elements", hint="leave it out"
+            "--dtype without a layout", why="an error code has no data type", hint="leave it out"
         )
 
 
@@ -73,7 +73,7 @@ def _unknown(code: str) -> UsageError:
     # Of a letter that no code has, nothing is near.
     is_near = near[:4] == code[:4]
     hint = f"did you mean {near}: {refusals()[near].title}?" if is_near else "a code looks like RS-M11"
-    return wrong_usage(f"no code {code!r}", why="restride explain lists those that there are", hint=hint)
+    return wrong_usage(f"unknown code {code!r}", why="restride explain lists all codes", hint=hint)
 
 
 def _distance(candidate: str, code: str) -> tuple[bool, int]:

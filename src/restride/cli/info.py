@@ -1,4 +1,4 @@
-"""Say what restride runs on: versions, engines, instruction sets, caches, threads, settings."""
+"""Print what restride runs on: versions, engines, instruction sets, caches, threads, settings."""
 
 from __future__ import annotations
 

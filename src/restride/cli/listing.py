@@ -36,10 +36,10 @@ _COUNTS = ("tensors", "elements", "nbytes")
 def add_arguments(parser: Parser) -> None:
     """Which tensors, and how much of them."""
     parser.add_argument(
-        "--stats", action="store_true", help="of a file: read the numbers too, block by block"
+        "--stats", action="store_true", help="for a file: also read the values, block by block"
     )
-    parser.add_argument("--tensor", metavar="NAME", help="of a file: draw the layout of this tensor")
-    parser.add_argument("--match", metavar="GLOB", help="of a file: only tensors with such names")
+    parser.add_argument("--tensor", metavar="NAME", help="for a file: draw the layout of this tensor")
+    parser.add_argument("--match", metavar="GLOB", help="for a file: only tensors with matching names")
 
 
 def is_of_files(options: argparse.Namespace) -> bool:

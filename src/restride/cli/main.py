@@ -110,7 +110,7 @@ def _help() -> str:
         [
             "usage: restride COMMAND ...",
             "",
-            "Move tensors between memory formats and data types.",
+            "Convert tensors between memory formats and data types.",
             "",
             *lines,
             "",
@@ -125,4 +125,6 @@ def _no_command(argv: list[str]) -> UsageError:
     names = ", ".join(COMMANDS)
     near = nearest(argv[0][:40], COMMANDS)
     hint = f"did you mean restride {near}?" if near else "see restride --help"
-    return wrong_usage(f"restride: no command {argv[0][:40]!r}", why=f"there are {names}", hint=hint)
+    return wrong_usage(
+        f"restride: unknown command {argv[0][:40]!r}", why=f"the commands are {names}", hint=hint
+    )

@@ -36,7 +36,7 @@ _PIECE = 1 << 20
 
 def add_force(parser: Parser) -> None:
     """`--force`, without which no file is written over."""
-    parser.add_argument("--force", action="store_true", help="replace files that exist")
+    parser.add_argument("--force", action="store_true", help="replace existing files")
 
 
 def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) -> None:
@@ -51,7 +51,7 @@ def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) 
     if path and suffix.lower() not in suffixes:
         raise wrong_usage(
             f"{command}: {shown(path)} is not written",
-            why=f"its suffix {suffix!r} says another kind of file" if suffix else "it has no suffix",
+            why=f"its suffix {suffix!r} means another file format" if suffix else "it has no suffix",
             hint=f"end the name in {' or '.join(suffixes)}, or write - for standard output",
         )
     if not force and os.path.lexists(path):
@@ -67,7 +67,7 @@ def check_no_pipe(command: str, *paths: str) -> None:
     if PIPE in paths:
         raise wrong_usage(
             f"{command}: - is a pipe",
-            why="files are read and written in parts here, in any order",
+            why="this command needs random access to its files",
             hint="name a file",
         )
 

@@ -50,7 +50,7 @@ def add_pixels(parser: Parser) -> None:
     """`--mean` and `--std` of pictures."""
     for option, default in (("--mean", [0.0]), ("--std", [1.0])):
         parser.add_argument(
-            option, type=checked(_numbers), default=default, metavar="N,...", help="of pictures, by channel"
+            option, type=checked(_numbers), default=default, metavar="N,...", help="for pictures, by channel"
         )
 
 
@@ -58,7 +58,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise wrong_usage(f"{text!r} is no list of numbers", hint="write 0.485,0.456,0.406") from None
+        raise wrong_usage(f"{text!r} is not a list of numbers", hint="write 0.485,0.456,0.406") from None
 
 
 def named_dims(text: str) -> tuple[str, Dims]:
@@ -66,7 +66,9 @@ def named_dims(text: str) -> tuple[str, Dims]:
     name, equals, dims = text.rpartition("=")
     if not equals or not name:
         raise wrong_usage(
-            f"--dims {text!r} names no input", why="extents belong to an input", hint="write x=1x3x224x224"
+            f"--dims {text!r} does not name an input",
+            why="extents need the name of an input",
+            hint="write x=1x3x224x224",
         )
     return name, parse_shape(dims)
 
@@ -80,8 +82,8 @@ def named_value(text: str) -> tuple[str, float | int | list[float | int]]:
         values = []
     if not equals or not name or not values:
         raise wrong_usage(
-            f"--value {text!r} is no input with numbers",
-            why="a value belongs to an input",
+            f"--value {text!r} is not an input with numbers",
+            why="a value needs the name of an input",
             hint="write sr=16000",
         )
     return name, values if "," in numbers else values[0]
@@ -104,9 +106,9 @@ def read_input(path: str, network_input: NetworkInput, mean: list[float], std: l
         return _resized(_picture(path, mean, std), network_input)
     if suffix != ".npy":
         raise wrong_usage(
-            f"--input {shown(path)} is no array and no picture",
+            f"--input {shown(path)} is neither an array nor a picture",
             why=f"its suffix is {suffix!r}",
-            hint=f"bring .npy or one of {', '.join(_PICTURES)}",
+            hint=f"use .npy or one of {', '.join(_PICTURES)}",
         )
     try:
         return np.asarray(np.load(path, allow_pickle=False))
@@ -133,7 +135,7 @@ def _picture(path: str, mean: list[float], std: list[float]) -> Array:
     try:
         pixels = np.asarray(io.imread(path))
     except Exception as error:  # readers of pictures raise what they like
-        raise unreadable(path, error, "bring another picture") from None
+        raise unreadable(path, error, "pass another picture") from None
     pixels = np.stack([pixels] * 3, -1) if pixels.ndim == 2 else pixels[..., :3]
     if pixels.dtype != np.uint8:
         pixels = (pixels / max(pixels.max(), 1) * 255).astype(np.uint8)

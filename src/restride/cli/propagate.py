@@ -1,9 +1,9 @@
-"""Show in which formats a network runs, which reorders it pays for, and what propagation saves.
+"""Show the formats in which a network runs, the reorders that it needs, and what propagation saves.
 
 Reads an ONNX model, and compares three rules. plain: every tensor is row-major. greedy: each node gets
-the format that suits it alone, or keeps what comes. optimal: the formats with the least predicted time.
+its own best format, or keeps that of its input. optimal: the formats with the least predicted time.
 Prints the reorders of the optimal rule with their reasons. --html writes a page with the network as a
-picture, coloured by format, with a switch among the rules. --measure runs each rule on random numbers,
+picture, colored by format, with a switch between the rules. --measure runs each rule on random numbers,
 and prints measured times.
 
   restride propagate shufflenet.onnx
@@ -49,8 +49,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model")
     add_inputs(
         parser,
-        dims="extents of an input, as x=1x3x224x224",
-        value="what an input always is, as sr=16000",
+        dims="extents of an input, such as x=1x3x224x224",
+        value="the constant value of an input, such as sr=16000",
     )
     parser.add_argument(
         "--without",
@@ -58,10 +58,10 @@ def add_arguments(parser: Parser) -> None:
         default=[],
         choices=FUSIONS,
         metavar="FUSION",
-        help="a fusion that is off",
+        help="a fusion to turn off",
     )
-    parser.add_argument("--explain", action="store_true", help="tell every decision of the optimal rule")
-    parser.add_argument("--measure", action="store_true", help="run each rule, and tell measured times")
+    parser.add_argument("--explain", action="store_true", help="print every decision of the optimal rule")
+    parser.add_argument("--measure", action="store_true", help="run each rule, and print measured times")
     parser.add_argument("--html", metavar="FILE", help="write the network as a picture")
     add_force(parser)
 

@@ -1,15 +1,15 @@
-"""Make a network of bytes from an ONNX model of f32, as far as samples say that little is lost.
+"""Quantize an ONNX model of f32 to bytes, where samples show a small error.
 
-A folder of samples has a file for each call of the network: an array (.npy) or a picture for the only
-input, or arrays by the names of inputs (.npz). One .npz file has all samples of each input, along an axis in
-front. The table says what became of each layer, and how much the outputs change.
+A folder of samples contains a file for each call of the network: an array (.npy) or a picture for a single
+input, or arrays by the names of inputs (.npz). A single .npz file holds all samples of each input, along a
+first axis. The table shows the type of each layer, and how much the outputs change.
 
   restride quantize resnet50.onnx --samples photos --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 -o r50.net
   restride quantize resnet50.onnx --samples photos --calibration mse --layer-error 0.05 -o r50-qdq.onnx
   restride quantize encoder.onnx --samples texts.npz --calibration dynamic -o small.net
 
-What is written is a saved network, which `restride run` takes, or a model with QuantizeLinear and
-DequantizeLinear in it, which other libraries read too.
+The output is a saved network for `restride run`, or a model with QuantizeLinear and DequantizeLinear,
+which other libraries can read too.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def add_arguments(parser: Parser) -> None:
     """MODEL, the samples, how ranges are found, what may be lost, where the result goes."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model of f32")
     parser.add_argument(
-        "--samples", required=True, metavar="FOLDER|FILE.npz", help="what the model is called with"
+        "--samples", required=True, metavar="FOLDER|FILE.npz", help="the inputs for calibration"
     )
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="a saved network, or a model: .onnx"
     )
     add_inputs(
         parser,
-        dims="extents of an input, as x=1x3x224x224",
-        value="what an input always is: sr=16000; branches may follow from it",
+        dims="extents of an input, such as x=1x3x224x224",
+        value="the constant value of an input: sr=16000; it may decide branches",
     )
     add_pixels(parser)
     parser.add_argument("--calibration", choices=CALIBRATIONS, default="minmax", help="how ranges are found")
     parser.add_argument(
-        "--refine", action="append", choices=REFINEMENTS, help="what is made better; may be repeated (bias)"
+        "--refine", action="append", choices=REFINEMENTS, help="a correction to apply; may be repeated (bias)"
     )
     parser.add_argument("--keep", action="append", default=[], metavar="LAYER", help="a layer that stays f32")
     parser.add_argument(
@@ -61,7 +61,7 @@ def add_arguments(parser: Parser) -> None:
         help="relative error above which a layer stays f32",
     )
     parser.add_argument(
-        "--output-error", type=float, metavar="X", help="relative error that the outputs may have"
+        "--output-error", type=float, metavar="X", help="largest relative error of the outputs"
     )
     add_force(parser)
 
@@ -102,7 +102,7 @@ def _samples(path: str, net: Network, options: argparse.Namespace) -> Iterator[d
             yield {net.inputs[0].name: read_input(file, net.inputs[0], options.mean, options.std)}
         else:
             raise wrong_usage(
-                f"--samples: {shown(file)} is for one input",
+                f"--samples: {shown(file)} works only with a single input",
                 why=f"the inputs are {', '.join(each.name for each in net.inputs)}",
                 hint="write .npz files, with an array for each of them",
             )

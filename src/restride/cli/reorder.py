@@ -8,11 +8,10 @@
 
 Files hold physical arrays: axes in the order of memory, inner blocks last. A row-major array is an
 ordinary .npy file; any other keeps its descriptor in a comment of its header, which NumPy ignores and
-restride reads, so that a file written here can be passed to restride again without further options. For
-arrays from elsewhere that are not row-major pass --src, and --dims where blocks hold padding.
+restride reads, so a file written here can be passed to restride again without further options. For
+arrays from elsewhere that are not row-major pass --src, and --dims if blocks contain padding.
 
-An existing OUT is replaced only with --force; then it may be IN. It appears whole or not at all; until
-then the old file stays.
+An existing OUT is replaced only with --force; then it may be IN. It is replaced as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -40,21 +39,33 @@ def add_arguments(parser: Parser) -> None:
     tag, data_type = checked(parse_format), checked(parse_data_type)
     add("source", metavar="IN", help="a .npy file; - is standard input")
     add("target", metavar="OUT", help="the .npy file to write; - is standard output")
-    add("--dst", type=tag, metavar="FORMAT", help="format of OUT, as nhwc or nChw16c; default that of IN")
-    add("--dtype", type=data_type, metavar="TYPE", help="type of OUT, as s8 or bf16; default that of IN")
+    add(
+        "--dst",
+        type=tag,
+        metavar="FORMAT",
+        help="format of OUT, such as nhwc or nChw16c; default: that of IN",
+    )
+    add(
+        "--dtype", type=data_type, metavar="TYPE", help="type of OUT, such as s8 or bf16; default: that of IN"
+    )
     add("--scale", type=_number, metavar="X", help="multiply every element by X")
     add("--zero-point", type=_integer, metavar="N", help="then add N; integer types only")
-    add("--src", type=tag, metavar="FORMAT", help="format of IN; default as the file says, else row-major")
-    add("--dims", type=checked(parse_shape), metavar="DIMS", help="logical dims of IN, as 1x17x2x2")
+    add("--src", type=tag, metavar="FORMAT", help="format of IN; default: that of the file, else row-major")
+    add("--dims", type=checked(parse_shape), metavar="DIMS", help="logical dims of IN, such as 1x17x2x2")
     add_force(parser)
-    add("--src-dtype", type=data_type, metavar="TYPE", help="type of IN where .npy cannot say it, as bf16")
+    add(
+        "--src-dtype",
+        type=data_type,
+        metavar="TYPE",
+        help="type of IN if .npy has no word for it, such as bf16",
+    )
 
 
 def run(options: argparse.Namespace) -> CommandResult:
     """Read, reorder, write."""
     changes = (options.dst, options.dtype, options.scale, options.zero_point)
     if all(value is None for value in changes):
-        raise wrong_usage("restride reorder: nothing to do", hint="say --dst, --dtype or --scale")
+        raise wrong_usage("restride reorder: nothing to do", hint="pass --dst, --dtype or --scale")
     if options.source.lower().endswith(SEVERAL):
         raise wrong_usage(
             f"restride reorder: {shown(options.source)} may hold several tensors",
@@ -96,7 +107,7 @@ def _answer(
     seconds = report.seconds or 0.0
     lines = list(aligned(rows, "<<<"))
     if options.scale is None and needs_scale(src.data_type, dst.data_type):
-        lines.append("floats were rounded, and small ones are 0 now: --scale multiplies them before")
+        lines.append("floats were rounded, and small ones became 0: --scale multiplies them first")
     return CommandResult(
         "\n".join([*lines, f"reordered in {duration(seconds)}, files included"]),
         {"source": values[0], "target": values[1], "seconds": seconds},
@@ -107,11 +118,11 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a number") from None
 
 
 def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a whole number") from None

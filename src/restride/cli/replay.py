@@ -218,7 +218,7 @@ def _window(p: LoggedPrimitive, axes: int) -> list[tuple[int, ...]]:
                 sizes.get(f"d{axis}", 0) if n == "d" else sizes[n + axis] for n in "ioksdp"
             )
         except KeyError:
-            raise NotReplayed("the problem does not say its window") from None
+            raise NotReplayed("the problem has no window") from None
         found.append((s, d, k, before, (o - 1) * s + (k - 1) * (d + 1) + 1 - i - before))
     return [tuple(column) for column in zip(*found, strict=True)]
 
@@ -249,7 +249,7 @@ def _softmax(p: LoggedPrimitive) -> PrimitiveCall:
     algorithm = "softmax_log" if p.kind == "logsoftmax" else p.option("alg") or "softmax_accurate"
     axis = p.option("axis")
     if not axis.isdecimal() or len(axis) > 2:
-        raise NotReplayed("the line does not say its axis")
+        raise NotReplayed("the line has no axis")
     arguments = (_INFERENCE, algorithm, found[onednn.Arg.SRC], found[onednn.Arg.DST], int(axis))
     return PrimitiveCall("softmax_forward", arguments, found)
 
@@ -257,7 +257,7 @@ def _softmax(p: LoggedPrimitive) -> PrimitiveCall:
 def _binary(p: LoggedPrimitive) -> PrimitiveCall:
     tensors = [t.desc for t in p.tensors]
     if len(tensors) != 3 or None in tensors:
-        raise NotReplayed("a binary primitive of two sources is replayed")
+        raise NotReplayed("only binary primitives of two sources are replayed")
     args = (onednn.Arg.SRC_0, onednn.Arg.SRC_1, onednn.Arg.DST)
     memories = {arg: md for arg, md in zip(args, tensors, strict=True) if md is not None}
     return PrimitiveCall("binary", (p.option("alg"), *tensors), memories)

@@ -11,9 +11,8 @@ reorder that was inserted to change a format.
   restride run model.onnx --input a=a.npy --input b=b.npy --output result.npy
   restride run resnet50.net --profile
 
-Files that Network.save wrote keep the formats that they were saved with, and the first dims that they
-were saved for, unless --dims names others. Pictures are read by scikit-image, and scaled to the size that
-the model fixes.
+Files of Network.save keep the formats that they were saved with, and run with their first saved dims unless
+--dims names others. Pictures are read by scikit-image, and scaled to the fixed size of the model.
 """
 
 from __future__ import annotations
@@ -58,18 +57,20 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]FILE",
-        help="an array (.npy) or a picture for an input; random numbers where none is given",
+        help="an array (.npy) or a picture for an input; default: random numbers",
     )
     add_inputs(
         parser,
-        dims="extents of an input, as x=1x3x224x224",
-        value="what an input always is: sr=16000; branches may follow from it",
+        dims="extents of an input, such as x=1x3x224x224",
+        value="the constant value of an input: sr=16000; it may decide branches",
     )
     add_pixels(parser)
-    parser.add_argument("--rule", choices=RULES, help="how formats of a model are chosen")
-    parser.add_argument("--precision", choices=PRECISIONS, help="what f32 may be computed with")
-    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run so often, and tell the best")
-    parser.add_argument("--profile", action="store_true", help="tell the time of each step")
+    parser.add_argument("--rule", choices=RULES, help="rule for the formats of a model")
+    parser.add_argument("--precision", choices=PRECISIONS, help="lower precision for f32")
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="number of runs; prints the best time"
+    )
+    parser.add_argument("--profile", action="store_true", help="print the time of each step")
     parser.add_argument("--output", metavar="FILE.npy", help="write the only output")
     add_force(parser)
 
@@ -78,7 +79,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     """The outputs of the model, and the times; as values the same."""
     check_no_pipe("restride run", options.model)
     if options.repeat < 1:
-        raise wrong_usage(f"--repeat {options.repeat}", hint="a number from 1 on")
+        raise wrong_usage(f"--repeat {options.repeat}", hint="a number of 1 or more")
     if options.output is not None:
         check_output("restride run", options.output, (".npy",), options.force)
     net, dims = _network(options)
@@ -143,9 +144,9 @@ def _inputs(net: Network, extents: Mapping[str, Dims], options: argparse.Namespa
         dims = extents.get(entry.name, entry.dims)
         if dims is None or None in dims:
             raise wrong_usage(
-                f"input {entry.name!r} has extents that a run brings",
+                f"input {entry.name!r} has dynamic dims",
                 why=str(entry),
-                hint=f"say --dims {entry.name}=1x3x224x224, or bring a file: --input {entry.name}=x.npy",
+                hint=f"pass --dims {entry.name}=1x3x224x224, or a file: --input {entry.name}=x.npy",
             )
         arrays[entry.name] = random_input(rng, tuple(n or 0 for n in dims), entry.data_type)
     return arrays
@@ -159,7 +160,7 @@ def _input_and_file(text: str, net: Network) -> tuple[str, str]:
     if len(names) == 1:
         return names[0], text
     raise wrong_usage(
-        f"--input {text!r} names no input",
+        f"--input {text!r} does not name an input",
         why=f"the inputs are {', '.join(names)}",
         hint=f"write {names[0]}=FILE" if names else "leave it out",
     )
@@ -168,7 +169,7 @@ def _input_and_file(text: str, net: Network) -> tuple[str, str]:
 def _write(path: str, results: Mapping[str, Array]) -> None:
     if len(results) > 1:
         raise wrong_usage(
-            "--output takes one output",
+            "--output needs a single output",
             why=f"the model gives {', '.join(results)}",
             hint="use rs.onnx.load in a program",
         )

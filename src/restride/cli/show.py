@@ -1,9 +1,9 @@
 """Draw a layout: in text, as a picture, or as a page; list the tensors of a file or a folder.
 
 Lines run through memory from low offsets to high ones. Each cell holds the index of its element along the
-axis that the heading names; padding is hatched, inner blocks are outlined. The page of --html marks the
-element under the pointer wherever it lies, and steps through memory. With --dst the memory before and
-after a reorder are side by side.
+axis in the heading; padding is hatched, inner blocks are outlined. The page of --html marks the
+element under the pointer everywhere, and steps through memory. --dst shows the memory before and after a
+reorder.
 
   restride show nChw16c 1x17x2x2
   restride show OIhw4i16o4i 20x9x1x1 --dtype s8
@@ -12,9 +12,9 @@ after a reorder are side by side.
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
   restride show nChw16c 1x17x2x2 --svg - > picture.svg
 
-Of a .safetensors, .gguf, .npz, .onnx or .xml file, a saved network, arrays of Zarr, a folder of files or the
-index of its shards, it lists the tensors. --stats reads their numbers, those that quantized ones stand for
-too, block by block; the status is 1 where some cannot be read. --tensor draws the layout of one.
+It lists the tensors of a .safetensors, .gguf, .npz, .onnx or .xml file, a saved network, Zarr arrays, a
+folder of files or the index of its shards. --stats reads their values block by block, quantized ones
+dequantized; the status is 1 if some cannot be read. --tensor draws the layout of one.
 
   restride show model.safetensors
   restride show checkpoint/ --match '*.weight' --stats
@@ -55,9 +55,12 @@ def add_arguments(parser: Parser) -> None:
     """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
     add_layout(parser)
     parser.add_argument(
-        "--dst", type=checked(parse_format), metavar="FORMAT", help="also after a reorder into this format"
+        "--dst",
+        type=checked(parse_format),
+        metavar="FORMAT",
+        help="also show the layout after a reorder into this format",
     )
-    parser.add_argument("--svg", metavar="FILE", help="write a picture, and print nothing of the layout")
+    parser.add_argument("--svg", metavar="FILE", help="write a picture instead of text")
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
     add_force(parser)
     add_listing(parser)
@@ -76,13 +79,17 @@ def run(options: argparse.Namespace) -> CommandResult:
                 )
             return list_tensors(options)
         if options.stats or options.match or options.dtype:
-            raise wrong_usage("--stats, --match or --dtype with --tensor", why="the layout of one is drawn")
+            raise wrong_usage(
+                "--stats, --match or --dtype with --tensor", why="only the layout of one tensor can be drawn"
+            )
         tensor = chosen_tensor(options)
         if tensor.format in names():
             return _show_tensor_format(named(tensor.format, tensor.dims), options)
         first = NamedDesc(tensor.desc, "")
     elif options.stats or options.tensor or options.match:
-        raise wrong_usage("--stats, --tensor or --match with a layout", why="they are for files of tensors")
+        raise wrong_usage(
+            "--stats, --tensor or --match with a layout", why="these options are for tensor files"
+        )
     else:
         first = described(options)
     sides = _sides(first, options)
@@ -100,9 +107,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace) -> CommandResult:
     """The parts of a stored format; as a picture its bytes."""
     if options.html is not None or options.dst is not None:
-        raise wrong_usage(
-            "--html or --dst with a stored format", why="there is a picture of its bytes: --svg"
-        )
+        raise wrong_usage("--html or --dst with a stored format", why="use --svg for a picture of its bytes")
     if options.svg is not None:
         check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
         write_output(options.svg, (stored_svg(tensor_format) + "\n").encode())

@@ -1,9 +1,9 @@
-"""Read the verbose lines of oneDNN in a log, and report what takes time and what could be saved.
+"""Read the verbose lines of oneDNN in a log, and report what takes time and what can be saved.
 
-LOG is whatever a program printed with ONEDNN_VERBOSE=profile or all, other lines included: torch,
+LOG is the output of a program with ONEDNN_VERBOSE=profile or all, and may contain other lines: torch,
 OpenVINO, TensorFlow, oneDNN of any version since 1.0; restride's own lines are read too. The report has the
-time by primitive and by format, the reorders with their speed, and what to do about those that could be
-saved. Bytes are those that a primitive reads and writes, padding included.
+time by primitive and by format, the reorders with their speed, and how to avoid some of them. Bytes are
+those that a primitive reads and writes, including padding.
 
   ONEDNN_VERBOSE=all python model.py > model.log
   restride verbose model.log
@@ -11,7 +11,7 @@ saved. Bytes are those that a primitive reads and writes, padding included.
   restride verbose model.log --replay --framework torch
   ONEDNN_VERBOSE=profile python model.py | restride verbose -
 
-The speed of a copy is measured here unless --copy names it. An existing file is replaced only with --force.
+The speed of a copy is measured here unless --copy is given. An existing file is replaced only with --force.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _ROUNDS = 5
 def add_arguments(parser: Parser) -> None:
     """LOG, and what to do with it."""
     parser.add_argument("log", metavar="LOG", help="a text file; - for standard input")
-    parser.add_argument("--html", metavar="FILE", help="write a page with the timeline, coloured by format")
+    parser.add_argument("--html", metavar="FILE", help="write a page with the timeline, colored by format")
     parser.add_argument("--replay", action="store_true", help="run the primitives of the log on this machine")
     parser.add_argument(
-        "--framework", choices=FRAMEWORKS, help="whose advice to print; default: the one the log speaks of"
+        "--framework", choices=FRAMEWORKS, help="framework for the advice; default: the one found in the log"
     )
     parser.add_argument("--copy", type=float, metavar="GB/S", help="the speed of a copy on the log's machine")
     add_force(parser)
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     """The report; as values all rows of its tables."""
     if options.copy is not None and not 1e-3 <= options.copy <= 1e6:
         raise wrong_usage(
-            "--copy is not a speed", why="it is no number from 0.001 to 1e6", hint="as --copy 20"
+            "--copy is not a speed", why="it is not a number from 0.001 to 1e6", hint="for example --copy 20"
         )
     if options.html is not None:
         if options.json and options.html == PIPE:

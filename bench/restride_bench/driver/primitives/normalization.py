@@ -238,7 +238,7 @@ class NormCase(Case):
         if {"R", "A"} <= set(self.flags):
             yield "Invalid case: two fused functions"
         if self.driver != "bnorm" and self.has("RA"):
-            yield "Case not supported: a fused relu, batch normalization alone has one"
+            yield "Case not supported: a fused relu, only batch normalization has one"
         if self.driver == "bnorm" and self.has("M"):
             yield "Case not supported: rms_norm of batches"
         yield from self.strides.why_invalid(src=self.tag[0], dst=(*self.tag, "any")[1])

@@ -312,7 +312,7 @@ class RnnCase(Case):
         if self.cfg in _OTHERS:
             yield f"Case not supported: --cfg={self.cfg}, bytes of a source are u8"
         if self.is_of_bytes and self.prop != "FWD_I":
-            yield f"Case not supported: --cfg={self.cfg} --prop={self.prop}, bytes are for inference"
+            yield f"Case not supported: --cfg={self.cfg} --prop={self.prop}, bytes are only for inference"
         for name in ("with_peephole", "with_projection", "skip_nonlinear"):
             if getattr(self, name):
                 yield f"Case not supported: --{name.replace('_', '-')}"

@@ -84,7 +84,7 @@ class Message:
 def read_message(kind: str, content: Bytes, depth: int = 0) -> Message:
     """A message of a kind of the table. Raises ValueError for bytes that are none."""
     if depth > _MOST_DEPTH:
-        raise ValueError("messages lie too deep inside each other")
+        raise ValueError("messages are nested too deeply")
     values: dict[str, Any] = {}
     for number, way, value in _fields(content):
         name, field = _SCHEMA[kind].get(number, ("", ""))
@@ -118,7 +118,7 @@ def _elements(field: str, way: int, value: Any, depth: int) -> list[Any]:
 def _single(field: str, way: int, value: Any, depth: int) -> Any:
     expected = _WAYS.get(field, _BYTES)
     if way != expected:
-        raise ValueError(f"a field is written in way {way}, not {expected}")
+        raise ValueError(f"a field has wire type {way}, not {expected}")
     if field == "int":
         return _signed(value)
     if field == "float":
@@ -131,7 +131,7 @@ def _single(field: str, way: int, value: Any, depth: int) -> Any:
 def _array(field: str, way: int, value: Any) -> Array:
     expected, dtype = _ARRAYS[field]
     if way not in (_BYTES, expected):
-        raise ValueError(f"a field of numbers is written in way {way}")
+        raise ValueError(f"a field of numbers has wire type {way}")
     # Raises ValueError where bytes are left over.
     return np.frombuffer(value, dtype)
 
@@ -154,9 +154,9 @@ def _fields(content: Bytes) -> Iterator[tuple[int, int, Any]]:
             continue
         size, at = _SIZES[way](content, at) if way in _SIZES else (-1, at)
         if size < 0:
-            raise ValueError(f"field {number} is written in way {way}, which there is not")
+            raise ValueError(f"field {number} has invalid wire type {way}")
         if at + size > end:
-            raise ValueError(f"field {number} has {size} bytes, and {end - at} are left")
+            raise ValueError(f"field {number} has {size} bytes, but {end - at} are left")
         yield number, way, content[at : at + size]
         at += size
 
@@ -173,7 +173,7 @@ def _varint(content: Bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & (1 << 64) - 1, place + 1
         shift += 7
-    raise ValueError("a number is cut off, or of more than 64 bits")
+    raise ValueError("a number is truncated, or has more than 64 bits")
 
 
 def _varints(content: Bytes) -> Iterator[int]:
