@@ -20,6 +20,11 @@ too, block by block; the status is 1 where some cannot be read. --tensor draws t
   restride show checkpoint/ --match '*.weight' --stats
   restride show model.gguf --tensor blk.0.attn_q.weight
 
+--serve serves a page to type and compare layouts in, to this machine alone, until Ctrl-C.
+
+  restride show --serve
+  restride show nchw 1x17x2x2 --dst nChw16c --serve
+
 An existing file is replaced only with --force; - is standard output.
 """
 
@@ -38,6 +43,7 @@ from ..view.page import page
 from ..view.stored import stored_svg
 from ..view.svg import svg, svg_pair
 from ..view.text import show
+from . import page_server
 from .described import NamedDesc, described, stored_format
 from .described import add_arguments as add_layout
 from .listing import add_arguments as add_listing
@@ -53,7 +59,7 @@ _SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 def add_arguments(parser: Parser) -> None:
     """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
-    add_layout(parser)
+    add_layout(parser, "; with --serve any of them, a layout of CuTe, or nothing")
     parser.add_argument(
         "--dst", type=checked(parse_format), metavar="FORMAT", help="also after a reorder into this format"
     )
@@ -61,10 +67,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
     add_force(parser)
     add_listing(parser)
+    page_server.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> CommandResult:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
+    if options.serve:
+        return page_server.serve(options)
+    if options.port is not None:
+        raise wrong_usage("--port without --serve", why="nothing is served")
+    if options.format is None:
+        raise wrong_usage("FORMAT is missing", why="it says what is drawn", hint="for example nchw 1x17x2x2")
     tensor_format = stored_format(options)
     if tensor_format is not None:
         return _show_tensor_format(tensor_format, options)

@@ -1,4 +1,4 @@
-// The page: fields, panes of rows of cells, a walk. Rows are drawn around the one that is marked.
+// The page: fields, panes of rows of cells, a walk.
 const get = (id) => document.getElementById(id);
 const made = (name, className = "", textContent = "") => Object.assign(document.createElement(name), { className, textContent });
 const MOST = 2 ** 18, CELLS = 16, ROWS = 40;
@@ -23,7 +23,7 @@ class Numbers {
   index(number) { return this.dims.map((n, d) => Math.floor(number / this.steps[d]) % n); }
 }
 
-// All places of a layout in the order of memory, padding too: `offset`, `number` (-1 for padding) and `index`.
+// All places of a layout in the order of memory, padding too, whose number is -1.
 class Places {
   constructor(layout, numbers) {
     const padded = layout.padded.map(Number), total = padded.reduce((product, n) => product * n, 1);
@@ -46,7 +46,7 @@ class Places {
   index(i) { return digitsOf(this.at[i], this.padded); }
 }
 
-// What is drawn of one order of elements. `rows` gives {head, cells: [{step, number, words, tip} | null]} of a row.
+// Rows of one order of elements, drawn around the one that is marked. `row` gives {head, gap, line, cells}.
 class Pane {
   constructor(key, title, facts) {
     this.key = key;
@@ -83,7 +83,6 @@ class Pane {
     this.cells.push({ td, ...cell });
     return Object.assign(td, { title: cell.tip, onclick: () => choose(this, cell.step) });
   }
-  // Draws the row of a step, if it is not there.
   reveal(step) {
     const row = this.rowOf(step);
     if (row < this.top || row >= this.top + ROWS) { this.top = Math.max(0, row - ROWS / 4); this.draw(); }
@@ -92,22 +91,24 @@ class Pane {
 class TensorPane extends Pane {
   constructor(a) {
     super("tensor", `${layouts.a.isColumnMajor ? "modes " : ""}${layouts.a.names.join(" ")}`, `${count(numbers.total, "element")}; a cell is the offset in memory A`);
-    const dims = numbers.dims, n = dims.at(-1);
-    const chunks = Math.ceil(n / CELLS), steps = numbers.total;
+    // The last axis of more than one position runs across.
+    const { dims } = numbers, axis = Math.max(0, dims.findLastIndex((m) => m > 1));
+    const n = dims[axis], outer = dims.with(axis, 1), chunks = Math.ceil(n / CELLS), steps = numbers.total;
     Object.assign(this, { steps, height: steps / n * chunks, jump: dims[numbers.axes[0]] });
     this.row = (i) => {
-      const outer = digitsOf(Math.floor(i / chunks), dims.slice(0, -1)), from = (i % chunks) * CELLS;
+      const start = digitsOf(Math.floor(i / chunks), outer), from = (i % chunks) * CELLS;
       const cells = Array.from({ length: Math.min(CELLS, n - from) }, (_, j) => {
-        const number = numbers.of([...outer, from + j]);
-        return { step: number, number, words: a.offsets[number], tip: place([...outer, from + j]) };
+        const index = start.with(axis, from + j), number = numbers.of(index);
+        return { step: number, number, words: a.offsets[number], tip: place(index) };
       });
-      return { head: place(outer) + (chunks > 1 ? ` +${from}` : ""), cells };
+      const head = place(start).split(" ").toSpliced(axis, 1);
+      return { head: (chunks > 1 ? [...head, `+${from}`] : head).join(" "), cells };
     };
     this.rowOf = (step) => {
-      const at = numbers.index(step), outer = at.slice(0, -1).reduce((sum, i, d) => sum * dims[d] + i, 0);
-      return outer * chunks + Math.floor(at.at(-1) / CELLS);
+      const at = numbers.index(step), row = at.with(axis, 0).reduce((sum, i, d) => sum * outer[d] + i, 0);
+      return row * chunks + Math.floor(at[axis] / CELLS);
     };
-    this.heads = [`${layouts.a.names.at(-1)} →`, ...Array(Math.min(n, CELLS)).keys()];
+    this.heads = [`${layouts.a.names[axis]} →`, ...Array(Math.min(n, CELLS)).keys()];
   }
   number(step) { return step; }
   step(number) { return number; }
@@ -178,7 +179,7 @@ const drawable = (layout) => {
 const reorderFacts = (a, b) => {
   let moved = 0, links = 0, most = 0, lines = 0, line = null, sources = new Set();
   const close = () => { links += sources.size; most = Math.max(most, sources.size); lines += sources.size > 0; };
-  a.places.offsets.forEach((offset, number) => { moved += offset * a.bits !== b.places.offsets[number] * b.bits; });
+  a.places.offsets.forEach((offset, i) => { moved += offset * a.bits !== b.places.offsets[i] * b.bits; });
   b.places.number.forEach((number, i) => {
     const at = b.line(b.places.offset[i]);
     if (at !== line) { close(); sources = new Set(); line = at; }
@@ -277,7 +278,6 @@ const update = (at = null) => {
   get("panes").replaceChildren(...panes.map((pane) => pane.section));
   if (panes.length && at !== null) go(at); else save();
 };
-
 const HINT = "Click an element, or walk with ← and →.", START = "a=nChw16c&dims=1x17x2x2";
 FIELDS.slice(0, 5).forEach((id) => { get(id).oninput = () => update(); });
 const walkTo = (step) => { stop(); if (panes.length) go(step()); };
