@@ -39,7 +39,7 @@ def serve(options: argparse.Namespace) -> CommandResult:
     page = explore_page().encode()
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - a name of http.server
+        def do_GET(self) -> None:
             is_page = self.path.partition("?")[0] == "/"
             self.send_response(200 if is_page else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8")

@@ -1,7 +1,7 @@
-"""The page to explore layouts with: any tag, layout of CuTe or stored format, typed and compared in a browser.
+"""The page to explore layouts with: tags, CuTe layouts and stored formats, typed and compared.
 
-One file that needs no server and no network. Its script reads what is typed by the same grammar as Python; what it
-needs of Python's tables stands in it.
+One file that needs no server and no network. Its script reads what is typed by Python's grammar, whose tables
+stand in it.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def tables() -> dict[str, Any]:
 
 
 def _stored(name: str) -> dict[str, Any]:
-    """The elements of a stored format: blocks in row-major order, whose axes count from the first of `multiples`.
+    """The elements of a stored format: blocks in row-major order.
 
-    `unit` is the stride of a block, 0 where elements are spread over bits.
+    `unit` is the stride of a block, 0 where elements are spread over bits. The axes of blocks count from the
+    first of `multiples`, which are of the last dims.
     """
     dims = example_shape(name)
     values = named(name, dims)
@@ -81,59 +82,15 @@ def _has(name: str, dims: tuple[int, ...]) -> bool:
 
 def explore_page() -> str:
     """The page as HTML."""
-    values = json.dumps(tables(), separators=(",", ":")).replace("<", "\\u003c")
-    types = "".join(f"<option>{kind}" for kind in tables()["types"])
-    examples = " · ".join(f'<a href="#{words}">{name}</a>' for name, words in _EXAMPLES.items())
-    scripts = f"const tables = {values};\n{asset('grammar.js')}\n{asset('explore.js')}"
-    body = _BODY.replace("TYPES", types).replace("EXAMPLES", examples).replace("SCRIPT", scripts)
-    return HEAD.format(title="Explore a layout", style=asset("page.css") + asset("explore.css")) + body
-
-
-_BODY = """<body class="explore">
-<h1>Explore a layout</h1>
-<form class="fields" onsubmit="return false">
-<label>layout A <input id="a" type="text" data-usual="" spellcheck="false" autocomplete="off" aria-describedby="a-error">
-<span class="error" id="a-error" role="alert"></span></label>
-<label>layout B, to compare <input id="b" type="text" data-usual="" spellcheck="false" autocomplete="off"
-placeholder="none" aria-describedby="b-error"><span class="error" id="b-error" role="alert"></span></label>
-<label>dims <input id="dims" type="text" data-usual="" spellcheck="false" autocomplete="off" placeholder="1x17x2x2"
-aria-describedby="dims-error"><span class="error" id="dims-error" role="alert"></span></label>
-<label>type <select id="type" data-usual="f32">TYPES</select></label>
-<label>line <select id="line" data-usual="64"><option value="32">32 bytes<option value="64">64 bytes
-<option value="128">128 bytes</select></label>
-<button id="swap" type="button">swap A and B</button>
-</form>
-<p class="facts">A tag (<code>nChw16c</code>, <code>aBcd8b</code>, <code>axb</code>), a layout of CuTe
-(<code>((4,2),8):((1,16),2)</code>) or a stored format (<code>awq</code>). Examples: EXAMPLES</p>
-<div class="controls">
-<button id="back" type="button" aria-label="step back">◀</button>
-<button id="play" type="button">play</button>
-<button id="next" type="button" aria-label="step on">▶</button>
-<label>order of <select id="order" data-usual="a"><option value="tensor">the indices<option value="a">memory A
-<option value="b">memory B</select></label>
-<input id="step" type="range" min="0" value="0" aria-label="place in the walk">
-<label>speed <select id="speed"><option value="400">slow<option value="160" selected>normal<option value="30">fast
-</select></label>
-<output id="where" aria-live="polite"></output>
-<output id="facts"></output>
-</div>
-<main id="panes"></main>
-<noscript><p>This page needs JavaScript. In a terminal, restride show draws layouts too.</p></noscript>
-<details><summary>keys and colors</summary><dl>
-<dt>← →</dt><dd>one place back or on in the order that is chosen</dd>
-<dt>↑ ↓</dt><dd>one row back or on</dd>
-<dt>Home End</dt><dd>the first and the last place</dd>
-<dt>space</dt><dd>play and stop</dd>
-<dt>Escape</dt><dd>leave a field, stop, and unmark</dd>
-<dt>yellow</dt><dd>the element; its cache line is framed</dd>
-<dt>underlined</dt><dd>the elements that share its line in the last memory: what a reorder gathers into this line</dd>
-</dl></details>
-<script>
-"use strict";
-(() => {
-SCRIPT
-})();
-</script>
-</body>
-</html>
-"""
+    values = tables()
+    script = f"const tables = {json.dumps(values, separators=(',', ':'))};\n"
+    parts = {
+        "TYPES": "".join(f"<option>{kind}" for kind in values["types"]),
+        "EXAMPLES": " · ".join(f'<a href="#{words}">{name}</a>' for name, words in _EXAMPLES.items()),
+        "SCRIPT": script + asset("grammar.js") + asset("explore.js"),
+    }
+    page = HEAD.format(title="Explore a layout", style=asset("page.css") + asset("explore.css"))
+    page += asset("explore.html")
+    for name, text in parts.items():
+        page = page.replace(name, text)
+    return page
