@@ -207,10 +207,10 @@ const mark = (isShown = true) => {
       td.classList.toggle("with", shared !== null && one !== target && n >= 0 && all.some((each) => target.lineOf(each) === shared));
       td.classList.toggle("passed", n >= 0 ? current.step(n) < passed : one === current && own < passed);
     }
-    if (one === panes[0] || at === null) continue;
-    const offset = one.places.offset[at], line = one.line(offset);
+    if (one === panes[0]) continue;
+    const offset = one.places.offset[at], line = at === null ? "" : one.line(offset);
     one.body.querySelectorAll("tr").forEach((row) => row.classList.toggle("line", row.dataset.line === `${line}`));
-    words.push(`${one.key.toUpperCase()}: element ${offset}, byte ${one.byte(offset)}, line ${line}`);
+    if (at !== null) words.push(`${one.key.toUpperCase()}: element ${offset}, byte ${one.byte(offset)}, line ${line}`);
   }
   const index = number >= 0 ? numbers.index(number) : pane.places.index(step);
   get("where").textContent = `${number < 0 ? "padding " : ""}(${place(index)})   ${words.join("   ")}`;
