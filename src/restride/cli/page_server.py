@@ -12,22 +12,12 @@ from urllib.parse import urlencode
 from ..errors import refuse
 from ..view.explore_page import explore_page
 from .output import CommandResult, print_stderr
-from .usage import Parser, wrong_usage
+from .usage import wrong_usage
 
-__all__ = ["add_arguments", "serve"]
+__all__ = ["serve"]
 
 _HOST, _PORT = "127.0.0.1", 8760
 _OTHERS = ("svg", "html", "stats", "tensor", "match")
-
-
-def add_arguments(parser: Parser) -> None:
-    """`--serve` and `--port`."""
-    parser.add_argument(
-        "--serve", action="store_true", help="serve the page to explore layouts with, until Ctrl-C"
-    )
-    parser.add_argument(
-        "--port", type=int, metavar="N", help=f"where --serve listens; default {_PORT}, 0 for any free port"
-    )
 
 
 def serve(options: argparse.Namespace) -> CommandResult:

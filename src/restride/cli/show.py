@@ -37,13 +37,13 @@ from typing import Any
 from ..desc.memory_desc import MemoryDesc
 from ..files.writing.replacement import Replacement, shown
 from ..formats import TensorFormat, named, names
+from ..loading import load_whole
 from ..view.explain import fields
 from ..view.names import axis_names
 from ..view.page import page
 from ..view.stored import stored_svg
 from ..view.svg import svg, svg_pair
 from ..view.text import show
-from . import page_server
 from .described import NamedDesc, described, stored_format
 from .described import add_arguments as add_layout
 from .listing import add_arguments as add_listing
@@ -67,13 +67,17 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
     add_force(parser)
     add_listing(parser)
-    page_server.add_arguments(parser)
+    parser.add_argument("--serve", action="store_true", help="serve a page to explore layouts until Ctrl-C")
+    parser.add_argument("--port", type=int, metavar="N", help="of --serve; default 8760, 0 for any free one")
 
 
 def run(options: argparse.Namespace) -> CommandResult:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
     if options.serve:
-        return page_server.serve(options)
+        load_whole("restride.cli.page_server")
+        from .page_server import serve
+
+        return serve(options)
     if options.port is not None:
         raise wrong_usage("--port without --serve", why="nothing is served")
     if options.format is None:
