@@ -45,7 +45,9 @@ def _leads(page: Path, link: str, pages: dict[Path, _Page]) -> bool:
     target = (page.parent / unquote(name.partition("?")[0])).resolve() if name else page
     if not target.exists():
         return False
-    return not anchor or target not in pages or unquote(anchor) in pages[target].anchors
+    # With `=` it is what the page to explore layouts shows.
+    is_state = "=" in anchor
+    return not anchor or is_state or target not in pages or unquote(anchor) in pages[target].anchors
 
 
 def _check(app: Any, failure: Exception | None) -> None:

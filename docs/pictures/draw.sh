@@ -44,6 +44,7 @@ restride show awq --force --svg awq.svg
 restride show gptq --force --svg gptq.svg
 restride show marlin --force --svg marlin.svg
 restride show torchao_int4_cpu --force --svg torchao_int4_cpu.svg
+python -c 'from restride.view.explore_page import *; print(explore_page(), end="")' >explore.html
 python -c 'from restride.layouts import *; print(Layout("((4,2),8):((1,16),2)").svg())' >cute-layout.svg
 python -c 'from restride.layouts import *; print(Swizzle(3, 0, 3).compose("(8,8):(8,1)").svg())' >swizzled-layout.svg
 python -c 'from restride.layouts import *; print(bank_conflicts("(8,8):(64,8)", 2, vector=8, lanes=8).svg())' >bank-conflicts.svg

@@ -108,6 +108,7 @@ _LATE = {
     ("graph.quantization.quantize", "graph.quantization.qdq"): "an ONNX model is written",
     ("torch", "graph.importers.torch.backend"): "no installed package has the entry point",
     ("torch", "graph.importers.torch.explaining"): "Dynamo, which takes seconds to import, has compiled",
+    ("cli.show", "cli.page_server"): "a page is served: http.server takes 30 ms to import",
     ("targets.llvm", "llvmlite.binding"): "LLVM is asked for the first time: 180 MB",
     ("targets.llvm_facts", "llvmlite"): "its version is asked for",
     ("targets.isa", "targets.llvm_facts"): "the first kernel is scheduled",

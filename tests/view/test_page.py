@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from math import prod
 from pathlib import Path
@@ -16,11 +13,11 @@ import pytest
 
 import restride as rs
 from restride.view.page import page
+from support.browser import browsed
 
 _DIMS = (1, 17, 2, 2)
 _BEFORE = (rs.MemoryDesc(_DIMS, "f32", "nchw"), "nchw")
 _AFTER = (rs.MemoryDesc(_DIMS, "f32", "nChw16c"), "nChw16c")
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 class Tags(HTMLParser):
@@ -65,30 +62,6 @@ def test_what_is_typed_is_escaped() -> None:
 )
 def test_descriptors_without_elements_have_a_page(md: rs.MemoryDesc) -> None:
     assert str(md) in page([(md, "")])
-
-
-def browsed(tmp_path: Path, text: str, script: str, *more: str) -> Any:
-    """What `script`, the body of a function, returns in a browser, with options `more`, that has the page."""
-    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if browser is None:
-        pytest.skip(f"no browser: none of {', '.join(_BROWSERS)} is installed")
-    # Faults are gathered before the page's own script runs, the answer is written after it.
-    faults = "<script>window.faults = []; addEventListener('error', (e) => faults.push(e.message));</script>"
-    told = f"document.getElementById('answer').textContent = JSON.stringify((() => {{{script}}})());"
-    probed = text.replace("<head>", f"<head>{faults}")
-    file = tmp_path / "page.html"
-    file.write_text(probed.replace("</body>", f"<pre id='answer'></pre><script>{told}</script></body>"))
-    options = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        *more,
-    ]
-    command = [browser, *options, "--dump-dom", file.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    (answer,) = re.findall(r'<pre id="answer">(.*?)</pre>', done.stdout, re.DOTALL)
-    return json.loads(answer)
 
 
 _HOVER = """

@@ -20,6 +20,11 @@ dequantized; the status is 1 if some cannot be read. --tensor draws the layout o
   restride show checkpoint/ --match '*.weight' --stats
   restride show model.gguf --tensor blk.0.attn_q.weight
 
+--serve serves a page to type and compare layouts in, to this machine alone, until Ctrl-C.
+
+  restride show --serve
+  restride show nchw 1x17x2x2 --dst nChw16c --serve
+
 An existing file is replaced only with --force; - is standard output.
 """
 
@@ -32,6 +37,7 @@ from typing import Any
 from ..desc.memory_desc import MemoryDesc
 from ..files.writing.replacement import Replacement, shown
 from ..formats import TensorFormat, named, names
+from ..loading import load_whole
 from ..view.explain import fields
 from ..view.names import axis_names
 from ..view.page import page
@@ -53,7 +59,7 @@ _SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 def add_arguments(parser: Parser) -> None:
     """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
-    add_layout(parser)
+    add_layout(parser, "; with --serve any of them, a layout of CuTe, or nothing")
     parser.add_argument(
         "--dst",
         type=checked(parse_format),
@@ -64,10 +70,21 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write a page to explore the layout with")
     add_force(parser)
     add_listing(parser)
+    parser.add_argument("--serve", action="store_true", help="serve a page to explore layouts until Ctrl-C")
+    parser.add_argument("--port", type=int, metavar="N", help="of --serve; default 8760, 0 for any free one")
 
 
 def run(options: argparse.Namespace) -> CommandResult:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
+    if options.serve:
+        load_whole("restride.cli.page_server")
+        from .page_server import serve
+
+        return serve(options)
+    if options.port is not None:
+        raise wrong_usage("--port without --serve", why="nothing is served")
+    if options.format is None:
+        raise wrong_usage("FORMAT is missing", why="it says what is drawn", hint="for example nchw 1x17x2x2")
     tensor_format = stored_format(options)
     if tensor_format is not None:
         return _show_tensor_format(tensor_format, options)

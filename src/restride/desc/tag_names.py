@@ -30,7 +30,7 @@ _SPATIAL = ("", "w", "hw", "dhw")
 _WITHOUT_BATCH = ("hw", "dhw", "nhw", *("c" + rest for rest in (*_SPATIAL[1:], "thw", "l")))
 _WITH_TIME = ("ncthw", "ncl")
 _WITH_B = (*("bc" + rest for rest in (*_SPATIAL[1:], "thw", "l")), "bhw")
-_CANONICAL = (
+CANONICAL = (
     *("nc" + rest for rest in _SPATIAL),
     *("oi" + rest for rest in _SPATIAL),
     *("goi" + rest for rest in _SPATIAL if rest),
@@ -44,7 +44,8 @@ _CANONICAL = (
     *_WITH_TIME,
     *_WITH_B,
 )
-_AXES_BY_LETTERS = {frozenset(order): {letter: i for i, letter in enumerate(order)} for order in _CANONICAL}
+"""The letters of each domain in the order of their axes."""
+_AXES_BY_LETTERS = {frozenset(order): {letter: i for i, letter in enumerate(order)} for order in CANONICAL}
 
 IRREGULAR = {
     "OhwI24o": "Acdb24a",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from colorsys import hls_to_rgb
 from html import escape
 from typing import NamedTuple
 
@@ -95,5 +96,8 @@ _HATCH = (
 
 
 def hsl(hue: int) -> str:
-    """The filling of an element of that hue, light enough for dark letters."""
-    return f"hsl({hue % 360} 70% 84%)"
+    """The filling of an element of that hue in hexadecimal, light enough for dark letters.
+
+    Renderers other than browsers paint CSS functions black.
+    """
+    return "#" + "".join(f"{round(255 * part):02x}" for part in hls_to_rgb(hue % 360 / 360, 0.84, 0.7))

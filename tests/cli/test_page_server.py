@@ -1,0 +1,54 @@
+"""`restride show --serve`: a page on this machine alone, and a port that is taken."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from restride.cli.main import main
+from restride.view.explore_page import explore_page
+
+_SHOW = (sys.executable, "-m", "restride", "show")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be sent Ctrl-C alone there")
+def test_the_page_is_served_until_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("nchw", "1x17x2x2", "--dst", "nChw16c", "--serve", "--port", "0")
+    with subprocess.Popen((*_SHOW, *words), stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            url, _, state = server.stderr.readline().strip().partition("#")
+            assert state == "a=nchw&b=nChw16c&dims=1x17x2x2"
+            with urlopen(url, timeout=30) as answer:
+                assert answer.read().decode() == explore_page()
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"{url}nothing", timeout=30)
+            port = url.rstrip("/").rpartition(":")[2]
+            assert main(["show", "--serve", "--port", port]) == 1
+            assert f"cannot serve at port {port}\n  why: Address" in capsys.readouterr().err
+            server.send_signal(signal.SIGINT)
+            assert server.wait(30) == 0
+        finally:
+            server.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--serve", "--port", "-1"), 1, "cannot serve at port -1"),
+        (("--serve", "--port", "65536"), 1, "cannot serve at port 65536"),
+        (("--port", "1", "ab", "2x2"), 2, "--port without --serve"),
+        (("--serve", "--svg", "a.svg"), 2, "--serve with --svg"),
+        ((), 2, "FORMAT is missing"),
+    ],
+)
+def test_wrong_words_are_refused(
+    words: tuple[str, ...], status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", *words]) == status
+    assert said in capsys.readouterr().err
