@@ -101,7 +101,7 @@ def test_twelve_axes_have_letters_and_thirteen_are_moved_but_not_converted():
         dense = tuple(stride // 4 for stride in many.strides)
         for strides, why in (
             (dense[1:], "entries"),
-            ((-1, *dense[1:]), "no format"),
+            ((-1, *dense[1:]), "not a format"),
             ((0, *dense[1:]), "stride"),
         ):
             with refused(why):

@@ -157,7 +157,7 @@ def test_dequantize_writes_other_types_and_formats():
 
 
 def test_what_cannot_be_quantised_says_what_can():
-    with refused("quantize: dtype is s32", "s8, u8, s4, u4, f8_e4m3 or f8_e5m2"):
+    with refused("quantize: dtype is s32", "s8, u8, s4, u4, f8_e4m3 and f8_e5m2"):
         rs.quantize(X, "s32")
     with refused("f8_e4m3 with symmetric=False", "no zero point"):
         rs.quantize(X, "f8_e4m3", symmetric=False)
@@ -173,7 +173,7 @@ def test_what_cannot_be_quantised_says_what_can():
         for options in ({}, {"group": 0}):
             with refused("x is not of real numbers", f"its elements are {kind}", "f16, f8_e5m2"):
                 rs.quantize(source, **options)
-    with refused("dequantize: dtype is s8", "real numbers"):
+    with refused("dequantize: dtype is s8", "a real type"):
         rs.dequantize(np.int8([1]), 0.5, dtype="s8")
     for wrong in (np.ones(4, np.float32), np.ones((2, 2), np.float32)):
         with refused("scale"):
@@ -231,7 +231,7 @@ def test_dequantize_takes_the_type_of_what_it_writes():
         np.testing.assert_array_equal(held.to_numpy().astype(np.float32), q * np.float32(0.5))
         assert rs.dequantize(q, 0.5, dst=held.desc).dtype == kind
     assert rs.dequantize(q, 0.5).dtype == np.float32
-    with refused("dequantize: dtype is s8", "real numbers"):
+    with refused("dequantize: dtype is s8", "a real type"):
         rs.dequantize(q, 0.5, out=np.zeros((2, 6), np.int8))
     with refused("its elements are f16, not f32", "leave dtype out"):
         rs.dequantize(q, 0.5, dtype="f32", out=np.zeros((2, 6), np.float16))

@@ -121,7 +121,7 @@ def test_a_zero_point_without_integers_is_refused(x):
 
 @pytest.mark.parametrize("name", ["scale", "zero_point"])
 def test_several_values_need_the_axis_that_they_lie_along(x, name):
-    with refused(f"{name} of several values without axis", where=("(2, 5, 3, 4)",)):
+    with refused(f"several {name} values without axis", where=("(2, 5, 3, 4)",)):
         rs.reorder(x, "nhwc", dtype="s8", **{name: [1] * 5})
     for wrong in ([1] * 4, [[1] * 5], np.ones((5, 1)), []):
         with refused(f"{name} is", "5 real numbers", where=("(2, 5, 3, 4)", "axis 1")):
@@ -132,7 +132,7 @@ def test_several_values_need_the_axis_that_they_lie_along(x, name):
 def test_one_value_in_a_list_needs_no_axis(x, kind):
     one, shift = (np.float32([2.0]), np.int32([3])) if kind is np.array else (kind([2.0]), kind([3]))
     if kind is np.ma.array:
-        with refused("scale of several values without axis"):
+        with refused("several scale values without axis"):
             rs.reorder(x, "nhwc", scale=one)
         return
     np.testing.assert_array_equal(rs.reorder(x, "nhwc", scale=one), x * 2)

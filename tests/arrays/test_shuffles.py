@@ -197,7 +197,7 @@ def test_axes_outside_of_the_tensor_are_refused():
     with refused("axis 1 is out of range", "from -1 to 0"):
         rs.shuffle_channels(np.zeros(6), group=2)
     for call in (rs.shuffle_channels, lambda x: rs.shuffle(x, group_size=1)):
-        with refused("no axes"):
+        with refused("without axes"):
             call(np.ones(()))
 
 

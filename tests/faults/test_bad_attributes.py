@@ -205,7 +205,7 @@ def test_27_a_33rd_post_op_is_out_of_memory_and_not_appended(kind):
 
 def test_27_sums_of_one_chain_that_read_two_types_are_named():
     ops = [("sum", 1.0, 0, "u8"), ("eltwise", "relu"), ("sum", 2.0)]
-    with refused("sums that read dst as u8 and as s8", "one type", where=(F32, S8), kind=rs.Unimplemented):
+    with refused("sums that read dst as u8 and as s8", "same type", where=(F32, S8), kind=rs.Unimplemented):
         made(attr_of(ops=ops), dst=S8)
 
 

@@ -320,7 +320,7 @@ def test_14_strange_scales_follow_f32_arithmetic_and_a_wrong_length_is_refused()
     for wrong in (3, 5):
         with refused("scale is", "4 real numbers", where=("(3, 4)", "axis 1")):
             rs.reorder(y, "ba", dtype="s8", scale=np.ones(wrong), axis=1)
-    with refused("scale of several values without axis", where=("(4,)",)):
+    with refused("several scale values without axis", where=("(4,)",)):
         rs.reorder(x, None, scale=np.ones(4))
 
 

@@ -500,7 +500,7 @@ def test_a_dry_run_says_how_much_room_is_missing(
     free = os.statvfs(small_disk)
     assert report.shortfall == report.nbytes_written - free.f_bavail * free.f_frsize > 0
     assert main(["convert", "a.safetensors", dst, "--rule", "[ab]=ba", "--dry-run"]) == 1
-    assert f"there is no room for {dst}: " in capsys.readouterr().out
+    assert f"not enough space for {dst}: " in capsys.readouterr().out
     # What an earlier run has left is used again.
     assert rs.convert("a.safetensors", dst, ["*=s8,scale=absmax"], dry_run=True).shortfall == 0
     (small_disk / ".b.safetensors.restride-part").write_bytes(bytes(150_000))

@@ -442,7 +442,7 @@ def test_values_that_are_no_numbers_do_not_hinder() -> None:
         ("*=nchw", "axes"),
         ("waves=f32", "not converted"),
         ("scalar=a", "no axes"),
-        ("conv.weight=s32,scale=absmax", "quantised to"),
+        ("conv.weight=s32,scale=absmax", "dtype is s32"),
         ("conv.weight=f8_e4m3,scale=minmax", "no zero point"),
         ("conv.weight=s8,axis=4,scale=absmax", "axis 4"),
         ("fc.weight=s8,group=7,scale=absmax", "do not divide"),

@@ -340,7 +340,7 @@ def test_an_archive_that_lies_about_its_length_or_does_not_fit_is_refused(
             rs.load("b.npz")
     room = SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr(npz.os, "fstatvfs", lambda handle: room)
-    with pytest.raises(rs.RuntimeFailure, match="no room"):
+    with pytest.raises(rs.RuntimeFailure, match="with room"):
         rs.load("a.npz")
 
 

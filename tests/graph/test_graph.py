@@ -188,7 +188,7 @@ def _wrong_constant() -> Graph:
     [
         (_cycle, "node 'a'"),
         (_twice, "node 'b'.*twice"),
-        (_other_type, "node 'a'.*another type"),
+        (_other_type, "node 'a'.*wrong type"),
         (_unknown_output, "output"),
         (_unknown_input, "input"),
         (_two_outputs, "node 'a'"),

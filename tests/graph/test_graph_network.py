@@ -417,7 +417,7 @@ def test_a_call_with_other_arguments_names_the_inputs(
     inputs: tuple[object, ...], named: dict[str, object], brought: str
 ) -> None:
     network: Callable[..., object] = rs.Network(one_node(RELU, X))
-    with pytest.raises(rs.InvalidArguments, match=f"brought {brought}(.|\n)*the inputs are 'x0'"):
+    with pytest.raises(rs.InvalidArguments, match=f"passed {brought}(.|\n)*the inputs are 'x0'"):
         network(*inputs, **named)
 
 

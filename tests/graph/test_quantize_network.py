@@ -320,7 +320,7 @@ def test_the_model_of_a_network_of_bytes_computes_the_same_elsewhere(tmp_path: P
     assert change(rs.onnx.load(model), lambda _: exact, [x[:16]]) < 1e-5
     bytes_ = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
     assert len(bytes_) >= len(made.report.layers)
-    with pytest.raises(rs.InvalidArguments, match="has bytes already"):
+    with pytest.raises(rs.InvalidArguments, match="already quantized"):
         rs.quantize_network(rs.onnx.load(model), [x[:1]])
 
 
@@ -428,7 +428,7 @@ def test_what_becomes_no_network_of_bytes_is_refused(
 
 def test_networks_without_a_graph_and_with_bytes_are_refused(tmp_path: Path) -> None:
     made = rs.quantize_network(network(), images(1))
-    with pytest.raises(rs.InvalidArguments, match="has bytes already"):
+    with pytest.raises(rs.InvalidArguments, match="already quantized"):
         rs.quantize_network(made, images(1))
     made.save(tmp_path / "made.net")
     with pytest.raises(rs.Unimplemented, match="loaded from a file"):

@@ -187,7 +187,7 @@ def test_what_is_empty_is_false_and_refuses(kind: str) -> None:
         primitive().execute(STREAM, {})
     with refused("the primitive descriptor is empty"):
         primitive(pd)
-    with refused("no primitive descriptor"):
+    with refused("not a primitive descriptor"):
         primitive("pd")
     wrong = [ONE, rs.MemoryDesc((4, 4), "f32")]
     for args in ((CPU, own, wrong, None, None), (CPU, dst, own, wrong, None)):

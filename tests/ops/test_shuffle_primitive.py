@@ -143,7 +143,7 @@ def test_what_is_empty_is_false_and_refuses(primitive):
         primitive(pd)
     with refused("the primitive is empty"):
         primitive().execute(rs.Stream(CPU), rs.Memory(MD, CPU), rs.Memory(MD, CPU))
-    with refused("no primitive descriptor"):
+    with refused("not a primitive descriptor"):
         primitive(MD)
 
 
@@ -259,9 +259,9 @@ def test_a_destination_that_repeats_itself_is_refused():
 
 @pytest.mark.parametrize("args", [(MD, CPU), (None, CPU), (rs.ShuffleBackward.Desc(MD, 1, 4), CPU)])
 def test_a_descriptor_of_the_wrong_kind_is_refused(args):
-    with refused("no descriptor"):
+    with refused("not a descriptor"):
         FPD(*args)
-    with refused("no engine"):
+    with refused("not an engine"):
         FPD(rs.ShuffleForward.Desc("forward", MD, 1, 4), "cpu")
 
 

@@ -234,7 +234,7 @@ def test_nothing_else_reads_the_format():
         lambda: pd_of(case_of(1, 16, 20, (28, 28)), ("any", md, "any"), DIRECT),
     )
     for call in calls:
-        with refused("opaque" if call is not calls[-1] else "as they are"):
+        with refused("opaque" if call is not calls[-1] else "untransformed"):
             call()
 
 

@@ -220,7 +220,7 @@ def test_arrays_go_there_and_back(second):
     np.testing.assert_array_equal(back.data, X.reshape(-1))
     assert share_with(there, CPU) is there
     assert share_with(back, second) is back
-    with refused("wrong out", "memory of the host", "second:0 runs the call"):
+    with refused("wrong out", "host memory", "second:0 runs the call"):
         refuse_host_out("wrong out", X, second)
 
 
