@@ -70,14 +70,14 @@ _hooks: dict[str, tuple[Hook, ...]] = {}
 
 
 def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
-    """Call `function(activity)` at every such event from now on, in any thread. The result ends that: its
-    `close()`, or the end of a `with`.
+    """Call `function(activity)` at every event of a kind, in any thread, until the result is closed: by its
+    `close()` or the end of a `with`.
 
-    `event`: "before_" or "after_", and then "compile" (of a kernel that is not in the store on disk), "plan"
-    (of a network, for certain dims), "execution" (of a primitive, a function on arrays, or a network) or
-    "step" (of a network, which then runs them one by one). `function` gets an `Activity`, the same before and
-    after. What it raises becomes a RuntimeWarning; what it runs itself is not told to hooks.
-    Raises InvalidArguments for another word, and for what cannot be called.
+    `event`: `"before_compile"`, `"after_compile"` (of a kernel that is not in the store on disk), and so on
+    with `plan` (of a network, for given dims), `execution` (of a primitive, a function on arrays, or a
+    network) and `step` (of a network, whose steps then run one by one). `function` gets an `Activity`, the
+    same before and after. An exception that it raises becomes a RuntimeWarning; what it runs itself calls no
+    hooks. Raises InvalidArguments for another word, and for a function that cannot be called.
 
     >>> import numpy as np, restride as rs
     >>> seen = []
