@@ -13,10 +13,16 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
-from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LaunchNumber, SplitSums
+from ..schedule.contraction.kernel import (
+    SUM_BYTES,
+    ColumnTile,
+    ContractionKernel,
+    LaunchNumber,
+    SplitSums,
+)
 from .builder import Builder, Value, i64
 from .column_sums import ColumnSumTable
-from .contraction_loops import SUM_BYTES, ContractionTile, SumPart, TilePosition, window_ends
+from .contraction_loops import ContractionTile, SumPart, TilePosition, window_ends
 from .contraction_microkernel import emit_microkernel
 from .contraction_numbers import distance_of, number_of, row_of
 from .kernel import Style, load_pointer, module_text, share_of
@@ -39,7 +45,6 @@ class ContractionWriter:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.table: ColumnSumTable | None = None
         self.part: SumPart | None = None
-        self.kept_bytes = 0
 
     def emit(self) -> None:
         """The loops over all tiles of a part."""
@@ -75,7 +80,7 @@ class ContractionWriter:
             with b.loop(i64(0), b.op("add", last, i64(1))) as number:
                 begin = b.op("mul", number, turns)
                 stop = b.scalar_intrinsic("smin", b.op("add", begin, turns), whole)
-                self.part, self.kept_bytes = SumPart((begin, stop), kept, number, last), size
+                self.part = SumPart((begin, stop), kept, size, number, last)
                 self._runs((first, end), starts, jumps)
 
     def _runs(self, steps: tuple[Value, Value], starts: Sequence[Value], jumps: LaunchNumber) -> None:
@@ -100,7 +105,7 @@ class ContractionWriter:
             with b.carried_loop(start, stop, inside[levels - 1 :], may_be_empty=True) as (i, moved):
                 if part is not None:
                     number = b.op("sub", b.op("add", behind, i), within)
-                    self.part = replace(part, kept=b.step(part.kept, number, self.kept_bytes))
+                    self.part = replace(part, kept=b.step(part.kept, number, part.nbytes))
                 # LLVM is not to count beside them what tiles derive of them: registers are few.
                 self._tile([b.hidden(value) for value in moved])
                 moved[:] = map(b.advance, moved, strides)

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import gcd
 
-from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LoopEnd, SummedLoop
+from ..schedule.contraction.kernel import SUM_BYTES, ColumnTile, ContractionKernel, LoopEnd, SummedLoop
 from ..schedule.contraction.strides import FIRST, SECOND
 from ..schedule.contraction.tiles import Rows, RowTile
 from .builder import Builder, Value, i64, vector
 from .contraction_numbers import Distance, distance_of, number_of, times
 from .contraction_products import Products
-
-# Of a sum: f32 or s32.
-SUM_BYTES = 4
 
 Factors = tuple[Value, Value]
 """Where both factors are."""
@@ -35,11 +32,12 @@ class TilePosition:
 @dataclass(frozen=True, slots=True)
 class SumPart:
     """A part of the sums of a tile: from which turn of the split loop to which, where the sums are kept from
-    part to part, and the number of the part and of the last one.
+    part to part, by how many bytes those of a tile move, and the number of the part and of the last one.
     """
 
     turns: tuple[Value, Value]
     kept: Value
+    nbytes: int
     number: Value
     last: Value
 
@@ -254,11 +252,8 @@ class SumLoops:
         if part is not None and split is not None and loop is self.loops[split.level]:
             if window is None:
                 return part.turns
-            least, most = (
-                self.b.scalar_intrinsic(name, *pair)
-                for name, pair in zip(("smax", "smin"), zip(part.turns, window, strict=True), strict=True)
-            )
-            return least, most
+            (start, stop), (low, high) = part.turns, window
+            return self.b.scalar_intrinsic("smax", start, low), self.b.scalar_intrinsic("smin", stop, high)
         if window is not None:
             return window
         stop = self._stop(loop.end)

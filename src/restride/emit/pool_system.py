@@ -96,6 +96,22 @@ define internal void @open_parking(ptr %pool) {
 }
 """
 
+# The byte and the bit of a processor in a mask; where there is none, nothing is done.
+_BIT_OF_HERE = """\
+  %mask = alloca [1024 x i8], align 8
+  %cpu = sub i32 %here, 1
+  %index = lshr i32 %cpu, 3
+  %fits = icmp ult i32 %index, 1024
+  br i1 %fits, label %set, label %leave
+set:"""
+_RUN_ON_MASK = """\
+  %number = load atomic i32, ptr %place monotonic, align 4
+  %moved = call i32 @sched_setaffinity(i32 %number, i64 1024, ptr %mask)
+  br label %leave
+leave:
+  ret void
+}"""
+
 # A worker's place is its thread number and, once known, its processor plus one. `allowed` is a bit mask.
 _LINUX_PLACES = """
 declare i32 @sched_getcpu()
@@ -130,33 +146,18 @@ define internal void @allow(ptr %pool, ptr %place) {
 }
 
 define internal void @bring(ptr %place, i32 %here) {
-  %mask = alloca [1024 x i8], align 8
-  %cpu = sub i32 %here, 1
-  %index = lshr i32 %cpu, 3
-  %fits = icmp ult i32 %index, 1024
-  br i1 %fits, label %set, label %leave
-set:
+<bit of here>
   call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 1024, i1 false)
   %byte = getelementptr inbounds i8, ptr %mask, i32 %index
   %in_byte = and i32 %cpu, 7
   %bit = shl i32 1, %in_byte
   %bit8 = trunc i32 %bit to i8
   store i8 %bit8, ptr %byte
-  %number = load atomic i32, ptr %place monotonic, align 4
-  %moved = call i32 @sched_setaffinity(i32 %number, i64 1024, ptr %mask)
-  br label %leave
-leave:
-  ret void
-}
+<run on mask>
 
 define internal void @keep_off(ptr %pool, ptr %place, i32 %here) {
   @allowed@
-  %mask = alloca [1024 x i8], align 8
-  %cpu = sub i32 %here, 1
-  %index = lshr i32 %cpu, 3
-  %fits = icmp ult i32 %index, 1024
-  br i1 %fits, label %set, label %leave
-set:
+<bit of here>
   call void @llvm.memcpy.p0.p0.i64(ptr %mask, ptr %allowed, i64 1024, i1 false)
   %byte = getelementptr inbounds i8, ptr %mask, i32 %index
   %bits = load i8, ptr %byte
@@ -166,13 +167,8 @@ set:
   %others = xor i8 %bit8, -1
   %rest = and i8 %bits, %others
   store i8 %rest, ptr %byte
-  %number = load atomic i32, ptr %place monotonic, align 4
-  %moved = call i32 @sched_setaffinity(i32 %number, i64 1024, ptr %mask)
-  br label %leave
-leave:
-  ret void
-}
-"""
+<run on mask>
+""".replace("<bit of here>", _BIT_OF_HERE).replace("<run on mask>", _RUN_ON_MASK)
 
 _NO_PLACES = """
 define internal i32 @processor() {

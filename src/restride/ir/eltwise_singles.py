@@ -142,7 +142,11 @@ def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
 def silu(s: Term[V], alpha: Term[V]) -> Term[V]:
     """The same for an `alpha` of 1: max(s, 0) - |s| * e / (1 + e) for e = e**-|s|, where nothing cancels."""
     a = _size_at_most(s, 110.0)
-    e = _small_power(a)
+    return _times_logistic(s, a, _small_power(a))
+
+
+def _times_logistic(s: Term[V], a: Term[V], e: Term[V]) -> Term[V]:
+    """max(s, 0) - a * e / (1 + e), of e over _SMALL."""
     return _above_zero(s) - a * e / (e * _SMALL + 1.0) * _SMALL
 
 
@@ -158,8 +162,7 @@ def _small_power(a: Term[V]) -> Term[V]:
 def gelu_tanh(s: Term[V]) -> Term[V]:
     """max(s, 0) - |s| * e / (1 + e) for e = e**-|2 * v|: nothing cancels."""
     a = _size_at_most(s, 11.0)
-    e = _gelu_power(a)
-    return _above_zero(s) - a * e / (e * _SMALL + 1.0) * _SMALL
+    return _times_logistic(s, a, _gelu_power(a))
 
 
 def _gelu_power(a: Term[V]) -> Term[V]:

@@ -28,6 +28,9 @@ from ...ir.expression import Expr, Load, Ref, parts_of
 from .strides import ContractionResult, has_integers
 from .tiles import RowTile
 
+SUM_BYTES = 4
+"""Of a sum: f32 or s32."""
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchNumber:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ...ir.expression import Apply, Expr, Load
 from ..machine import LINE, NOMINAL
 from .kernel import (
+    SUM_BYTES,
     AccessStrides,
     ColumnStream,
     ColumnTable,
@@ -39,7 +40,6 @@ _NEAR = 256
 _MOST_BLOCKS = 2
 # The largest table of column sums, which lies on the stack, with all else that a kernel has there.
 _TABLE_BYTES = NOMINAL.stack_bytes // 4
-_SUM_BYTES = 4
 # Rows whose sums are kept from part to part: with those of a few vectors, some KB on the stack.
 _SPLIT_ROWS = 64
 # What stand for the axes of groups of columns, and of rows where there is no such loop.
@@ -320,7 +320,7 @@ class _KernelSpecializer:
             return None
         # A tile has sums for each of its taps.
         sums = max(max(len(kind.taps), 1) for kind in kinds) * plan.vectors
-        room = _TABLE_BYTES // (len(kinds) * sums * plan.lanes * _SUM_BYTES)
+        room = _TABLE_BYTES // (len(kinds) * sums * plan.lanes * SUM_BYTES)
         fits = 1 < plan.groups <= room
         return ColumnTable(sums, room, self._brought(plan.groups)) if fits else ColumnTable(sums, 1, 1)
 

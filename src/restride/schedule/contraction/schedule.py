@@ -89,6 +89,11 @@ class ContractionPlan:
         return -(-self.tiling.count // self.strip) if self.strip else 1
 
     @property
+    def terms(self) -> int:
+        """The number of products of one sum, those of the padding of a pack among them."""
+        return prod(loop.extent for loop in self.loops) * (self.pack.count if self.pack else 1)
+
+    @property
     def split_loop(self) -> ContractionLoop | None:
         """The outermost summed loop, where its turns can be split; None where it is cut by packs, or where
         more than the sums of products is kept for a tile.
@@ -392,8 +397,7 @@ class ContractionDraft:
         first = self.contraction.accesses[FIRST].tensor.data_type
         if plan.is_by_lanes or plan.groups == 1 or plan.columns_at < len(plan.grid):
             return 0
-        each = prod(loop.extent for loop in plan.loops) * (plan.pack.count if plan.pack else 1)
-        row, most = first.nbytes(each), self.machine.l2 // 4
+        row, most = first.nbytes(plan.terms), self.machine.l2 // 4
         if row * self.row.extent <= 2 * most or self.row.extent < 2 * _STRIP_ROWS:
             return 0
         tiles = max(most // row, _STRIP_ROWS) // plan.tiling.rows
@@ -406,8 +410,7 @@ class ContractionDraft:
         took 1.25 times as long in one.
         """
         turns, second = plan.split_turns, self.contraction.accesses[SECOND].tensor.data_type
-        each = prod(loop.extent for loop in plan.loops) * (plan.pack.count if plan.pack else 1)
-        nbytes = second.nbytes(each * plan.vectors * plan.lanes * len(self.contraction.parts))
+        nbytes = second.nbytes(plan.terms * plan.vectors * plan.lanes * len(self.contraction.parts))
         following = prod(loop.extent for loop in plan.grid[plan.columns_at :]) * (
             plan.strip or plan.tiling.count
         )
