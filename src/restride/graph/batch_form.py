@@ -39,10 +39,7 @@ inputs from the smallest batch to the largest.
 
 
 class RowsOfBatch(NamedTuple):
-    """The rows of a constant along `axis`: their numbers for the smallest and the largest batch.
-
-    The constant with number `number` holds the rows of the largest batch, or a single row if all are equal.
-    """
+    """The rows of a constant along `axis`: `least` of them for the smallest batch, `most` for the largest."""
 
     number: int
     axis: int

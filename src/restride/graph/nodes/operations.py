@@ -270,7 +270,7 @@ class SumOperation(Operation):
     _spec = SumProblem
 
 
-# --- quantized integers ------------------------------------------------------------------------
+# --- quantized integers -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def _is_tensor(node: fx.Node) -> bool:
 
 def _is_plain_tensor(x: Any) -> bool:
     is_tensor = isinstance(x, torch.Tensor) and x.layout is torch.strided and x.device.type == "cpu"
-    # Bits that stand for a sign are none of memory; of doubles some functions have the constants of floats.
+    # Lazy sign bits are not in memory; some functions have only f32 constants for doubles.
     is_plain = is_tensor and x.dtype is not torch.float64 and not x.is_neg() and not x.is_conj()
     return is_plain and x.dtype in ELEMENTS and all(isinstance(extent, int) for extent in x.shape)
 
