@@ -418,7 +418,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def _type_beside(inputs: Sequence[Any], are_known: Sequence[bool]) -> NumpyType:
-    """Return the type of numbers next to these tensors: of the first floating-point one, else of the first."""
+    """Return the type of numbers next to these tensors: of the first floating-point one, else the first."""
     kinds = []
     for value, is_known in zip(inputs, are_known, strict=False):
         if _is_tensor(value) and not is_known:
