@@ -176,11 +176,11 @@ class Node:
 class Graph:
     """A network: frozen, with concrete dims.
 
-        inputs     names of the input tensors
-        outputs    names of the output tensors
-        tensors    the type of every tensor, by name
-        constants  the values of constant tensors, by name
-        nodes      in execution order
+    inputs     names of the input tensors
+    outputs    names of the output tensors
+    tensors    the type of every tensor, by name
+    constants  the values of constant tensors, by name
+    nodes      in execution order
 
     Raises InvalidArguments, naming the node, if the parts do not fit.
     """

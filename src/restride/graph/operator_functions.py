@@ -143,8 +143,8 @@ class OperatorFunction:
     operator must know, such as axes, are tuples of integers. The result is of the library of the first
     tensor, and a `Memory` for a `Memory`.
 
-        out      where to write the result, in any layout and type; it is returned
-        outputs  the number of results, a tuple unless it is 1; by default 1, or the number of parts
+    out      where to write the result, in any layout and type; it is returned
+    outputs  the number of results, a tuple unless it is 1; by default 1, or the number of parts
 
     Raises what a model with this operator raises, and InvalidArguments for unknown inputs and attributes.
     """
