@@ -143,7 +143,7 @@ ONE = [tensor(0, 2)], [tensor(1, 2)]
             "ReLU 'op0'\n.*inf",
         ),
         (graph(("ReLU", [tensor(1e999, 2)], ONE[1], {})), rs.InvalidArguments, "its 'id' is inf"),
-        (graph(("ReLU", [tensor(0, 2.5)], ONE[1], {})), rs.InvalidArguments, "2.5, no integer"),
+        (graph(("ReLU", [tensor(0, 2.5)], ONE[1], {})), rs.InvalidArguments, "2.5, which is not an integer"),
         (graph(("ReLU", [tensor(True, 2)], ONE[1], {})), rs.InvalidArguments, "its 'id' is True"),
         (graph(("Add", [tensor(0, 2), tensor(0, 1)], ONE[1], {})), rs.InvalidArguments, "another shape"),
         (graph(("ReLU", *ONE, {}), ("Abs", *ONE, {})), rs.InvalidArguments, "existing tensor"),

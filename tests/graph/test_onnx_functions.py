@@ -125,7 +125,7 @@ def test_functions_and_names_in_them_are_there_once() -> None:
     other = function("Twice", ["a"], ["b"], [node("Exp", "a", to=("b",))])
     inputs = function("Twice", ["a", "a"], ["b"], [node("Neg", "a", to=("b",))])
     outputs = function("Twice", ["a"], ["b", "b"], [node("Neg", "a", to=("b",))])
-    cases = {"defined a second time": [plain, other], "an input 'a'": [inputs], "an output 'b'": [outputs]}
+    cases = {"defined twice": [plain, other], "an input 'a'": [inputs], "an output 'b'": [outputs]}
     for words, functions_of_model in cases.items():
         made = model([node("Twice", "x", own=True)], functions_of_model)
         with pytest.raises(onnx.checker.ValidationError):

@@ -203,7 +203,7 @@ def test_a_shape_that_a_call_brings_is_a_plan_for_each_value() -> None:
     net = rs.onnx.load(made)
     for rows in (2, 3, 2):
         check(made, net, {"x": numbers(1, 3), "shape": np.array([rows, 3])})
-    assert net.explain().splitlines()[-1] == "a plan for each value of 'twice'"
+    assert net.explain().splitlines()[-1] == "one plan for each value of 'twice'"
     assert type(rs.onnx.load(made, values={"shape": [2, 3]})) is rs.Network
 
 

@@ -214,7 +214,7 @@ class ResultPool:
             if self._has_work():
                 continue
             turn.append(True)
-            # Concurrent callers may still have seen this keeper.
+            # A concurrent caller may have relied on this keeper meanwhile.
             if not self._has_work() or not _popped(turn):
                 return
 

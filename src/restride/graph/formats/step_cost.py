@@ -50,7 +50,7 @@ _GROUPED = {
 }
 # For groups of one channel: vectors hold channels on both sides, or the width.
 _DEPTHWISE, _DEPTHWISE_TO_ROWS, _DEPTHWISE_FROM_ROWS = 0.34, 0.1, 0.14
-# For matrix products: column-major on the left, and formats other than row-major on the right.
+# For matrix products, and for those with a column-major matrix on the left.
 _PRODUCT = 0.8
 _BY_COLUMNS = 0.5
 
@@ -146,9 +146,7 @@ class CostModel:
         return seconds if is_packed else seconds + self._copying([right])
 
     def strided(self, kind: str, inputs: Sequence[MemoryDesc], outputs: Sequence[MemoryDesc]) -> float:
-        """Return the seconds of a step that reads and writes rows anywhere; other formats are converted to
-        rows first.
-        """
+        """Return the seconds of a step on rows at any strides; other formats are converted to rows first."""
         # Gaps between rows are not read.
         dense = {md: MemoryDesc(md.dims, md.data_type) for md in (*inputs, *outputs)}
         apart = [dense[md] for md in dense if md.strides[-1] != 1 and md.dims[-1] > 1]

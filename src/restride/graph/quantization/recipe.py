@@ -218,7 +218,7 @@ class Recipe:
 
 
 def insert(graph: Graph, recipe: Recipe, *, is_shared: bool = True) -> Graph:
-    """Apply the recipe to the graph; `is_shared`: all readers of a quantized tensor read the bytes."""
+    """Apply the recipe to the graph; `is_shared`: `_READERS` read the bytes of quantized tensors too."""
     draft, made = GraphDraft(graph, "quantization"), dict[str, tuple[str, ...]]()
     for place, node in draft:
         is_layer = node.name in recipe.layers

@@ -119,9 +119,7 @@ class IntegerChain:
         return Node(node.name, operation, inputs, node.outputs, tuple(epilogues), data_type)
 
     def _scaled(self, integers: IntegerType) -> IntegerChain:
-        """Return the chain with the integers as its result, before rounding; an odd zero point would change
-        ties.
-        """
+        """Return the chain to the integers, before rounding; an odd zero point would change ties."""
         if integers.zero % 2 == 0:
             return self.then(AffineStep.of(1 / integers.scale, integers.zero))
         rounded = self.then(AffineStep.of(1 / integers.scale, 0.0)).then(_ROUND)

@@ -83,16 +83,14 @@ _ALLOWING: tuple[tuple[tuple[type[Operation], ...], int, bool], ...] = (
 )
 _GATHER = "Gather"
 _PRIMITIVES = {_GATHER: 1, "ScaledDotProductAttention": 3}
-# Up to this many rows, widening is hidden by reading weights from memory; fewer channels do not benefit from
-# pairs.
+# Up to this many rows, reading weights hides widening them; fewer channels do not benefit from pairs.
 _MOST_ROWS, _LEAST_CHANNELS = 8, 16
 # Instruction sets that widen at least 8 16-bit numbers with an instruction or two.
 _WIDENING = "avx2", "avx512", "neon"
 
 
 def lowered(graph: Graph, precision: str) -> Graph:
-    """Return the graph with tensors of `precision`, one of `PRECISIONS`; already lowered tensors are
-    unchanged.
+    """Return the graph with tensors of `precision`, one of `PRECISIONS`; lowered ones stay unchanged.
 
     Raises Unimplemented for a graph of f64.
     """

@@ -28,7 +28,7 @@ from .scaled_constant import ScaledConstant
 
 __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]
 
-# Types that become f32 when scaled; bf16 stays, as its product instructions read nothing else.
+# Types of weights that can be scaled, becoming f32; not bf16, whose product instructions read only bf16.
 _WEIGHTS = (DataType.f32, DataType.f16)
 
 

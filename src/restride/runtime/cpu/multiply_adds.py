@@ -18,7 +18,7 @@ _ENTRY = "multiply_adds"
 
 
 def peak(threads: int) -> float:
-    """Return f32 operations per second on `threads` threads, the best of a few rounds; a multiply-add is 2."""
+    """Return f32 operations per second on `threads` threads, the best of a few; a multiply-add is two."""
     library, lanes = _compiled()
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.address(_ENTRY))
     held = [(ctypes.c_float * (lanes * _SUMS))() for _ in range(threads)]

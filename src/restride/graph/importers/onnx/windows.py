@@ -131,8 +131,7 @@ def _deconvolution(
     if len(more) != len(high) or (shape and len(shape) != len(high)):
         raise Misfit(f"there are {len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
     if shape:
-        # Crop of the full result; an odd element at the front, unless SAME_UPPER or the like puts it at the
-        # end.
+        # The full result is cropped; an odd crop takes more at the front, but for SAME_UPPER at the end.
         full = zip(sizes, strides, kernel, dilates, more, shape, strict=True)
         cuts = [(n - 1) * s + (k - 1) * (d + 1) + 1 + m - wanted for n, s, k, d, m, wanted in full]
         is_upper = window.auto_pad == "SAME_UPPER"
