@@ -91,9 +91,7 @@ class BatchForm:
         return Constant(stored.take(np.arange(count) % stored.shape[axis], axis))
 
     def values(self, size: int) -> Values:
-        """Return the graph of a batch size as values. Raises ValueError if the ends differ in more than
-        integers.
-        """
+        """Return the graph of a batch size as values. Raises ValueError if the ends differ otherwise."""
         first, last = self.ends
         if first["constants"] != last["constants"]:
             raise ValueError("constants change with the batch")

@@ -127,9 +127,7 @@ def _lowered(
 
 
 def _argument(spec: type[OperationProblem], name: str) -> int:
-    """Return the number of a tensor's argument, by its name in a descriptor: `weights`, `src_layer_desc`,
-    `src1`, or one of the specification's.
-    """
+    """Return the number of an argument by its name in a descriptor, such as `src_layer_desc` or `src1`."""
     own = {field: arg for arg, field in {**spec.reads, **spec.also_writes}.items()}
     own[spec.node_writes[0]] = spec.writes
     if name in own:

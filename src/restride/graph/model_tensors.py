@@ -66,9 +66,7 @@ def _source_file(path: str, file: BinaryIO, tensors: Iterable[StoredTensor]) -> 
 
 
 def _of_onnx(path: str) -> list[Any]:
-    """Return the constants of an ONNX model: in its own file, in external files, and, if they are stored as
-    lists of numbers, in a temporary file.
-    """
+    """Return an ONNX model's constants: in its file, external files or, for number lists, a temporary file."""
     model = read_model(path)
     constants: dict[str, Array | StoredConstant] = {**model.tensors, **model.packed}
     for node in model.nodes:

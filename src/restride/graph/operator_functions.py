@@ -399,9 +399,7 @@ class _NotPlain(Exception):
 
 
 def _exact(value: Any) -> Hashable:
-    """Return a plain value as a key that distinguishes 0 from -0.0 and False. Raises _NotPlain for mutable
-    values.
-    """
+    """Return a plain value as a key that distinguishes 0 from -0.0 and False. Raises _NotPlain."""
     kind = type(value)
     if kind is float:
         return str(value.hex())
@@ -429,9 +427,7 @@ def _type_beside(inputs: Sequence[Any], are_known: Sequence[bool]) -> NumpyType:
 
 
 def _beside(x: Any, value: Any, name: str) -> Any:
-    """Return an operand as an array or a memory; numbers in a list get the type of `x` if that is
-    floating-point.
-    """
+    """Return an operand as an array or a memory; numbers in a list get a floating-point type of `x`."""
     array = as_array(value, name)
     is_listed = isinstance(value, list | tuple)
     kind = getattr(x, "dtype", None)

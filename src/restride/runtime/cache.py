@@ -109,9 +109,7 @@ class LruCache(Generic[T]):
             return CacheInfo(self._hits, self._misses, self._evictions, len(self._entries), capacity)
 
     def reset_locks(self) -> None:
-        """Replace locks in the child of a fork: one held by a thread that no longer exists would never be
-        released.
-        """
+        """Replace locks in the child of a fork: those of other threads would never be released."""
         self._lock = threading.RLock()
         self._making = {}
 
@@ -225,9 +223,7 @@ class CallLevel:
             return CacheInfo(hits, self._misses, self._evictions, len(self._calls), capacity)
 
     def reset_locks(self) -> None:
-        """Replace locks in the child of a fork: one held by a thread that no longer exists would never be
-        released.
-        """
+        """Replace locks in the child of a fork: those of other threads would never be released."""
         self._lock = threading.RLock()
 
 

@@ -95,6 +95,4 @@ class Device(Protocol):
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[Waitable] = ()
     ) -> Waitable:
-        """Run an executable of this device on checked arguments, on the queue, or the device's own, after
-        `deps`; return the event of its end.
-        """
+        """Run an executable on checked arguments after `deps`, on a queue or the device's; return its end."""

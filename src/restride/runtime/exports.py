@@ -43,9 +43,7 @@ def refused(md: MemoryDesc, what: str) -> Error:
 
 
 def array(md: MemoryDesc, buffer: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
-    """Implement `__array__` of a plain layout. Raises InvalidArguments, a ValueError, if `copy=False` is
-    impossible.
-    """
+    """Implement `__array__` of a plain layout. Raises InvalidArguments if `copy=False` is impossible."""
     is_packed = md.data_type.bits < 8
     values = views.logical(md, buffer) if is_packed else views.strided(md, buffer)
     target_type = values.dtype if dtype is None else np.dtype(dtype)

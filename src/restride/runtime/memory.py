@@ -84,8 +84,7 @@ class Memory(ArrayNames):
         desc = MemoryDesc() if md is None else checked_desc(md)
         on = checked_engine(engine, data, empty=md is None)
         buffer = None if on is None else _acquired(on, desc, data)
-        # Attributes are set only after all checks: if __init__ is called again and fails, the memory stays as
-        # it was.
+        # Attributes are set after all checks: if a repeated __init__ fails, the memory stays unchanged.
         self._desc, self._engine, self._mapped, self._image = desc, on, False, None
         self._attach(buffer)
 

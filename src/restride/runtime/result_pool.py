@@ -90,9 +90,7 @@ class ResultPool:
         return block.address, array
 
     def trim(self, limit: int = 0) -> int:
-        """Return idle blocks to the system until at most `limit` bytes are idle; returns the number of bytes
-        freed.
-        """
+        """Return idle blocks to the system until at most `limit` bytes are idle; returns the bytes freed."""
         self._collect()
         return self._shrink(limit)
 

@@ -193,9 +193,7 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
 
 
 def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
-    """Return a slice as a descriptor, with longer or negative strides for steps other than 1; blocks do not
-    allow those.
-    """
+    """Return a slice as a descriptor; blocks allow no steps other than 1."""
     if not operation.sizes:
         return source
     counted = list(zip(operation.starts, operation.sizes, operation.steps, strict=True))
@@ -236,9 +234,7 @@ def _is_gradient(operation: Operation) -> bool:
 
 
 def _images(graph: Graph) -> set[str]:
-    """Return the tensors whose image format matters: one of their readers is faster in it, or passes its
-    format on to a node that is.
-    """
+    """Return the tensors whose image format matters to a reader, or to a node to which that passes it on."""
     found = set[str]()
     for node in reversed(graph.nodes):
         has_gain = isinstance(node.operation, ConvolutionOperation) or gains_by_channels(node.kind)
@@ -261,9 +257,7 @@ def _row(md: MemoryDesc) -> int:
 
 
 def _before_views(graph: Graph) -> dict[str, list[MemoryDesc]]:
-    """Return, by tensor, the formats that reshapes and transposes turn into row-major tensors: heads side by
-    side, or windows of an image in sequence.
-    """
+    """Return, by tensor, the formats that views turn into row-major ones: heads or windows side by side."""
     found: dict[str, list[MemoryDesc]] = {}
     for node in reversed(graph.nodes):
         operation = node.operation
@@ -346,9 +340,7 @@ class _AlternativesWriter:
         return Alternative((src, weights, *bias, *operands), (dst,))
 
     def _gradient(self, node: Node) -> Iterator[Alternative]:
-        """Yield alternatives of a gradient of a convolution; source and result take the formats of the
-        forward one.
-        """
+        """Yield alternatives of a gradient of a convolution, with source and result as in the forward one."""
         spec, operation = node.operation._spec, node.operation
         assert spec is not None
         assert issubclass(spec, ConvolutionProblem)
@@ -468,9 +460,7 @@ class _AlternativesWriter:
     def _mixed(
         self, node: Node, inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]
     ) -> Iterator[Alternative]:
-        """Return a result in a format that its views request, with another input in its incoming format, if
-        all have the same rows.
-        """
+        """Return a result in a format that its views request, if both inputs have the same rows."""
         result, *others = outputs
         row = _row(result)
         found = [(inputs, md) for md in self._before_views.get(node.output, ())]
@@ -484,17 +474,13 @@ class _AlternativesWriter:
                 yield Alternative(mds, written, self._costs.moving(node.kind, mds, written))
 
     def _leading(self, node: Node) -> str:
-        """Return the input whose format the result takes: the first non-constant input as large as the
-        result.
-        """
+        """Return the input that gives the result its format: the first non-constant one as large as it."""
         moving = [name for name in node.sources if name not in self._graph.constants] or list(node.inputs)
         dims = self._types[node.output].dims
         return next((name for name in moving if self._types[name].dims == dims), moving[0])
 
     def _like(self, name: str, md: MemoryDesc) -> MemoryDesc:
-        """Return the format of another input of a follower: the same order of axes, with blocks where they
-        fit.
-        """
+        """Return another input's format in a follower: the same order of axes, with blocks where they fit."""
         if len(self._types[name].desc_dims) != md.ndims:
             return self._plain(name)
         operand = resolved_operand(self._any(name), md)

@@ -175,9 +175,7 @@ def _eager(problem: FormatProblem) -> list[int]:
 
 
 def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: frozenset[str]) -> int:
-    """Return the alternative that reads its first input, then most others, in the incoming format; else the
-    first.
-    """
+    """Return the alternative that reads its first input, then most others, as they come; else the first."""
     moving = [i for i, name in enumerate(step.inputs) if name not in constants]
     if not moving:
         return 0

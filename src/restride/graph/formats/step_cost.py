@@ -69,8 +69,7 @@ _TIMES = {
 _LIKE_A_COPY = {"plain": 1.0, "last": 1.0, "blocked": 1.0}
 # A part that begins inside a block is moved lane by lane.
 _CUTS_A_BLOCK = 3.0
-# Factor on the time of a reorder run in a loop: a reorder between two steps finds its source in the cache of
-# the core that wrote it.
+# Factor on a reorder run in a loop: one between two steps reads from the cache of the writing core.
 EDGES = 1.7
 
 

@@ -376,9 +376,7 @@ def _is_whole(view: MemoryDesc, md: MemoryDesc) -> bool:
 
 
 def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
-    """Return tensors that a step can overwrite: a source of its format, whose elements are read before they
-    are written.
-    """
+    """Return tensors that a step can overwrite: sources of its format, read before they are written."""
     source, result = step.reads[0], step.writes[0]
     is_safe = step.operation in ("eltwise", "batch_normalization", "softmax")
     is_arena = source.storage.where == ARENA == result.storage.where

@@ -103,8 +103,7 @@ class PrepackedConstants:
         else:
             values = constant.values.reshape(constant.type.desc_dims)
             source = Memory.from_numpy(values, None, engine)
-        # Small constants are copied, as a model's file may be changed while its network runs; a saved
-        # network's must not.
+        # Small constants are copied: unlike a saved network's, a model's file may be changed meanwhile.
         is_large = values.nbytes >= _STAYS_MAPPED and address_of(values) % LINE == 0
         if source.desc == md and (self.stored is not None or is_large or not is_mapped(values)):
             return source

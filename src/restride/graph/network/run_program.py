@@ -149,9 +149,7 @@ BLOCK = Storage(ARENA, "")
 
 
 def run_program(plan: NetworkPlan, steps: Sequence[PreparedStep]) -> RunProgram:
-    """Compile the steps of a plan to few native calls; steps that Ctrl-C must be able to interrupt stay
-    separate.
-    """
+    """Compile a plan's steps to few native calls; steps that Ctrl-C must interrupt stay separate."""
     pool = default_pool()
     threads, has_team = pool.threads, pool.native_team() is not None
     memories: list[Storage | int] = [BLOCK, *ends_of(plan)]

@@ -162,9 +162,7 @@ class Runner:
             return _Parts(steps, dict(zip(constants, memories, strict=True)))
 
     def record(self, tensors: Mapping[str, int]) -> RunRecord | None:
-        """Return a run as another process can load it, if tables have all steps. `tensors`: numbers of the
-        constants.
-        """
+        """Return a run for other processes to load, if tables have all steps. `tensors`: of the constants."""
         (program, _), plan = self._linked(), self.plan
         tables = [item for item in program.items if not isinstance(item, int)]
         if len(tables) < len(program.items):

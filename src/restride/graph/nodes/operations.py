@@ -212,9 +212,7 @@ class PrimitiveOperation(Operation):
 
 
 def _parameter(name: str, value: Any) -> Any:
-    """Return the value of a parameter, with lists as tuples. Raises InvalidArguments for values that cannot
-    be saved.
-    """
+    """Return a parameter's value, with lists as tuples. Raises InvalidArguments if it cannot be saved."""
     if isinstance(value, tuple | list):
         return tuple(_parameter(name, part) for part in value)
     if isinstance(value, int | float | str | DataType):

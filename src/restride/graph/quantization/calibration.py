@@ -144,9 +144,7 @@ def _square_error(values: Array, integers: IntegerType) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """The change in the result of a layer by quantization: `mean` by output, `square` and `size` as mean
-    squares.
-    """
+    """The change in a layer's result by quantization: `mean` by output, `square` and `size` mean squares."""
 
     mean: Array
     square: Array

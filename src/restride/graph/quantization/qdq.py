@@ -43,9 +43,7 @@ _READERS = (
 
 
 def qdq_model(parts: NetworkParts, recipe: Recipe, dims: Mapping[str, Dims]) -> Any:
-    """Return the `ModelProto`; `dims`: of inputs that the model accepts. Raises as `QuantizedNetwork.to_onnx`
-    does.
-    """
+    """Return the `ModelProto`; `dims`: of the model's inputs. Raises as `QuantizedNetwork.to_onnx` does."""
     source = parts.source
     if not isinstance(source, ModelSource) or source.model.functions is None:
         raise _refusal("network", "it was not loaded by rs.onnx.load", "save it with net.save")

@@ -40,9 +40,7 @@ REFINEMENTS = ("bias", "equalization")
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """The outcome for a layer: `error` is its own on the samples, None if it was not tried; `reason` says why
-    it stays f32.
-    """
+    """The outcome for a layer: its own `error` (None if it was not tried), and the `reason` to stay f32."""
 
     name: str
     operation: str
@@ -58,9 +56,7 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport:
-    """The layers of a network that sum products, in order, and the relative error of its outputs on the
-    samples: the largest, if there are several.
-    """
+    """The layers that sum products, in order, and the largest relative error of an output on the samples."""
 
     layers: tuple[LayerReport, ...]
     error: float
@@ -273,9 +269,7 @@ def _change(seen: Calibration, recipe: Recipe) -> float:
 
 
 def _most_layers(error: Callable[[int], float], count: int, most: float | None) -> tuple[int, float]:
-    """Return how many of the layers with the least errors can be quantized, and the resulting error of the
-    outputs.
-    """
+    """Return how many layers, those with the least errors first, can be quantized, and the outputs' error."""
     own = error(count) if count else 0.0
     if most is None or own <= most:
         return count, own

@@ -68,9 +68,7 @@ Balances = Mapping[tuple[str, int, int], Array]
 
 
 class Point(NamedTuple):
-    """A tensor that becomes bytes: those of a `group` share a scale, and only some are quantized; the others
-    are moves of these.
-    """
+    """A tensor that becomes bytes, with the scale of its `group`; some are moves of quantized ones."""
 
     group: str
     is_quantized: bool

@@ -131,9 +131,7 @@ def _swap(rank: int) -> Dims:
 
 
 def _softmax(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
-    """Match backwards from the probabilities: reshapes, replacement of NaN by zero, and the softmax of the
-    last dim.
-    """
+    """Match backwards from the probabilities: reshapes, NaN replacement, and the softmax of the last dim."""
     maker, dims = draft.private_maker(name), draft.type(name).dims
     if maker is None or maker[1].epilogues:
         return None

@@ -65,9 +65,7 @@ def _f32(value: float) -> float:
 
 
 def fold_constants(draft: GraphDraft) -> None:
-    """Replace `y = f(constant, ...)` by a constant `y`: moves, elementwise functions of floats, and any other
-    node with few elements, such as masks.
-    """
+    """Make `y` in `y = f(constant, ...)` a constant: moves, functions of floats, and few elements."""
     for place, node in draft:
         constants = [constant for name in node.sources if (constant := draft.known(name)) is not None]
         is_plain = not (node.epilogues or node.data_type or len(node.outputs) > 1)

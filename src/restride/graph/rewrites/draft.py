@@ -141,9 +141,7 @@ class GraphDraft:
         return name
 
     def can_give(self, name: str, dims: Dims) -> bool:
-        """True if `given` can return the tensor with these dims: a reshape makes it from them, or for one
-        reader.
-        """
+        """True if `given` can supply these dims: a reshape makes the tensor from them, or for one reader."""
         maker = self.maker(name)
         if maker is None or not isinstance(maker[1].operation, ReshapeOperation):
             return False

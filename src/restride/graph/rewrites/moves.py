@@ -180,9 +180,7 @@ def _operand(match: Match, before: int) -> str | None:
 
 
 def _dims_before(dims: Dims, inner: Dims, outer: Dims) -> Dims | None:
-    """Return the dims, next to `inner`, of a constant that broadcasts along some dims of `outer`; both have
-    the same elements. None if impossible.
-    """
+    """Return the dims next to `inner` of a constant that broadcasts along some dims of `outer`, or None."""
     if prod(dims) in (1, dims[-1] if dims else 1) and inner[-1] == outer[-1]:
         return (*(1,) * (len(inner) - 1), prod(dims))
     full = (*(1,) * (len(outer) - len(dims)), *dims)

@@ -53,9 +53,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Pattern:
-    """A node whose operation is of `kinds`, with these sources, and attributes `where`: each is a value, or a
-    predicate of it.
-    """
+    """A node with an operation of `kinds`, these sources, and attributes equal to, or satisfying, `where`."""
 
     kinds: type[Operation] | tuple[type[Operation], ...]
     sources: tuple[Pattern | str | EllipsisType, ...] = (...,)

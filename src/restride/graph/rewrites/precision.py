@@ -257,9 +257,7 @@ def _is_move(node: Node) -> bool:
 
 
 def _reads_narrow(node: Node) -> tuple[int, bool]:
-    """Return the number of sources, and results, of a node that can have either type; and whether its sources
-    should be narrow if its result is.
-    """
+    """Return how many of a node's sources can have either type, and whether they follow a narrow result."""
     operation = node.operation
     if isinstance(operation, PrimitiveOperation):
         count = _PRIMITIVES.get(operation.primitive, 0) * (len(node.outputs) == 1)

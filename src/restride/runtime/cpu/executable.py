@@ -105,9 +105,7 @@ class CpuExecutable:
         return made
 
     def with_launch(self, launch: Launch, transforms: Schedule) -> CpuExecutable:
-        """Return the program with other transforms for one of its launches. Raises InvalidArguments if these
-        do not fit.
-        """
+        """Return the program with one launch scheduled differently. Raises InvalidArguments if impossible."""
         other = launch_by(launch, transforms)
         made = CpuExecutable.__new__(CpuExecutable)
         made.program, made.caches = self.program, self.caches

@@ -217,8 +217,7 @@ def _nest_launch(
     )
 
 
-# Asking the environment for the store takes a hundredth of the time of a descriptor: a process does it once,
-# and again after a search.
+# Looking up the store takes a hundredth of a descriptor's time: it is done once, and after a search.
 _found: ScheduleStore | None = None
 
 

@@ -28,8 +28,7 @@ from .thread_pool import default_pool
 # Limit on the bytes of the largest copy, whatever the size of the last cache.
 _MOST_BYTES = 1 << 27
 _ROUNDS = 5
-# Contents of a stored text, with bounds that hold on any machine: in seconds, and in bytes and bytes per
-# second.
+# Contents of a stored text, with bounds that hold on any machine, in seconds, bytes, and bytes per second.
 _STORED = ("region", "copy", "cache", "memory", "memory_limit")
 _SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
 # Sizes of the curves: in the second-level cache, between both, where a shared last cache is full, and in

@@ -107,9 +107,7 @@ class SyclDevice(Device):
         return refuse("RS-P08:data-no-usm", owner=self, why=why)
 
     def usm_type(self, usm: object) -> str:
-        """Return "device", "shared", "host", or "unknown" for memory that this context does not (or no
-        longer) know.
-        """
+        """Return "device", "shared", "host", or "unknown" for memory unknown to this context."""
         return self.sdk.usm_type(usm, self.queue)
 
     def check_alive(self, buffer: Buffer) -> None:
@@ -167,9 +165,7 @@ class SyclDevice(Device):
     # --- programs -------------------------------------------------------------------------------------------
 
     def compile(self, program: Program) -> SyclExecutable:
-        """Compile the program for this device. Raises Unimplemented for f64 on a device that does not support
-        it.
-        """
+        """Compile the program for this device. Raises Unimplemented for f64 if the device lacks it."""
         return SyclExecutable(program, self)
 
     def constant(self, values: Buffer) -> Buffer:

@@ -107,9 +107,7 @@ def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
 
 @dataclass(frozen=True, slots=True)
 class _TreeKernels:
-    """The kernels of a tree: those that clear padding which no loop reaches, by tensor, then one for each
-    outermost loop.
-    """
+    """Kernels of a tree: those that clear padding no loop reaches, by tensor, then one per outermost loop."""
 
     device: SyclDevice
     cleared: tuple[tuple[str, LoopNest], ...]

@@ -229,9 +229,7 @@ class _Scores:
 def _mask_of_keys(
     call: OperatorCall, mask: Value | None, form: _Scores, lengths: tuple[int, int, int]
 ) -> Value | None:
-    """Return the mask added to scores (batch, heads, queries, keys), from a mask of 0 and 1 or a number of
-    keys.
-    """
+    """Return the mask added to scores (batch, heads, queries, keys), from one of 0 and 1 or a key count."""
     if mask is None:
         return None
     batch, queries, keys = lengths

@@ -112,9 +112,7 @@ class SortedNodes:
 
     @property
     def part(self) -> OnnxModel:
-        """Return the model of the nodes that run; its outputs are the model's and those that other nodes
-        read.
-        """
+        """Return the model of the nodes that run, with the outputs that the model or other nodes read."""
         rest = [*(node for node, _ in self.refused), *self.behind]
         wanted = {*self.model.outputs}.union(*(node.reads() for node in rest))
         for node in reversed(self.runs):
@@ -266,9 +264,7 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
 
 
 def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:
-    """True if a run decides which graphs of the model run, how often, or on which dims; with `is_open`, also
-    if other dims decide it.
-    """
+    """True if a run decides which graphs run, how often, or on which dims; `is_open`: or other dims do."""
     operators = {node.operator for node in model.nodes}
     if is_open and operators & LOOPS:
         return True

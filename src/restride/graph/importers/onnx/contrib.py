@@ -235,9 +235,7 @@ def _order(call: OperatorCall, groups: Array, count: int, size: int) -> Array | 
 
 
 def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims, order: Array | None = None) -> str:
-    """Return integers of 4 or 8 bits as a tensor without copying; those of 2 become 4. `order`: of the last
-    axis.
-    """
+    """Return 4- or 8-bit integers as a tensor without copying; 2 bits become 4. `order`: of the last axis."""
     if bits not in _OF_BITS:
         raise call.unimplemented(f"its weights have {bits} bits", "2, 4 and 8 are supported")
     kind = _OF_BITS[bits]

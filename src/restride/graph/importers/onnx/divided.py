@@ -399,9 +399,7 @@ class DividedNetwork(Network):
 
 @dataclass(frozen=True)
 class _LoopRun:
-    """A loop in a run, whose carried values are passed on without copying. `constants`: values, by name, that
-    no run changes.
-    """
+    """A loop in a run; carried values are passed on without copying. `constants`: values by name."""
 
     loop: Loop
     body: DividedNetwork

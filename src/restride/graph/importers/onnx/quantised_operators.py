@@ -61,9 +61,7 @@ def _without_zero_points(
 def _matrices(
     call: OperatorCall, left: Value, right: Value, left_zero: Value | None, right_zero: Value | None
 ) -> Value:
-    """Multiply matrices of integers: zero points are scalars, one per row on the left, or one per column on
-    the right.
-    """
+    """Multiply matrices of integers; zero points are scalars, or per row (left) and column (right)."""
     apart = call.with_outputs(0)
     ranks = [len(call.dims(x)) for x in (left, right)]
     left = call.reshaped(left, (1, *call.dims(left))) if ranks[0] == 1 else left

@@ -222,9 +222,7 @@ class GraphWriter:
             return self.assumed(call.node, values)
 
     def assumed(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """Return tensors of the types that a node decided in a run makes, for translating what follows: from
-        all of its branches, or from one step.
-        """
+        """Return results of the types of a node that a run decides, from all of its branches or one step."""
         writer = replace(self, assumes=True, notes=None)
         read = [_value_of(values, name) if name else None for name in node.inputs]
         call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))

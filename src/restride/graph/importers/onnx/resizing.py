@@ -48,9 +48,7 @@ class _Extents:
 
 
 class _ResizedAxis(NamedTuple):
-    """One axis of a resize: the extents before and after, the scale, and the sampled region of the source, as
-    fractions of it.
-    """
+    """One axis of a resize: extents before and after, the scale, and the sampled fraction of the source."""
 
     source: int
     result: int

@@ -26,8 +26,7 @@ from .known import axis_of
 
 # Algorithms that return one of their input elements unchanged.
 _CHOICES = ("max", "min", "relu")
-# NumPy functions of reductions on known values, and their result on a single element if not the element
-# itself.
+# NumPy functions of reductions on known values, and their result on one element unless it is the element.
 _ON_ARRAYS: Mapping[str, Callable[..., Any]] = {
     "max": lambda x, **options: np.max(x, initial=_end(x, -1), **options),
     "min": lambda x, **options: np.min(x, initial=_end(x, 1), **options),

@@ -186,9 +186,7 @@ def _max_unpooling(
     *,
     window: OnnxWindow,
 ) -> Value:
-    """Scatter elements to their indices in a row-major result of zeros; a larger result is zero-padded at the
-    end.
-    """
+    """Scatter elements to their indices in a row-major result of zeros, padded at the end if larger."""
     dims = call.dims(x)
     kernel, strides, _, low, high = window.places(dims)
     sizes = zip(dims[2:], kernel, strides, low, high, strict=True)

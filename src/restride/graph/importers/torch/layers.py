@@ -344,9 +344,7 @@ def _resize(
 
 
 def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...], center: float) -> Made:
-    """Return the nearest elements, with a Resize if it picks the same: torch computes positions in f32, where
-    a product can round up to an integer.
-    """
+    """Return the nearest elements, with a Resize if it picks the same: torch rounds positions to f32."""
     places, is_same = nearest_places(call.dims(x)[2:], sizes, factors, center)
     if is_same:
         mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")

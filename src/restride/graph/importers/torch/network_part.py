@@ -30,9 +30,7 @@ __all__ = ["NetworkPart", "dense_order", "format_of", "part_model", "row_major_o
 
 
 def dense_order(x: Any) -> tuple[int, ...] | None:
-    """Return the axes of a tensor from the outermost in memory to the innermost, or None if it is not dense.
-    Row-major if possible.
-    """
+    """Return the axes of a dense tensor, outermost in memory first, row-major if possible; else None."""
     dims, strides = x.shape, x.stride()
     axes = range(len(dims))
     if x.is_contiguous():

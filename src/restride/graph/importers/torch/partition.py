@@ -31,8 +31,7 @@ from .reader import ELEMENTS
 
 __all__ = ["CHOICES", "Partitioned", "Run", "is_view", "made_by", "partitioned"]
 
-# Seconds of a call of a network, and of an operator of torch; bytes of memory, and multiplications, per
-# second.
+# Seconds of a call of a network, and of an operator of torch; bytes and multiplications per second.
 _NETWORK_CALL, _TORCH_CALL, _BYTES, _PRODUCTS = 8e-6, 3e-6, 1e10, 2e11
 TOO_SMALL = "a network of it would save less than its call costs"
 _OF_ROWS = [getattr(torch.ops.aten, word) for word in ("gru", "linear", "lstm", "rnn_relu", "rnn_tanh")]
@@ -301,9 +300,7 @@ class _Split:
         return {node: left[made_by(node)] for node in nodes if made_by(node) in left}
 
     def _seconds_saved(self, nodes: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> float:
-        """Return the time saved by calls that torch does not make and by memory traffic, less a call of a
-        network.
-        """
+        """Return the seconds saved by fewer torch calls and less memory traffic, less the network's call."""
         seconds = -_NETWORK_CALL
         for node in nodes:
             if node.target is operator.getitem or is_view(node):

@@ -1,6 +1,4 @@
-"""Graphs of torch.fx as models: calls of ATen's functional operators in order, as nodes that are read like
-those of ONNX files.
-"""
+"""Graphs of torch.fx as models: calls of ATen's functional operators as nodes, read like ONNX files."""
 
 from __future__ import annotations
 
