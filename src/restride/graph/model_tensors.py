@@ -66,7 +66,7 @@ def _source_file(path: str, file: BinaryIO, tensors: Iterable[StoredTensor]) -> 
 
 
 def _of_onnx(path: str) -> list[Any]:
-    """Return an ONNX model's constants: in its file, external files or, for number lists, a temporary file."""
+    """Return an ONNX model's constants: in its file, external files or, for number lists, a temporary one."""
     model = read_model(path)
     constants: dict[str, Array | StoredConstant] = {**model.tensors, **model.packed}
     for node in model.nodes:
@@ -91,7 +91,6 @@ def _of_onnx(path: str) -> list[Any]:
 
 
 def _stored(name: str, value: Array | StoredConstant) -> tuple[StoredArray, Array]:
-    """Return the array of a constant, and its bytes."""
     if not isinstance(value, StoredConstant) and value.dtype in _OF_4_BITS and value.ndim:
         value = StoredConstant(packed_nibbles(value), MemoryDesc(value.shape, DataType.parse(value.dtype)))
     if isinstance(value, StoredConstant):

@@ -194,7 +194,6 @@ class OperatorFunction:
     # --- parsing a call -------------------------------------------------------------------------------------
 
     def _names(self, count: int) -> tuple[str, ...]:
-        """Return the names of `count` inputs."""
         own = [parameter.name for parameter in self._inputs]
         last = [f"{own[-1]}[{i}]" for i in range(count - len(own) + 1)] if self._is_open else own[-1:]
         return (*own[:-1], *last)[:count]

@@ -228,7 +228,6 @@ def _is_strided(operation: Operation) -> bool:
 
 
 def _is_gradient(operation: Operation) -> bool:
-    """True for gradients of convolutions."""
     spec = operation._spec
     return spec is not None and issubclass(spec, ConvolutionProblem) and spec.direction is not FORWARD
 

@@ -168,7 +168,7 @@ _CPU, _BYTE = Engine("cpu"), 8
 
 
 def _stored_md(constant: Constant) -> MemoryDesc:
-    """Return the byte order in which a file has a constant itself."""
+    """Return the layout in which a file stores a constant itself."""
     return constant.md if isinstance(constant, StoredConstant) else row_major(constant.type)
 
 

@@ -154,7 +154,7 @@ def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
 
 @cache
 def _specification(primitive: str) -> type[OperationProblem] | None:
-    """Return the specification of a primitive; None for an unknown name."""
+    """Return the specification of a primitive, or None."""
     if primitive not in " ".join(PRIMITIVES.values()).split():
         return None
     spec: type[OperationProblem] = getattr(onednn, primitive).PrimitiveDesc._operation

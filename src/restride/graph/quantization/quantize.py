@@ -224,7 +224,6 @@ def _calibration(parts: NetworkParts, samples: Iterable[Any]) -> Calibration:
 
 
 def _graph(parts: NetworkParts, dims: Mapping[str, Dims]) -> Graph:
-    """Return the prepared graph of an f32 network."""
     graph = parts.source(dims)
     if isinstance(graph, PlannedGraph):
         raise refuse("RS-G08:no-graph")

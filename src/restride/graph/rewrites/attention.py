@@ -123,7 +123,6 @@ def _attention(match: Match) -> bool:
 
 
 def _swap(rank: int) -> Dims:
-    """Return the permutation that swaps the last two dims."""
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
@@ -373,7 +372,6 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
 
 
 def _times(draft: GraphDraft, place: int, factor: _ScoreFactor, operand: str) -> str:
-    """Multiply queries or keys by a factor of scores."""
     name, rank, near = factor.name, len(draft.type(operand).dims), draft.at(place).output  # type: ignore[union-attr]
     if len(draft.type(name).dims) != rank:
         name = draft.before(place, ReshapeOperation((1,) * rank), name)

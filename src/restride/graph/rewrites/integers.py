@@ -179,7 +179,6 @@ class _IntegerPass:
         return name
 
     def _values(self, name: str) -> Array | None:
-        """Return the values of a constant; None for a computed tensor."""
         integers = self._integers.get(name)
         if integers is not None:
             return integers.reals

@@ -140,7 +140,6 @@ class _LoweredGraph:
         return graph.replaced(nodes, self._constants) if self._constants else graph
 
     def _is_of_f32(self, node: Node) -> bool:
-        """True if both factors of a product are f32."""
         return all(self._is_f32(name) for name in node.sources[:2])
 
     def _rows(self, node: Node) -> int:

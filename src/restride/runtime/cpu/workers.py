@@ -174,7 +174,6 @@ class _Region:
         self._change = threading.Condition()
 
     def work(self) -> None:
-        """Run parts until none is left."""
         while (part := self._take()) is not None:
             self._kernel(part, self._parts)
 

@@ -212,7 +212,6 @@ def readable(array: Array) -> Array:
 
 
 def _facts(device: Any) -> DeviceFacts:
-    """Return the facts that schedules depend on."""
     if device.is_cpu:
         # CPUs run items in sequence, with vector registers, and have no memory local to a group.
         return DeviceFacts(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)

@@ -137,8 +137,6 @@ def _with_past(call: OperatorCall, past: Value | None, new: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Attributes:
-    """Attributes of ONNX's operator."""
-
     scale: float | None = None
     softcap: float = 0.0
     is_causal: bool = False

@@ -50,7 +50,6 @@ def _einsum(call: OperatorCall, *xs: Value, equation: str) -> Value:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """Return the labels of a tensor of this rank."""
     before, dots, behind = text.partition("...")
     count, letters = rank - len(before) - len(behind), before + behind
     if count < 0 or (count and not dots) or not (letters.isalpha() or not letters):
@@ -82,7 +81,6 @@ def _diagonal(call: OperatorCall, term: _LabeledTensor) -> _LabeledTensor:
 
 
 def _summed(call: OperatorCall, term: _LabeledTensor, needed: Iterable[str]) -> _LabeledTensor:
-    """Sum over the labels that are not needed."""
     kept = {*needed}
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in kept)
     if not axes:

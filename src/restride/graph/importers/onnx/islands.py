@@ -103,7 +103,6 @@ def model_bytes(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
 
 
 def _info(name: str, each: IslandInput) -> Any:
-    """Return the description of an input of an island."""
     import onnx
     from onnx import helper
 

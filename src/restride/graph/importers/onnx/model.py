@@ -248,7 +248,6 @@ def read_function(content: bytes) -> OnnxFunction:
 
 
 def _model_bytes(source: Any) -> memoryview:
-    """Serialize a `ModelProto`."""
     if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
         raise refuse("RS-V08:no-onnx-model", type=type(source).__name__)
     try:
@@ -277,7 +276,6 @@ class _ModelReader:
         self._files: dict[Path, MappedFile] = {}
 
     def mapped(self, path: Path) -> memoryview:
-        """Return the bytes of a file."""
         if path not in self._files:
             self._files[path] = MappedFile(str(path), "an .onnx file")
         return self._files[path].content

@@ -96,7 +96,6 @@ def _rows_by_elements(
 
 
 def _with_channels(call: OperatorCall, x: Value, scale: Value, shift: Value) -> Value:
-    """Apply a factor and a summand per channel."""
     apart, shape = call.with_outputs(0), (-1, *(1,) * (len(call.dims(x)) - 2))
     scale, shift = (apart.onnx("Reshape", each, shape) for each in (scale, shift))
     return call.onnx("Add", apart.onnx("Mul", x, scale), shift)

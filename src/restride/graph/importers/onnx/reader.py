@@ -213,7 +213,6 @@ class GraphWriter:
         return self._results(graph, inner, call.node)
 
     def _decided(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """Return the results of a branch or a loop."""
         try:
             return (self._branch if call.node.operator == CONDITIONAL else self._unrolled)(call, values)
         except KnownInRun:

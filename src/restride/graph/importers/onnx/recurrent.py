@@ -43,8 +43,6 @@ _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "Sigmoid": "logistic"}
 
 @dataclass(frozen=True, slots=True)
 class _RecurrentForm:
-    """The attributes that the three operators share."""
-
     hidden_size: int = 0
     direction: str = "forward"
     layout: int = 0

@@ -99,7 +99,6 @@ def _resize(
 
 
 def _check_scales(factors: Sequence[float]) -> None:
-    """Raise Misfit for scales that are not positive."""
     wrong = [factor for factor in factors if not 0 < factor < inf]
     if wrong:
         raise Misfit(f"its scale is {wrong[0]:g}, which is not positive")

@@ -57,8 +57,6 @@ for _specification in specifications():
 
 @dataclass(frozen=True, slots=True)
 class _LayerWindow:
-    """The attributes of a window."""
-
     strides: Ints = ()
     dilations: Ints = ()
     pads_begin: Ints = ()

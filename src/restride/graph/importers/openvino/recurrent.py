@@ -67,7 +67,6 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
 
 
 def _ordered(weights: Array, operator: str) -> Array:
-    """Return rows of gates in ONNX's order."""
     gates = _GATES[operator]
     runs, rows, *rest = weights.shape
     parts = weights.reshape(runs, len(gates), rows // len(gates), *rest)[:, gates, ...]

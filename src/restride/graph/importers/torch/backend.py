@@ -83,8 +83,6 @@ def compile_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The options of a compilation."""
-
     precision: str = "f32"
     fallback: bool = True
     dynamic: bool = True

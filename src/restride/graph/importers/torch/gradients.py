@@ -43,7 +43,6 @@ _FEW_CHANNELS = 8
 
 
 def _made(call: OperatorCall, primitive: str, *inputs: Any, **parameters: Any) -> tuple[Value, ...]:
-    """Return all results of a primitive."""
     made = call.with_outputs(0).primitive(primitive, *inputs, **parameters)
     return made if isinstance(made, tuple) else (made,)
 

@@ -103,7 +103,6 @@ def _bags(
 
 
 def _bag_of_rows(call: OperatorCall, offsets: Any, count: int) -> Value:
-    """Return the bag index of each row."""
     places: Array = np.arange(count)
     if isinstance(offsets, np.ndarray):
         return np.asarray(np.searchsorted(offsets, places, "right") - 1)
