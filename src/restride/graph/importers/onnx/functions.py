@@ -32,7 +32,7 @@ def check_functions(model: OnnxModel) -> None:
 
     def size(nodes: Iterable[OnnxNode], path: tuple[str, ...]) -> int:
         if len(path) > _DEEPEST:
-            raise no_model(f"its functions are {_DEEPEST} levels deep, or more")
+            raise no_model(f"its functions are nested {_DEEPEST} levels deep, or more")
         total = 0
         for node in _all_nodes(nodes):
             name = node.operator

@@ -34,7 +34,7 @@ def axis_of(number: object, rank: int, what: str = "axis") -> int:
     """Return a nonnegative axis; negative numbers count from the end. Raises Misfit if out of range."""
     axis = int(str(number))
     if not -rank <= axis < rank:
-        raise Misfit(f"{what} {axis} is out of range for {rank}")
+        raise Misfit(f"{what} {axis} is out of range: there are {rank}")
     return axis % rank
 
 
