@@ -314,7 +314,7 @@ def test_a_hidden_size_that_is_missing_is_refused() -> None:
     made, feeds = model("GRU")
     (size,) = (each for each in made.graph.node[0].attribute if each.name == "hidden_size")
     made.graph.node[0].attribute.remove(size)
-    with pytest.raises(rs.InvalidArguments, match="its hidden_size, .*, is missing"):
+    with pytest.raises(rs.InvalidArguments, match=r"its hidden_size, .*, is missing"):
         rs.onnx.load(made)(feeds)
 
 
