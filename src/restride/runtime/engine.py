@@ -154,7 +154,7 @@ def _parse_index(index: object) -> int:
 
 def _absent(word: str, index: int, platform: Platform, count: int) -> Error:
     word = word[:60]
-    why = f"this machine has {count} engine{'' if count == 1 else 's'} of kind {word!r}"
+    why = f"this machine offers {count} engine{'' if count == 1 else 's'} of kind {word!r}"
     hint = f'use rs.Engine("{word}", {count - 1})' if count else 'use rs.Engine("cpu")'
     if not count and platform.why_none is not None:
         reason, way_out = platform.why_none()

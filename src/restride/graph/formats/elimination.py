@@ -1,12 +1,12 @@
 """Minimum of a sum of tables: exact elimination of variables, within a memory bound.
 
 Each variable has a few states, and each table a cost for every combination of states of its variables.
-Variables are eliminated in sequence: the tables of a variable become one table over its neighbours, which
+Variables are eliminated in sequence: the tables of a variable become one table over its neighbors, which
 holds the minimum over its states.
 
 1. Variables of one state are fixed, and disappear from all tables.
-2. The variable whose table over its neighbours would be smallest is next.
-3. If even that table exceeds the bound, the variable with most neighbours is fixed to its state in a
+2. The variable whose table over its neighbors would be smallest is next.
+3. If even that table exceeds the bound, the variable with most neighbors is fixed to its state in a
    known solution, and the result is no longer proved optimal.
 4. Finally every variable reads its best state off the states of those that were eliminated later.
 
@@ -84,17 +84,17 @@ class _Elimination:
             if variable not in left or size != self._table_size(variable):
                 continue
             if size > self._most:
-                variable = max(left, key=lambda v: (len(self._neighbours(v)), -v))
+                variable = max(left, key=lambda v: (len(self._neighbors(v)), -v))
                 is_exact = False
             left.discard(variable)
-            neighbours = self._neighbours(variable)
+            neighbors = self._neighbors(variable)
             if size > self._most:
                 self._fix(variable)
                 queue.extend((self._table_size(v), v) for v in left)
                 heapq.heapify(queue)
                 continue
             done.append(self._eliminate(variable))
-            for other in neighbours:
+            for other in neighbors:
                 heapq.heappush(queue, (self._table_size(other), other))
         return LeastCost(self._read_back(done), is_exact)
 
@@ -114,15 +114,15 @@ class _Elimination:
             tables.append(table)
         return tables
 
-    def _neighbours(self, variable: int) -> set[int]:
+    def _neighbors(self, variable: int) -> set[int]:
         variables = {v for number in self._users[variable] for v in self._tables[number].variables}
         return variables - {variable}
 
     def _table_size(self, variable: int) -> int:
-        return self._sizes[variable] * prod(self._sizes[v] for v in self._neighbours(variable))
+        return self._sizes[variable] * prod(self._sizes[v] for v in self._neighbors(variable))
 
     def _eliminate(self, variable: int) -> tuple[int, CostTable]:
-        """Return the variable, and its table with its remaining neighbours."""
+        """Return the variable, and its table with its remaining neighbors."""
         whole = _summed(self._take(variable), variable, self._sizes)
         axis = whole.variables.index(variable)
         rest = tuple(v for v in whole.variables if v != variable)

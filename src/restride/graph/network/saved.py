@@ -175,7 +175,7 @@ def _stored_md(constant: Constant) -> MemoryDesc:
 def _ways(values: Mapping[str, Any]) -> tuple[Alternative, ...]:
     """Return the chosen alternatives of steps. Raises ValueError for an invalid time."""
     if not all(type(seconds) is float and 0 <= seconds < inf for *_, seconds in values["steps"]):
-        raise ValueError("a time is 0 or more")
+        raise ValueError("a time is negative or not finite")
     formats = [MemoryDesc.from_dict(desc) for desc in values["formats"]]
 
     def named(numbers: Sequence[int]) -> tuple[MemoryDesc, ...]:

@@ -1,6 +1,6 @@
 """ONNX's Resize and Upsample, by a table of weights for each axis.
 
-Along one axis every mode is a weighted sum of some elements of the source: the nearest one, both neighbours,
+Along one axis every mode is a weighted sum of some elements of the source: the nearest one, both neighbors,
 four or, for smooth downsampling, more. Tables are known before a run. If oneDNN's resampling reads the same
 positions it is used, otherwise `Interpolation` for each axis.
 """

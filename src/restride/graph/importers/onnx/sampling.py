@@ -2,7 +2,7 @@
 
     result[n, c, p] = sum over corners of weights[n, p] * x[n, c, corner[n, p]]
 
-A corner is the nearest element, one of both neighbours along each axis, or one of four: the result is a sum
+A corner is the nearest element, one of both neighbors along each axis, or one of four: the result is a sum
 of gathers, each of rows with all channels. Indices are clamped before anything is read.
 """
 
