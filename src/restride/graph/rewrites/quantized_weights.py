@@ -143,7 +143,7 @@ def _moved(constant: Constant, operation: Operation) -> Constant:
 
 
 def _move_of_groups(operation: Operation, dims: Dims, own: Dims) -> Operation | None:
-    """Return the move of the scales for this move of the tensor; None if groups are split."""
+    """Return the move of the scales for this move of the tensor; None if they need one per element."""
     if isinstance(operation, ReshapeOperation):
         new_dims = _regrouped(dims, own, operation.dims)
         return None if new_dims is None else ReshapeOperation(new_dims)

@@ -204,9 +204,9 @@ def sort_nodes(
     *,
     assumes: bool = False,
 ) -> tuple[SortedNodes, T | None]:
-    """Sort the nodes of a model for inputs of these dims, and call `plan` on those that run.
+    """Sort the nodes of a model for inputs of these dims, and return `plan` of those that run too.
 
-    Nodes whose results nobody reads are omitted. Nodes that cannot be planned are refused too.
+    The latter is None if nobody reads their results. Nodes that cannot be planned are refused too.
     """
     refusals: dict[tuple[str, ...], str] = {}
     while True:

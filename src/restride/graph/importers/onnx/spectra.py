@@ -32,7 +32,7 @@ class _FourierTransform:
 
     @property
     def bins(self) -> int:
-        """Number of frequencies of the result."""
+        """Number of points or frequencies of the result."""
         return self.length // 2 + 1 if self.is_onesided and not self.is_inverse else self.length
 
     @property

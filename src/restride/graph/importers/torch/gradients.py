@@ -435,7 +435,7 @@ def _of_gelu(call: OperatorCall, g: Any, x: Any, *, approximate: str = "none") -
 
 @ATEN("elu_backward")
 def _of_elu(call: OperatorCall, g: Any, *arguments: Any) -> Made:
-    """Where the result, or the source, is negative, use its power."""
+    """Below 0, the slope follows from the result, or from the exponential of the source."""
     alpha, scale, factor, is_result, x = arguments
     if (scale, factor, is_result) == (1, 1, False):
         return _function(call, g, x, "elu", alpha)
