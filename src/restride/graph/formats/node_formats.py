@@ -459,7 +459,7 @@ class _AlternativesWriter:
     def _mixed(
         self, node: Node, inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]
     ) -> Iterator[Alternative]:
-        """Yield results in formats that their views request, and other inputs as they arrive, if rows agree."""
+        """Yield results in formats that views request, and other inputs as they arrive, if rows agree."""
         result, *others = outputs
         row = _row(result)
         found = [(inputs, md) for md in self._before_views.get(node.output, ())]
