@@ -191,7 +191,7 @@ class Network:
         RuntimeFailure if the system refuses.
         """
         own_dims = (*(self._file.dims if self._file else ()), *self._plans.dims)
-        name = path_text(path, "Network.save: path", "of the file to write")
+        name = path_text(path, "Network.save: path", "the name of the file to write")
         self._plans.save(name, (not dims and list(dict.fromkeys(own_dims))) or self._all_dims(dims))
 
     @classmethod
@@ -204,7 +204,9 @@ class Network:
         another or a damaged file, RuntimeFailure if the system refuses.
         """
         try:
-            file = read_network_file(path_text(path, "Network.load: path", "of a file that save wrote"))
+            file = read_network_file(
+                path_text(path, "Network.load: path", "the name of a file that save wrote")
+            )
         except Error as error:
             error.drop_frames()
             raise

@@ -201,7 +201,7 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
         yield f"reorders: {len(reorders)}, {words}"
         yield from (f"  {reorder}" for reorder in reorders)
     in_use = f"{arena.lower_bound} are in use at once"
-    yield f"memory: {arena.peak} bytes a run; {in_use}, without sharing it would be {arena.unshared}"
+    yield f"memory: {arena.peak} bytes a run; {in_use}; without sharing it would be {arena.unshared}"
     is_lower = plan.precision != "f32"
     yield from [precision_text(plan)] * is_lower
     yield f"kernels of {len(plan.steps)} steps"

@@ -152,9 +152,9 @@ def quantize_network(
     try:
         refinements = _words("refine", refine)
         for word in refinements:
-            parse_word("quantize_network: refine", word, REFINEMENTS, "these are the refinements")
+            parse_word("quantize_network: refine", word, REFINEMENTS, "no refinement has this name")
         method = parse_word(
-            "quantize_network: calibration", calibration, CALIBRATIONS, "these are the methods"
+            "quantize_network: calibration", calibration, CALIBRATIONS, "no method has this name"
         )
         limit = parse_field("quantize_network: layer_error", float, layer_error)
         most = parse_field("quantize_network: output_error", float | None, output_error)
