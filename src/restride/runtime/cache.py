@@ -17,7 +17,7 @@ from ..settings import lookup_int
 T = TypeVar("T")
 _DEFAULT_CAPACITY = 1024
 _MOST = 2**31 - 1
-_HINT = f"0 disables the cache, {_DEFAULT_CAPACITY} is the default"
+_HINT = f"0 turns the cache off, {_DEFAULT_CAPACITY} is the default"
 
 
 @dataclass(frozen=True, slots=True)
