@@ -96,7 +96,7 @@ def test_a_divided_network_is_pickled_prepared_and_timed() -> None:
 
 
 def test_it_says_which_extents_it_assumes() -> None:
-    assert "unknown extents counted as 1: of 'x'" in str(rs.onnx.check(middle()))
+    assert "unknown extents taken as 1, of 'x'" in str(rs.onnx.check(middle()))
     told = rs.onnx.check(middle(), dims={"x": (2, 4)})
     assert (told.assumed, "unknown" in str(told)) == ((), False)
     assert rs.onnx.check(middle((2, 4))).assumed == ()
