@@ -173,7 +173,7 @@ class PrimitiveDescBase(DescGetters):
         return self.query_md(Query.diff_weights_md, index)
 
     def workspace_desc(self) -> MemoryDesc:
-        """Return the descriptor of the workspace, which forward leaves to backward, or the zero descriptor."""
+        """Return the descriptor of the workspace passed from forward to backward, or the zero descriptor."""
         return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:

@@ -89,7 +89,7 @@ class Call:
         self._others = None if self._direct else _OtherMemories(impl, descs, engines)
 
     def memories(self, arguments: object) -> tuple[object, ...] | None:
-        """Return the memory objects of an argument map in the order of `args`; None if they need a closer look."""
+        """Return an argument map's memory objects in the order of `args`; None if they need a closer look."""
         if (
             type(arguments) is not dict
             or len(arguments) != len(self.args)
@@ -221,7 +221,7 @@ class _OtherMemories:
         return COMPLETED
 
     def _are_apart(self, memories: Sequence[Memory], buffers: Sequence[Buffer]) -> bool:
-        """Return True if all outputs besides the destination are writable and disjoint from everything else."""
+        """Return True if outputs besides the destination are writable and disjoint from everything else."""
         for at in self._outputs:
             low, high = memories[at]._lo, memories[at]._hi
             others = (memory for other, memory in enumerate(memories) if other != at)

@@ -1,4 +1,4 @@
-"""Constructors that take arguments in several forms: their signatures in `help`, and errors for wrong calls."""
+"""Constructors with several forms of arguments: signatures for `help`, and errors for wrong calls."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def form_of(what: str, *required: str, **optional: object) -> Form[CallArguments
 
 
 def own(cls: type, name: str, shown: str) -> None:
-    """Give a class its own copy of an inherited method, shown as `shown` in Python's errors about its call."""
+    """Give a class its own copy of an inherited method, named `shown` in Python's errors about its call."""
     of = getattr(cls, name)
     copy = FunctionType(of.__code__, of.__globals__, name, of.__defaults__, of.__closure__)
     update_wrapper(copy, of).__qualname__ = shown

@@ -120,7 +120,7 @@ class OperationProblem(ProblemBase):
 
     @classmethod
     def read(cls, call: ArgumentReader) -> OperationProblem:
-        """Return the problem for a primitive descriptor's arguments. Raises InvalidArguments, Unimplemented."""
+        """Return the problem for a descriptor's arguments. Raises InvalidArguments, Unimplemented."""
         raise NotImplementedError
 
     @classmethod
@@ -294,5 +294,5 @@ class GradientProblem(OperationProblem):
 
 
 def is_computed_wide(*mds: MemoryDesc) -> bool:
-    """Return True if values are computed in f64: f32 cannot represent doubles or integers of 32 bits and more."""
+    """Return True if values are computed in f64, for doubles and integers of at least 32 bits."""
     return any(needs_double(md.data_type) for md in mds)

@@ -252,7 +252,7 @@ class Primitive:
         )
 
     def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
-        """Return the implementation for these operands: 4-bit values can begin in the upper half of a byte."""
+        """Return the implementation for these operands: 4-bit values may begin in a byte's upper half."""
         return impl
 
     def _launched(
@@ -307,7 +307,7 @@ def run(
     deps: Sequence[Waitable] = (),
     scratch: Buffer | None = None,
 ) -> Waitable:
-    """Run an implementation on checked memory objects; return the end event. Without a stream, it has ended."""
+    """Run an implementation on checked memory objects; return the event. Without a stream, it has ended."""
     device = impl.engine.device
     queue = None if stream is None else stream._queue
     event = device.launch(impl.executable, impl.arguments(memories, scratch), queue, deps)

@@ -40,7 +40,7 @@ class SeveralProblem(OperationProblem):
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
-        """Reorder arguments: version 3 of oneDNN has the destination after the engine: (engine, dst, how, srcs, ...)."""
+        """Reorder arguments: oneDNN 3 has the destination after the engine: (engine, dst, how, srcs, ...)."""
         if len(args) < 2 or not isinstance(args[1], MemoryDesc):
             return args, named
         engine, dst, *others = args
