@@ -143,6 +143,7 @@ class Layers(tuple[ShuffleChannels, ...]):
     __slots__ = ()
 
     def __new__(cls, layers: Iterable[ShuffleChannels] = ()) -> Self:
+        """Create it from any number of layers, in order."""
         try:
             items = tuple(layers)
         except Exception:  # not a sequence, or a foreign one

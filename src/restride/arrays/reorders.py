@@ -199,7 +199,7 @@ def _general(call: _ReorderCall) -> Any:
 
 
 def _run(call: _ReorderCall) -> Any:
-    """Check, run and cache a call on NumPy arrays and memory objects; return the result, or None for `out`."""
+    """Check, run and cache a call on arrays and memory objects; return the result, or None for `out`."""
     x, out, bit_type, args = call.x, call.out, call.bit_type, call.arithmetic
     runs = engine_of(x, out, call.engine)
     source = source_of(x, call.src, runs, out)

@@ -56,9 +56,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 def _refuse_type(options: argparse.Namespace) -> None:
     if options.dtype is not None:
-        raise wrong_usage(
-            "--dtype without a layout", why="an error code has no data type", hint="omit it"
-        )
+        raise wrong_usage("--dtype without a layout", why="an error code has no data type", hint="omit it")
 
 
 def _entry(code: str) -> Refusal:

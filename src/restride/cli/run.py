@@ -129,7 +129,9 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
     unknown = next((name for name in dims if name not in names), None)
     if unknown is not None:
         raise wrong_usage(
-            f"--dims names {unknown!r}", why=f"the inputs are {', '.join(names)}", hint="use one of these names"
+            f"--dims names {unknown!r}",
+            why=f"the inputs are {', '.join(names)}",
+            hint="use one of these names",
         )
     return Network.load(options.model), saved | dims
 

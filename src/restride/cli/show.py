@@ -84,7 +84,9 @@ def run(options: argparse.Namespace) -> CommandResult:
     if options.port is not None:
         raise wrong_usage("--port without --serve", why="nothing is served")
     if options.format is None:
-        raise wrong_usage("FORMAT is missing", why="there is nothing to draw", hint="for example nchw 1x17x2x2")
+        raise wrong_usage(
+            "FORMAT is missing", why="there is nothing to draw", hint="for example nchw 1x17x2x2"
+        )
     tensor_format = stored_format(options)
     if tensor_format is not None:
         return _show_tensor_format(tensor_format, options)

@@ -204,7 +204,7 @@ def _groups(old: BlockedLayout, shape: tuple[int, ...]) -> list[_Group]:
 
 
 def _next_group(old: BlockedLayout, shape: tuple[int, ...], i: int, k: int) -> _Group:
-    """Return the innermost group of old axes before `i` and new ones before `k`: drop 1, add 1, keep, regroup."""
+    """Return the innermost group of axes before `i` (old) and `k` (new): drop 1, add 1, keep, or regroup."""
     if i and old.padded_dims[i - 1] == old.blocks[i - 1] == 1:
         return _Group(range(i - 1, i), range(k, k))
     if i and k and old.dims[i - 1] == shape[k - 1]:

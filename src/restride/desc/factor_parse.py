@@ -298,4 +298,6 @@ def _limits(dtype: DataType) -> tuple[int, int]:
 def _outside(name: str, index: int, value: int, dtype: DataType) -> InvalidArguments:
     low, high = _limits(dtype)
     what, why = f"{name}[{index}] is {short_repr(value)}", f"{dtype} holds {low} to {high}"
-    return InvalidArguments(what, code="RS-R27", why=why, hint="use a smaller zero point, or a wider data_type")
+    return InvalidArguments(
+        what, code="RS-R27", why=why, hint="use a smaller zero point, or a wider data_type"
+    )

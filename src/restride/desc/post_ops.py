@@ -206,7 +206,7 @@ class PostOps:
         return self._entry_of(index, PReLUOp).mask
 
     def get_params_dw(self, index: int) -> tuple[DataType, DataType, DataType, int, int, int]:
-        """Return types of weights, bias, result, kernel size, stride and padding of the depthwise at `index`."""
+        """Return types of weights, bias, result; kernel size, stride and padding of a depthwise post-op."""
         entry = self._entry_of(index, DepthwiseOp)
         kinds = entry.weights_type, entry.bias_type, entry.dst_type
         return *kinds, entry.kernel, entry.stride, entry.padding

@@ -167,7 +167,9 @@ def _base_axes(letters: str, text: str) -> dict[str, int]:
     axis_letters = letters.replace("x", "")
     for i, letter in enumerate(letters):
         if letter not in LETTERS and letter != "x":
-            raise bad_tag(text, i, f"'{letter}' is not an axis letter of a base tag: those are a..{LETTERS[-1]}")
+            raise bad_tag(
+                text, i, f"'{letter}' is not an axis letter of a base tag: those are a..{LETTERS[-1]}"
+            )
         if letter in LETTERS and LETTERS.index(letter) >= len(axis_letters):
             missing = next(c for c in LETTERS if c not in axis_letters)
             raise bad_tag(text, i, f"axis '{letter}' is named but axis '{missing}' is not")

@@ -35,7 +35,7 @@ def order_tag(layout: BlockedLayout) -> Tag:
 
 
 def matching_tag(layout: BlockedLayout) -> Tag | None:
-    """Return the tag that creates `layout` from its dims: with exact strides if possible, then a named one."""
+    """Return the tag that creates `layout` from its dims: with exact strides if possible, then named."""
     if layout.has_runtime or layout.offset0 or len(layout.dims) > MAX_NDIMS:
         return None
     first = order_tag(layout)

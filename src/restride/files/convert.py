@@ -239,7 +239,7 @@ class _Run:
             _check_unchanged(self._source)
             raise _unlike(
                 step,
-                "the output read back differs from the converted source, or a value exceeds the range of its type",
+                "the output differs from the converted source, or a value exceeds the range of its type",
                 "choose another scale or type; if they are right, test disk and memory",
             )
         with self._lock:
@@ -257,7 +257,7 @@ class _Run:
                 raise _unlike(
                     placed.step,
                     f"its largest error is {largest:.3g} of the range of the values that share a scale, the "
-                    f"mean {mean:.3g}: the format allows {tolerance.bound:.3g}, and at most half of the total",
+                    f"mean {mean:.3g}: the format allows {tolerance.bound:.3g}, and half of all values",
                     "scale=absmax finds a suitable scale; group scales may need a wider scale_type",
                 )
 

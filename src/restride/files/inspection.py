@@ -43,7 +43,7 @@ class ReadTensor(NamedTuple):
 
     @property
     def desc(self) -> MemoryDesc:
-        """The descriptor for reading it: of elements, of bits of the same width, or of bytes; 1-D without axes."""
+        """The descriptor for reading it: elements, bits of the same width, or bytes; 1-D without axes."""
         array = self.tensor.array
         if array.moved_as is None and array.kind.carrier is not None:
             return MemoryDesc((prod(array.shape),), array.kind.carrier)
@@ -110,8 +110,7 @@ def _grid(tensors: Sequence[ReadTensor]) -> TileGrid:
 
 @dataclass(slots=True)
 class Statistics:
-    """Facts about the numbers of a tensor; `minimum`, `maximum` and `mean` are of the finite ones, or None.
-    """
+    """Facts about a tensor's numbers; `minimum`, `maximum` and `mean` are of the finite ones, or None."""
 
     count: int = 0
     zeros: int = 0

@@ -161,7 +161,7 @@ def plan_boxes(shape: Ints, src: Ints, dst: Ints, itemsize: int, memory: int) ->
 
 
 def _lengthen(box: Ints, shape: Ints, src: Ints, dst: Ints, most: int) -> Ints:
-    """Extend the box along the axis where that saves most, up to `most` elements, keeping boxes about equal."""
+    """Extend the box along the axis where that saves most, to `most` elements, keeping boxes about equal."""
     boxes = [box]
     for d, (n, b, w) in enumerate(zip(shape, box, dst, strict=True)):
         longest = most * b // max(prod(box), 1) // max(w, 1) * w
@@ -197,7 +197,7 @@ def _boxes_done(target: Any, plan: str) -> int:
 
 
 def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, int]:
-    """Return the size limit of a box, and the number of reading threads; directly, each also holds a chunk."""
+    """Return the size limit of a box, and the number of reading threads, each of which may hold a chunk."""
     if memory < _LEAST_MEMORY:
         raise refuse("RS-V08:less-not-enough", memory=memory, least_memory=_LEAST_MEMORY)
     src, dst = (max(prod(n), 1) * source.dtype.itemsize for n in (source.chunks, _unit(target)))

@@ -148,7 +148,7 @@ class _ChunkFile:
         return prod(self.shape) // self.shape[self.order[0]] * self.dtype.itemsize
 
     def _pieces(self, first: int, last: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
-        """Yield the first index and the number of pieces along that axis, and the place of each, from `first` on."""
+        """Yield the first index, the count and the place of pieces along that axis, from `first` on."""
         ends = [*range(first, last, max(_PIECE // self._row, 1)), last]
         for at, end in pairwise(ends):
             place = [slice(None)] * len(self.shape)

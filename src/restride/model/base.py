@@ -262,8 +262,7 @@ class PrimitiveDescBase(DescGetters):
     _in_place: ClassVar[Mapping[int, int]] = {}
 
     def _tensors(self) -> dict[int, MemoryDesc]:
-        """Return the tensors of an execution by argument: inputs in order, then the destination.
-        """
+        """Return the tensors of an execution by argument: inputs in order, then the destination."""
         return {ARG_SRC: self._src, ARG_DST: self._dst}
 
     def _reads(self) -> tuple[int, ...]:

@@ -128,7 +128,7 @@ class ArgumentReader:
             raise refuse("RS-R10:wanted-dims", what=self.what, name=name, md=md, where=where, wanted=wanted)
 
     def forward(self) -> tuple[MemoryDesc, MemoryDesc]:
-        """Return source and destination of the same dims; a destination's "any" becomes the source's format."""
+        """Return source and destination of the same dims; "any" for the latter means the source's format."""
         src = self.known("src")
         dst = self.open("dst", src)
         self.same_dims(src=src, dst=dst)
@@ -136,7 +136,7 @@ class ArgumentReader:
         return src, dst
 
     def gradients(self, **data: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc]:
-        """Return the gradients of source and destination, with the dims and, if "any", the format of `data`."""
+        """Return the gradients of source and destination, with the dims and, for "any", format of `data`."""
         (md,) = data.values()
         diff_src, diff_dst = self.open("diff_src", md), self.open("diff_dst", md)
         self.same_dims(**data, diff_src=diff_src, diff_dst=diff_dst)

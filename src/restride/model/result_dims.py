@@ -65,4 +65,6 @@ def check_axis(axis: int, tensor: Shaped) -> None:
 def check_indices(tensor: Shaped) -> None:
     """Raise Misfit for a tensor that cannot contain indices."""
     if not tensor.data_type.is_integral or tensor.data_type.bits < 8:
-        raise Misfit(f"{tensor.data_type} is not a valid type for indices", "indices must be integers of at least 8 bits")
+        raise Misfit(
+            f"{tensor.data_type} is not a type of indices", "indices are integers of at least 8 bits"
+        )

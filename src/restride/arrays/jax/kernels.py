@@ -205,7 +205,7 @@ def _new_move(
     back: Callable[[Any, Any], Any],
     parts: Callable[[Any], Any],
 ) -> Primitive:
-    """Return a linear primitive. `back`: the gradient's kind, from kind and source; `parts`: that of a batch."""
+    """Return a linear primitive. `back`: the gradient's kind, from kind and source; `parts`: a batch's."""
 
     def work(kind: Any, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
         move, values = call(kind, sources[0], result)

@@ -23,7 +23,9 @@ from ..calls.carriers import is_nibbles
 from ..calls.tensors import as_numpy, is_foreign
 from .factors import row_major
 
-_SUBJECT = Subject("reorder: the values of groups cannot be read", "reorder: the values of groups do not match")
+_SUBJECT = Subject(
+    "reorder: the values of groups cannot be read", "reorder: the values of groups do not match"
+)
 
 
 def are_of_groups(value: Any, md: MemoryDesc) -> bool:

@@ -214,7 +214,9 @@ def attended(tensors: Sequence[Any], mask: Any, scale: Any, *, is_causal: bool, 
         batch = torch.broadcast_shapes(*(x.shape[:-3] for x in wide))
         heads = None if in_groups else torch.broadcast_shapes(*(x.shape[-3:-2] for x in wide))[0]
     except RuntimeError:
-        why = "leading dims must be equal or 1; with enable_gqa=True, a key head can serve several query heads"
+        why = (
+            "leading dims must be equal or 1; with enable_gqa=True, a key head can serve several query heads"
+        )
         raise _misfit(operands, why) from None
     for i, x in enumerate(wide):
         # A key head already serves all query heads.

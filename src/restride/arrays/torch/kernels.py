@@ -243,7 +243,7 @@ def _twin(dtype: Any, *, is_named: bool = False) -> np.dtype[Any]:
     if is_named:
         what, hint = f"dtype is {dtype}", f"use one of {', '.join(map(str, _TWINS))}"
     elif getattr(dtype, "is_complex", False):
-        what, hint = f"elements of {dtype}", "make the two parts an axis: torch.view_as_real(x.resolve_conj())"
+        what, hint = f"elements of {dtype}", "make the parts an axis: torch.view_as_real(x.resolve_conj())"
     else:
         what, hint = f"elements of {dtype}", "convert, for example x.float()"
     raise refuse("RS-A17:no-such-type", what=what, hint=hint)

@@ -174,7 +174,7 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
         return _copy_step(room, rule)
     if src is None and array.kind.block > 1:
         is_read = array.kind.word in gguf.BLOCK_FORMATS
-        why = "they cannot have another layout" if is_read else "restride does not know the layout of their bits"
+        why = "they have no other layout" if is_read else "restride does not know the layout of their bits"
         raise refuse("RS-F07:only-copied-blocks", word=array.kind.word, why=why)
     if src is None:
         raise refuse(

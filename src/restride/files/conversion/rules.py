@@ -171,8 +171,7 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
     rule = ConversionRule(glob, **values)
     group, axis, way, is_found = rule.group, rule.axis, rule.named, rule.is_found
     faults = {
-        "group must be the number of elements that share a scale, at least 1, or 0 for a whole axis": group is not None
-        and min(group, default=-1) < 0,
+        "group must be at least 1, or 0 for a whole axis": group is not None and min(group, default=-1) < 0,
         "groups of several axes apply to the last ones: omit axis": group is not None
         and len(group) > 1
         and axis is not None,
@@ -247,7 +246,9 @@ def _number(name: str, value: Any) -> Any:
         number = float("nan")
     if number and isfinite(number):
         return number
-    raise _BadRule(f"scale is {short_repr(value)}: it must be a nonzero number, or one of {', '.join(_FOUND)}")
+    raise _BadRule(
+        f"scale is {short_repr(value)}: it must be a nonzero number, or one of {', '.join(_FOUND)}"
+    )
 
 
 def _integer(name: str, value: object) -> int:

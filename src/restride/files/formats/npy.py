@@ -69,7 +69,7 @@ _NOTHING = NpyOverride()
 
 
 def read_desc(path: str, override: NpyOverride = _NOTHING) -> MemoryDesc:
-    """Return the descriptor of the tensor in the .npy file at `path`, without its data. Errors as `read_npy`."""
+    """Return the tensor's descriptor from the .npy file at `path`, reading no data. Errors as `read_npy`."""
     with opened(path, "a .npy file") as file:
         return _desc_of(read_npy(file, path, override).tensors[0].array, path)
 

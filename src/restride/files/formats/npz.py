@@ -151,7 +151,7 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
 
 
 class _Member(NamedTuple):
-    """A file of the archive: its name, the offset of its local header, the .npy header, the length of both."""
+    """A file of the archive: name, offset of its local header, the .npy header, the length of both."""
 
     name: bytes
     at: int

@@ -154,7 +154,7 @@ class ChunkFiles:
         return into.view(self.dtype).reshape(shape)
 
     def gather(self, start: Ints, size: Ints, into: Array) -> None:
-        """Fill `into`, which has the shape of a box, with its elements; nothing else is read. Errors as `read`."""
+        """Fill `into`, of the shape of a box, with its elements; nothing else is read. Errors as `read`."""
         chunk = MemoryDesc(self.extents, DataType.parse(carried(self.dtype)))
         for number in self.within(start, size):
             first = self.first(number)
