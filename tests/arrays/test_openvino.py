@@ -399,7 +399,7 @@ def test_the_message_names_the_layer_and_the_way_out():
     with pytest.raises(rs.InvalidArguments) as caught:
         read(text)
     groups = "C = 2 (axis 2), group = 6, group_size = C / group = 2 / 6"
-    assert caught.value.where == f"the layer of line 6, id '7', name 'sh/7'; {groups}"
+    assert caught.value.where == f"the layer on line 6, id '7', name 'sh/7'; {groups}"
     assert caught.value.why == "ShuffleChannels: bad group: C must be a multiple of group"
     assert caught.value.hint == "legal for group: 1, 2"
 

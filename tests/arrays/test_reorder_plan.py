@@ -139,7 +139,7 @@ def test_a_plan_is_measured_only_when_asked_and_tells_it_from_then_on():
     assert 0 < found.low <= found.seconds <= found.high
     assert (found.rounds, found.threads, found.moved_bytes) == (3, plan.threads, plan.bytes_moved)
     assert found.gb_per_s == found.moved_bytes / found.seconds / 1e9
-    assert "in half of 3 rounds" in str(plan)
+    assert "in half of the 3 rounds" in str(plan)
     assert np.array_equal(x, X)
 
 

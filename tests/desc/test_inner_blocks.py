@@ -216,16 +216,16 @@ def test_tags_of_onednn_keep_their_blocks() -> None:
 @pytest.mark.parametrize(
     ("tag", "why"),
     [
-        ("aB16@2b", "leave a gap: a block at step 2 where one at 1 is due"),
-        ("aB4@1b4@1b", "overlap: a block at step 1 where one at 4 is due"),
-        ("aB4@1b4@2b", "overlap: a block at step 2 where one at 4 is due"),
-        ("aB4@1b4@8b", "leave a gap: a block at step 8 where one at 4 is due"),
-        ("aB4@0b", "overlap: a block at step 0 where one at 1 is due"),
+        ("aB16@2b", "leave a gap: a block has step 2 where 1 is expected"),
+        ("aB4@1b4@1b", "overlap: a block has step 1 where 4 is expected"),
+        ("aB4@1b4@2b", "overlap: a block has step 2 where 4 is expected"),
+        ("aB4@1b4@8b", "leave a gap: a block has step 8 where 4 is expected"),
+        ("aB4@0b", "overlap: a block has step 0 where 1 is expected"),
         ("aB4@b", "a block is a size, perhaps @ and a step"),
-        ("aB@4b", "a tag has only letters, block sizes and steps"),
+        ("aB@4b", "a tag consists of letters, block sizes and steps"),
         ("aB4@@1b", "a block is a size, perhaps @ and a step"),
         ("aB4@1", "lacks its axis letter"),
-        ("a@B4b", "a tag has only letters, block sizes and steps"),
+        ("a@B4b", "a tag consists of letters, block sizes and steps"),
         ("aB4@9999999999999999999999b", "leave a gap"),
     ],
 )

@@ -302,7 +302,7 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: named(["awq"], (128, 8)), "no format has this name"),  # type: ignore[arg-type]
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are needed"),
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros((36, 4), np.uint8)[:, ::2]), "without gaps"),
-        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer holds all of it"),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer contains all parts"),
         (lambda: rs.formats.mxfp4((4, 32)).wrap(np.zeros(64, np.uint8)), "its parts are values, scale"),
         (lambda: rs.formats.mxfp4((4, 32)).pack(rs.quantize(np.ones((4, 32)), "nvfp4")), "is no e8m0"),
         (
