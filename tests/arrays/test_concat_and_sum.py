@@ -166,11 +166,11 @@ def test_memories_of_two_engines_are_refused(call, name):
 @pytest.mark.parametrize(
     ("call", "texts"),
     [
-        (lambda x, out: rs.shuffle_channels(x, group=3, out=out(REF)), ("out will not do", "reference:0")),
+        (lambda x, out: rs.shuffle_channels(x, group=3, out=out(REF)), ("out is not valid", "reference:0")),
         (lambda x, out: rs.shuffle_channels(x, group=3, out=out(CPU, bytes(24))), ("out is read-only",)),
         (
             lambda x, out: rs.shuffle_channels(out(CPU, rs.NO_DATA), group=3),
-            ("x will not do", "no buffer"),
+            ("x is not valid", "no buffer"),
         ),
     ],
     ids=range(3),

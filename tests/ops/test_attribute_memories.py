@@ -136,8 +136,8 @@ def test_memories_of_others_are_refused(arg):
         ("has no buffer", rs.Memory(md, rs.Engine("cpu"), rs.NO_DATA)),
         ("the memory is empty", rs.Memory()),
         ("is mapped", mapped),
-        ("is no rs.Memory", np.ones(6, np.float32)),
-        ("is no rs.Memory", None),
+        ("expected an rs.Memory", np.ones(6, np.float32)),
+        ("expected an rs.Memory", None),
     ):
         with refused(f"argument {arg}", text):
             run("cpu", primitive, {**held, arg: wrong})

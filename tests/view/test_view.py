@@ -86,7 +86,7 @@ def test_explanation_counts_padding_and_gaps() -> None:
     assert "b from 17 to 32: 60 of 128 elements (46.9 %) are padding" in padded
     assert "6 of them in gaps" in explain(MemoryDesc((3, 4), "f32", (6, 1)))
     window = MemoryDesc((6, 4), "f32").submemory_desc((2, 2), (1, 1))
-    assert "the first lies at offset 5" in explain(window)
+    assert "the first is at offset 5" in explain(window)
     assert "15 elements of 4 bits" in explain(MemoryDesc((3, 5), "s4"))
 
 
