@@ -260,7 +260,7 @@ def test_stored_steps_are_checked() -> None:
     assert rs.MemoryDesc.from_dict(values).inner_steps == (1, 4)
     with refused("inner_steps"):
         rs.MemoryDesc.from_dict({**values, "inner_steps": [1, 8]})
-    with refused("needs a step"):
+    with refused("must have a step"):
         rs.MemoryDesc.from_dict({**values, "inner_steps": [1]})
     usual = {key: value for key, value in values.items() if key != "inner_steps"}
     assert rs.MemoryDesc.from_dict(usual).tag == "aB4b2b"

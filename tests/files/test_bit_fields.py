@@ -158,7 +158,7 @@ def test_packed_tensors_are_quantized_tensors_in_any_type_and_layout() -> None:
         rs.dequantize(found, out=out)
     with refused("different shapes"):
         rs.dequantize(found, out=np.empty((4, 2, 1023), np.float32))
-    with refused("products of numbers of few bits"):
+    with refused("products of low-bit numbers"):
         rs.formats.gguf.q5_k((4, 2, 1024)).pack(found)
 
 

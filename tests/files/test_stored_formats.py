@@ -341,7 +341,7 @@ def test_nvfp4_is_wrapped_with_the_factor_of_the_whole_tensor() -> None:
     again = form.wrap(**held, tensor_scale=np.float32(made.tensor_scale))
     np.testing.assert_array_equal(rs.dequantize(again), rs.dequantize(made))
     assert form.wrap(**held).tensor_scale == 1
-    for bad, why in ((np.nan, "f32 holds"), ("2", "one real number"), (1e99, "f32 holds")):
+    for bad, why in ((np.nan, "in the range of f32"), ("2", "one real number"), (1e99, "in the range of f32")):
         with refused(why):
             form.wrap(**held, tensor_scale=bad)
     with refused("has no tensor scale"):
@@ -358,7 +358,7 @@ def test_parts_of_another_count_or_type_are_refused() -> None:
         ("scale", np.zeros((4, 16), np.float16), "128 bytes; 64 are required"),
         ("scale", np.zeros((2, 16), ml_dtypes.bfloat16), "are bf16, not f16"),
         ("scale", np.zeros((1, 16), np.float32), "are f32, not f16"),
-        ("values", np.zeros((256, 8), ml_dtypes.uint4), "two of them share one"),
+        ("values", np.zeros((256, 8), ml_dtypes.uint4), "two must share one"),
         ("values", np.zeros((256, 4), np.int32), "4096 bytes; 2048 are required"),
         ("values", np.zeros((256, 2), ">i4"), "in the other byte order"),
         ("scale", np.ones((2, 16), ">f2"), "in the other byte order"),

@@ -79,7 +79,7 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
     if any(end > begin for (_, end), (begin, _) in pairwise(places)):
         raise cursor.damaged("two of its tensors overlap")
     if any(begin % align or (end > begin and start + end > size) for begin, end in places):
-        raise cursor.damaged("a tensor is not inside the file, at a multiple of the alignment")
+        raise cursor.damaged("a tensor is outside the file, or not at a multiple of the alignment")
     note = metadata.pop(KEY, None)
     notes = {} if note is None else parse_notes(path, note.content[8:] if note.type == _TEXT else b"{}")
     stored_tensors = tuple(
