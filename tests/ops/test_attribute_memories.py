@@ -87,10 +87,10 @@ WRONG = {
         "bf16, but the attribute requires f32",
     ),
     "integers for reals": (SCALE, rs.MemoryDesc((6,), "s32", "a"), "its values are s32"),
-    "apart": (SCALE, rs.MemoryDesc((6,), "f32", (2,)), "its values do not follow each other"),
-    "column by column": (SCALE, rs.MemoryDesc((2, 3), "f32", "ba"), "its values do not follow each other"),
+    "apart": (SCALE, rs.MemoryDesc((6,), "f32", (2,)), "its values are not contiguous"),
+    "column by column": (SCALE, rs.MemoryDesc((2, 3), "f32", "ba"), "its values are not contiguous"),
     "of other dims": (SCALE, rs.MemoryDesc((2, 3), "f32", "ab"), "it is 2 x 3, but the masked dims are 6"),
-    "in blocks": (ZERO, rs.MemoryDesc((4,), "s8", "A8a"), "its values do not follow each other"),
+    "in blocks": (ZERO, rs.MemoryDesc((4,), "s8", "A8a"), "its values are not contiguous"),
     "an operand of other dims": (OPERAND, rs.MemoryDesc((1, 1), "f32", "ab"), "is not the primitive's"),
     "an operand laid out otherwise": (
         OPERAND,
