@@ -167,7 +167,7 @@ def test_what_is_no_map_is_refused(args):
 )
 def test_what_is_no_memory_is_refused_by_the_name_of_its_argument(argument, wrong):
     name = "src" if argument == FROM else "dst"
-    check_refused(lambda s, d: {FROM: s, TO: d, argument: wrong}, f"{name} is not valid", "expected an rs.Memory")
+    check_refused(lambda s, d: {FROM: s, TO: d, argument: wrong}, f"{name} is not valid", "an rs.Memory")
 
 
 def test_an_input_that_shares_bytes_with_the_destination_is_refused():
