@@ -39,7 +39,7 @@ from .runtime.cache import set_primitive_cache_capacity as set_primitive_cache_c
 PrimitiveDesc = PrimitiveDescBase
 
 class Arg:
-    """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""
+    """Execution arguments: `Arg.SRC` is `DNNL_ARG_SRC` and equals its number."""
 
     SRC: Final = 1
     SRC_0: Final = 1

@@ -139,7 +139,7 @@ def test_a_plan_is_measured_only_when_asked_and_tells_it_from_then_on():
     assert 0 < found.low <= found.seconds <= found.high
     assert (found.rounds, found.threads, found.moved_bytes) == (3, plan.threads, plan.bytes_moved)
     assert found.gb_per_s == found.moved_bytes / found.seconds / 1e9
-    assert "in half of 3 rounds" in str(plan)
+    assert "in half of the 3 rounds" in str(plan)
     assert np.array_equal(x, X)
 
 
@@ -360,7 +360,7 @@ def test_padding_is_peeled_or_in_tiles():
     ("x", "dst", "options", "why"),
     [
         (np.empty((0, 3), np.float32), None, {}, "no elements"),
-        (X, "nhwc", {"engine": REF}, "makes its own"),
+        (X, "nhwc", {"engine": REF}, "creates its own"),
         (rs.MemoryDesc((3,) * 8, "f32", "abcdefgh"), "ABCDEFgh2a2b2c2d2e2f", {}, "too many partial blocks"),
     ],
     ids=["empty", "reference", "guarded"],
@@ -415,7 +415,7 @@ def test_what_has_one_schedule_is_not_searched(nothing_runs):
         assert rs.plan(x, None, effort="measure", **options).impl == rs.plan(x, None, **options).impl
     with refused("effort"):
         rs.plan(X, "nhwc", effort="much")
-    with refused("looks for one"):
+    with refused("searches for one"):
         rs.plan(X, "nhwc", effort="measure", schedule="")
     with pytest.raises(rs.OutOfMemory, match="bytes are free"):
         rs.plan(rs.MemoryDesc((1 << 40,), "f32", "a"), None, effort="measure")

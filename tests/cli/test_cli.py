@@ -177,7 +177,7 @@ def test_stored_formats_are_shown_and_explained_by_name(
     assert "x = scale * (value - 8)" in text
     assert "values (0, 0) in the low half, values (0, 16) in the high half" in text
     assert "x = tensor_scale * scale * value" in answered(capsys, "explain", "nvfp4")
-    assert "its scales held apart" in answered(capsys, "explain", "marlin")
+    assert "with separate scales" in answered(capsys, "explain", "marlin")
     found = json.loads(answered(capsys, "explain", "nvfp4", "256x64", "--json"))
     assert found["parts"]["scale"]["dims"] == [256, 4]
     for name in names():

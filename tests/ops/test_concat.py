@@ -197,7 +197,7 @@ def test_scales_that_come_at_execution():
         assert np.asarray(dst)[1].tolist() == [1, 1, 1, 1.5, 1.5, 1.5, 1.5, 1.5]
         with refused(f"argument {argument} (ARG_ATTR_SCALES | ARG_MULTIPLE_SRC + 1) is missing"):
             made.execute(rs.Stream(engine), args)
-        with refused("will not do"):
+        with refused("is not valid"):
             made.execute(rs.Stream(engine), {**args, argument: srcs[0]})
 
 

@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused():
     make, updates = rs.onednn.Scatter.PrimitiveDesc, rs.MemoryDesc((3, 5), "f32")
     with refused("the updates are to be (3, 5)"):
         make(cpu, "axis", md, at, md, md)
-    with refused("no type of indices"):
+    with refused("not a type of indices"):
         make(cpu, "axis", md, rs.MemoryDesc((3,), "f32"), updates, md)
     with refused("reduction is 'sub'"):
         make(cpu, "axis", md, at, updates, md, 0, "sub")

@@ -175,7 +175,7 @@ def test_what_takes_no_text_says_why() -> None:
     for text in ("", "unroll(i/1, 8)", "kernel(7)", "kernel(0) · kernel(0)", "kernel()"):
         with refused("does not fit", "each kernel is named once"):
             _lstm().scheduled(text)
-    with refused("takes no schedule", "makes its own"):
+    with refused("takes no schedule", "creates its own"):
         _softmax(_REF).scheduled("")
     unknown = rs.MemoryDesc((rs.RUNTIME_DIM, 4), "f32", "ab")
     with refused("takes no schedule", "known only at execution"):

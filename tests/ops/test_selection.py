@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused():
     cpu, md, any_ = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32"), rs.MemoryDesc((4, 6), "f32", "any")
     with refused("6 of 5 elements are wanted"):
         rs.onednn.TopK.PrimitiveDesc(cpu, "largest", md, any_, rs.MemoryDesc((4, 6), "s64"), 1)
-    with refused("no type of indices"):
+    with refused("not a type of indices"):
         rs.onednn.ArgReduction.PrimitiveDesc(cpu, "max", md, rs.MemoryDesc((4, 1), "f32"), 1)
     with refused("of no elements none is the largest"):
         empty = rs.MemoryDesc((4, 0), "f32")

@@ -1,7 +1,7 @@
 """Primitives of a verbose log, run again on this machine: with restride, and with oneDNN if it is installed.
 
 A line becomes a `PrimitiveCall`: the arguments of a primitive descriptor as in oneDNN's C API, in its order,
-which is also that of `restride.onednn`. Memories hold zeros; times are medians.
+which is also that of `restride.onednn`. Memory objects contain zeros; times are medians.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from .commands import REPLAY_OF_PEER
 
 __all__ = ["PrimitiveCall", "recipe", "replay", "replay_text"]
 
-# Primitives are replayed in the order of their time: so many, of so many bytes and multiplications at most.
+# Primitives are replayed in descending order of time: at most this many, with this many bytes and
+# multiplications.
 _MOST, _MOST_BYTES, _MOST_PRODUCTS = 200, 1 << 30, 2 * 10**10
 # A call that takes longer runs once.
 _LONG_SECONDS = 0.2
@@ -35,7 +36,7 @@ _INFERENCE = "forward_inference"
 
 
 class PrimitiveCall(NamedTuple):
-    """A primitive: its function in oneDNN, its arguments, its memories, and its chain of post-ops."""
+    """A primitive: its function in oneDNN, its arguments, its memory objects, and its chain of post-ops."""
 
     call: str
     arguments: tuple[Any, ...]
@@ -44,11 +45,11 @@ class PrimitiveCall(NamedTuple):
 
 
 class NotReplayed(Exception):
-    """Why a line is not run again."""
+    """The reason why a line is not replayed."""
 
 
 def recipe(p: LoggedPrimitive) -> PrimitiveCall:
-    """The call that creates the primitive of a line. Raises NotReplayed with the reason."""
+    """Return the call that creates the primitive of a line. Raises NotReplayed with the reason."""
     make = _RECIPES.get(p.kind)
     if make is None:
         raise NotReplayed(f"{p.kind[:_LONGEST]} is not replayed")
@@ -72,7 +73,7 @@ def recipe(p: LoggedPrimitive) -> PrimitiveCall:
 
 
 def replay(log: VerboseLog) -> list[dict[str, Any]]:
-    """Rows of all primitives of a log, those of the most time first: time in the log, and of each library."""
+    """Return rows for all primitives of a log by descending time: time in the log, and with each library."""
     order = sorted(range(len(log.primitives)), key=lambda place: -log.times[place])
     peer, why = _peer()
     rows = []
@@ -114,7 +115,7 @@ def _timed(
 
 
 def _peer() -> tuple[Callable[[PrimitiveCall], float] | None, str]:
-    """The function that times a recipe with oneDNN; None with the reason where there is none."""
+    """Return the function that times a recipe with oneDNN; None and the reason if there is none."""
     try:
         opened: Callable[[PrimitiveCall], float] = importlib.import_module(REPLAY_OF_PEER).open_onednn()
     except ModuleNotFoundError as error:
@@ -125,7 +126,7 @@ def _peer() -> tuple[Callable[[PrimitiveCall], float] | None, str]:
 
 
 def _seconds(made: PrimitiveCall) -> float:
-    """The median time of a recipe with restride."""
+    """Return the median time of a recipe with restride."""
     engine = onednn.Engine("cpu", 0)
     stream = onednn.Stream(engine)
     name = "".join(word.capitalize() for word in made.call.split("_"))
@@ -153,7 +154,7 @@ def _seconds(made: PrimitiveCall) -> float:
 
 
 def median_seconds(call: Callable[[], object]) -> float:
-    """The median time of a call; of a long one, the time of its first run."""
+    """Return the median time of a call; for a long one, the time of its first run."""
     start = time.perf_counter()
     call()
     first = time.perf_counter() - start
@@ -164,13 +165,13 @@ def median_seconds(call: Callable[[], object]) -> float:
 
 
 def _named(p: LoggedPrimitive, **args: int) -> dict[int, MemoryDesc]:
-    """The memories of the tensors of these names; of a name that a line may leave out, none."""
+    """Return the memory objects of tensors with these names, skipping those missing from the line."""
     found = {arg: tensor.desc for name, arg in args.items() if (tensor := p.tensor(name))}
     return {arg: desc for arg, desc in found.items() if desc is not None}
 
 
 def _both(p: LoggedPrimitive) -> dict[int, MemoryDesc]:
-    """Source and destination, or the tensor that is either."""
+    """Return source and destination, or the tensor that is both."""
     found = _named(p, data=onednn.Arg.DST, dst=onednn.Arg.DST)
     found |= _named(p, data=onednn.Arg.SRC, src=onednn.Arg.SRC)
     if len(found) < 2:
@@ -210,7 +211,7 @@ def _pooling(p: LoggedPrimitive) -> PrimitiveCall:
 
 
 def _window(p: LoggedPrimitive, axes: int) -> list[tuple[int, ...]]:
-    """Strides, dilates, kernel, padding before and behind, of a problem as `ih64oh32kh7sh2dh0ph3`."""
+    """Return strides, dilates, kernel, padding at both ends, of a problem such as `ih64oh32kh7sh2dh0ph3`."""
     sizes, found = p.extents, list[tuple[int, ...]]()
     for axis in "dhw"[3 - axes :]:
         try:
@@ -283,7 +284,7 @@ def _number(text: str) -> float:
 
 
 def _post_ops(attributes: str) -> list[tuple[Any, ...]]:
-    """The chain of `attr-post-ops:sum:1+eltwise_relu`, or of the older `post_ops:'sum;eltwise_relu;'`."""
+    """Return the chain of `attr-post-ops:sum:1+eltwise_relu`, or the older `post_ops:'sum;eltwise_relu;'`."""
     found: list[tuple[Any, ...]] = []
     text = re.sub("'([^']*)'", lambda quoted: quoted[1].strip(";").replace(";", "+"), attributes)
     for field in re.split("[; ]", text):
@@ -309,7 +310,7 @@ def _post_ops(attributes: str) -> list[tuple[Any, ...]]:
 
 
 def replay_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The table of a replay, its sums over the log's calls, and what was not run with the reasons."""
+    """Return the table of a replay, sums over the log's calls, and reasons for what was not replayed."""
     done = [row for row in rows if row.get("restride_ms") is not None]
     cells: list[list[str]] = [["", "primitive", "problem", "formats", "calls", "log", "restride", "oneDNN"]]
     for row in done[:_MOST_ROWS]:

@@ -58,7 +58,7 @@ _SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 
 def add_arguments(parser: Parser) -> None:
-    """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
+    """Add FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
     add_layout(parser, "; with --serve any of them, a layout of CuTe, or nothing")
     parser.add_argument(
         "--dst",
@@ -75,7 +75,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The picture, or the files written; as values the fields of the layout and the picture's lines."""
+    """Draw the layout or write the files; as values the fields of the layout and the lines of the drawing."""
     if options.serve:
         load_whole("restride.cli.page_server")
         from .page_server import serve
@@ -84,7 +84,9 @@ def run(options: argparse.Namespace) -> CommandResult:
     if options.port is not None:
         raise wrong_usage("--port without --serve", why="nothing is served")
     if options.format is None:
-        raise wrong_usage("FORMAT is missing", why="it says what is drawn", hint="for example nchw 1x17x2x2")
+        raise wrong_usage(
+            "FORMAT is missing", why="there is nothing to draw", hint="for example nchw 1x17x2x2"
+        )
     tensor_format = stored_format(options)
     if tensor_format is not None:
         return _show_tensor_format(tensor_format, options)
@@ -92,7 +94,7 @@ def run(options: argparse.Namespace) -> CommandResult:
         if options.tensor is None:
             if (options.svg, options.html, options.dst, options.dtype) != (None,) * 4:
                 raise wrong_usage(
-                    "a picture, --dst or --dtype of several tensors", hint="name one: --tensor NAME"
+                    "a picture, --dst or --dtype of several tensors", hint="select one: --tensor NAME"
                 )
             return list_tensors(options)
         if options.stats or options.match or options.dtype:
@@ -122,7 +124,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace) -> CommandResult:
-    """The parts of a stored format; as a picture its bytes."""
+    """Return the parts of a stored format; as a picture its bytes."""
     if options.html is not None or options.dst is not None:
         raise wrong_usage("--html or --dst with a stored format", why="use --svg for a picture of its bytes")
     if options.svg is not None:
@@ -138,11 +140,11 @@ def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace
 
 
 def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
-    """Raise for files that cannot be written, before any is."""
+    """Raise for files that cannot be written, before any is written."""
     if options.svg is not None and options.svg == options.html:
-        raise wrong_usage("--svg and --html name the same file", hint="name two files")
+        raise wrong_usage("--svg and --html name the same file", hint="use different files")
     if options.json and PIPE in files.values():
-        raise wrong_usage("--json with a picture on standard output", hint="name a file for one of them")
+        raise wrong_usage("--json with a picture on standard output", hint="write one of them to a file")
     for kind, name in files.items():
         check_output("restride show", name, _SUFFIXES[kind], options.force)
         if name != PIPE:
@@ -150,7 +152,7 @@ def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
 
 
 def _sides(first: NamedDesc, options: argparse.Namespace) -> list[NamedDesc]:
-    """The layout; with --dst also the one after the reorder."""
+    """Return the layout; with --dst also the one after the reorder."""
     if options.dst is None:
         return [first]
     after = typed(MemoryDesc, first.desc.dims, first.desc.data_type, options.dst)

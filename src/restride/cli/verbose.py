@@ -33,13 +33,13 @@ from .usage import Parser, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
-# Larger than caches; few enough bytes for small machines.
+# Larger than caches, but small enough for small machines.
 _COPIED = 1 << 26
 _ROUNDS = 5
 
 
 def add_arguments(parser: Parser) -> None:
-    """LOG, and what to do with it."""
+    """Add LOG and options."""
     parser.add_argument("log", metavar="LOG", help="a text file; - for standard input")
     parser.add_argument("--html", metavar="FILE", help="write a page with the timeline, colored by format")
     parser.add_argument("--replay", action="store_true", help="run the primitives of the log on this machine")
@@ -51,7 +51,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The report; as values all rows of its tables."""
+    """Return the report; as values all rows of its tables."""
     if options.copy is not None and not 1e-3 <= options.copy <= 1e6:
         raise wrong_usage(
             "--copy is not a speed", why="it is not a number from 0.001 to 1e6", hint="for example --copy 20"
@@ -79,6 +79,6 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def _copy_speed() -> float:
-    """Gigabytes a second of a copy, those read and those written."""
+    """Return the speed of a copy in GB/s, counting bytes read and bytes written."""
     src, dst = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
     return 2 * _COPIED / min(time_call(lambda: np.copyto(dst, src), _ROUNDS)) / 1e9
