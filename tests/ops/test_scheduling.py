@@ -170,7 +170,7 @@ def test_what_takes_no_text_says_why() -> None:
         _softmax().scheduled(3)
     with refused("effort"):
         _softmax().scheduled(effort="much")
-    with refused("looks for one"):
+    with refused("searches for one"):
         _softmax().scheduled("", effort="measure")
     for text in ("", "unroll(i/1, 8)", "kernel(7)", "kernel(0) · kernel(0)", "kernel()"):
         with refused("does not fit", "each kernel is named once"):
