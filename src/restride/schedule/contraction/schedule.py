@@ -391,8 +391,8 @@ class ContractionDraft:
 
     def strip_of(self, plan: ContractionPlan) -> int:
         """Return the best number of tiles in a strip: those whose rows fit the L2 cache, if not all do, and
-        at least as many rows as justify reading all columns again. Without strips, all rows are read again for
-        each tile of columns: 2048 rows and columns took 1.7 times as long.
+        at least as many rows as justify reading all columns again. Without strips, all rows are read again
+        for each tile of columns: 2048 rows and columns took 1.7 times as long.
         """
         first = self.contraction.accesses[FIRST].tensor.data_type
         if plan.is_by_lanes or plan.groups == 1 or plan.columns_at < len(plan.grid):
@@ -456,8 +456,8 @@ def _column_offset(digits: Sequence[ContractionLoop], access: int, column: int) 
 
 def _next_columns(plan: ContractionPlan) -> tuple[int, int]:
     """Return the iterations of the summed loop before the columns of the next tiles are read, and the bytes
-    of those, if contiguous. Zeros if other loops come between, or if there is one row of tiles, which reads them
-    as one stream.
+    of those, if contiguous. Zeros if other loops come between, or if there is one row of tiles, which reads
+    them as one stream.
     """
     loop = plan.loops[-1] if len(plan.loops) == 1 and not (plan.split or plan.strip) else None
     if loop is None or plan.columns_at < len(plan.grid) or plan.tiling.count < 2:
@@ -501,7 +501,7 @@ def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
         return [1]
     if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
         return [1]
-    # Of packs those that are full: the last one has code of its own.
+    # Only full packs are counted: the last one has separate code.
     counts_packs = plan.pack is not None and plan.pack.loop.axis == inner.axis
     size = inner.size // inner.step if counts_packs else inner.size
     is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
@@ -514,14 +514,14 @@ def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
 
 
 def _is_row_operand(plan: ContractionPlan) -> bool:
-    """True where an instruction that multiplies may read a row from memory: f32, packs of bf16."""
+    """Return whether a multiply instruction can read a row from memory: f32, packs of bf16."""
     data_type = plan.contraction.accesses[FIRST].tensor.data_type
     return data_type is DataType.f32 or (data_type is DataType.bf16 and plan.is_dot and plan.pack is not None)
 
 
 def summed_order(contraction: Contraction, pack: Pack | None = None) -> tuple[ContractionLoop, ...]:
-    """The summed loops without the pack, outermost first: far strides of the rows' factor outside. Those of
-    one position are left out where nothing limits them, and others are left.
+    """Return the summed loops without the pack, outermost first: far strides of the rows' factor outside.
+    Loops of one position are dropped if nothing limits them and others remain.
     """
     loops = [loop for loop in contraction.summed if pack is None or loop not in (pack.loop, *pack.others)]
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
