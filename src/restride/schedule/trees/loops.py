@@ -116,7 +116,7 @@ class TreeLoops:
         return [digit for _, digits, _ in found for digit in digits], limits
 
     def ordered(self, digits: Sequence[TreeDigit]) -> tuple[TreeDigit, ...]:
-        """Order digits by distance in memory, farthest outermost; digits of axes with limits stay in order."""
+        """Order digits by distance in memory, farthest first; digits of axes with limits stay in order."""
         order = sorted(digits, key=lambda digit: -digit.reach(self.widths))
         for bound in {digit.bound for digit in digits if digit.bound}:
             places = [place for place, digit in enumerate(order) if digit.bound == bound]
@@ -128,8 +128,8 @@ class TreeLoops:
     def fused(
         self, order: tuple[TreeDigit, ...], bounded: frozenset[str], each: Each | None = None
     ) -> tuple[TreeDigit, ...]:
-        """Merge contiguous digits; accesses that `each`, a loop without inner ones, only reads can be constant
-        along the inner digit.
+        """Merge contiguous digits; accesses that `each`, a loop without inner ones, only reads can stay
+        in place along the inner digit.
         """
         items = each.items if each is not None else ()
         accesses = (access for item in items for access in accesses_of(item))

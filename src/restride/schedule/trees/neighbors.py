@@ -1,7 +1,7 @@
 """The variants of a loop tree that a search tries: vectors, unrolling, separate edges, order, steps, memory.
 
-For loops that fold floats, neither digits nor vectors are varied: they determine the order of the sums, and so
-their bits.
+For loops that fold floats, neither digits nor vectors are varied: they determine the order of the sums, and
+so their bits.
 """
 
 from __future__ import annotations

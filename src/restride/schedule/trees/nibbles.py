@@ -1,5 +1,5 @@
-"""Recognizes schedules of loop trees that access 4-bit tensors in whole bytes: their vectors begin at the first
-half of a byte, have an even number of adjacent elements, and are never masked.
+"""Recognizes schedules of loop trees that access 4-bit tensors in whole bytes: their vectors begin at the
+first half of a byte, have an even number of adjacent elements, and are never masked.
 """
 
 from __future__ import annotations
