@@ -206,7 +206,7 @@ def _gelu_erf(s: Term[V]) -> Term[V]:
 
 
 def normal_distribution(s: Term[V]) -> tuple[Term[V], Term[V]]:
-    """Return the normal distribution at s (the upper tail at |s| if s < 0, else 1 - it) and e**(-s**2 / 2)."""
+    """Return the normal distribution at s (the upper tail at |s| if s < 0, else 1 - it), e**(-s**2 / 2)."""
     size = size_of(s)
     a = (size > 39.0).where(39.0, size)
     head = _head(a)

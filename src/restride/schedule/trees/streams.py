@@ -92,7 +92,7 @@ class _Lines:
         return all(isinstance(step, int) and step % line == 0 for step in steps)
 
     def _around(self, plan: EachPlan, line: int) -> TreeDigit | None:
-        """Return the digit along which vectors are consecutive, in whole lines: theirs, or the one around it."""
+        """Return the digit along which vectors are consecutive, in whole lines: theirs, or the outer one."""
         own = plan.digits[-1]
         is_long = self.lanes * self.tensor.data_type.bits >= 8 * SHORTEST_VECTOR
         if is_long and own.extent > self.lanes and own.extent % line == 0:

@@ -294,9 +294,7 @@ class _TreeBuilder:
         if digit is None or not isinstance(lanes, int):
             self.fail(transform, f"it takes a digit of {', '.join(d.name for d in order)}, and lanes")
         if not takes_vectors(digit):
-            self.fail(
-                transform, "the digit is one position, a table, or an outer one of an axis with limits"
-            )
+            self.fail(transform, "the digit is one position, a table, or an outer one of an axis with limits")
         if not 2 <= lanes <= _MOST_LANES or lanes & (lanes - 1):
             self.fail(transform, f"lanes must be a power of two, from 2 to {_MOST_LANES}")
         if any(lanes % times for times in repeats_of(digit)):
