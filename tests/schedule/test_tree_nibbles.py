@@ -67,7 +67,7 @@ def test_elements_of_4_bits_are_what_the_tree_says(
 
 def test_schedules_that_tear_bytes_are_refused() -> None:
     tree = _tree(MemoryDesc((6, 64), "f32"), MemoryDesc((6, 64), DataType.s4))
-    with pytest.raises(InvalidArguments, match="torn apart"):
+    with pytest.raises(InvalidArguments, match="would be split"):
         applied(tree, (Transform("vectorize", ("d0/1", 4)),))
 
 

@@ -140,7 +140,7 @@ def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def silu(s: Term[V], alpha: Term[V]) -> Term[V]:
-    """The same for an `alpha` of 1: max(s, 0) - |s| * e / (1 + e) for e = e**-|s|, where nothing cancels."""
+    """The same for an `alpha` of 1: max(s, 0) - |s| * e / (1 + e) for e = e**-|s|, without cancellation."""
     a = _size_at_most(s, 110.0)
     return _times_logistic(s, a, _small_power(a))
 

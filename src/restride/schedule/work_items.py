@@ -83,7 +83,7 @@ def _kind_of_items(
         return "transpose", "the contiguous axes of the two sides differ: through local memory"
     if along_src and along_src == along_dst:
         return "copy", "one axis is contiguous on both sides"
-    return "strided", "neighbours of the destination lie apart in the source"
+    return "strided", "adjacent elements of the destination are apart in the source"
 
 
 # --- a whole nest ------------------------------------------------------------

@@ -93,7 +93,7 @@ class AttentionGradient:
             share = maker.capped(maker.scaled(view, axes)) * (1.0 / cap)
             items.append(view.store("caps", (i, j), 1.0 - share * share))
         stats = view.load("stats", i)
-        # The statistic of an empty row is the least number, which is no logarithm.
+        # The statistic of an empty row is the least number, not a logarithm.
         power = apply(
             "select", apply("le", stats, LEAST), Const(0.0), maker.power(apply("min", Ref("y") - stats, 0.0))
         )

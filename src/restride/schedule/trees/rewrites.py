@@ -1,4 +1,4 @@
-"""The transforms that make another tree of a tree: what is computed where, before its loops are ordered.
+"""The transforms that rewrite a tree: which values are computed where, before its loops are ordered.
 
 | transform | before -> after |
 | --- | --- |
@@ -7,13 +7,13 @@
 | `compute_at(s.part, n)` | `each n, w: (each k: s.part = f), g(s.part)` -> as below |
 | `compute_root(s.part)` | the same before all other loops, with a tensor for all positions |
 
-`block`: an axis becomes one of blocks and one of places in a block. Where the number does not divide the
-extent, a guard leaves out what is behind its end.
+`block`: an axis is split into blocks and positions within a block. If the number does not divide the extent,
+a guard excludes what is past its end.
 
-`split_fold`: the axes that are named are folded last. All folds of that loop are split.
+`split_fold`: the named axes are folded last. All folds of that loop are split.
 
-`compute_at`: what a fold finds is kept in rows, which are filled first, at each position of the axes that are
-named; the other axes of the loops around the fold are those of the rows::
+`compute_at`: the results of a fold are kept in rows, which are filled first, at each position of the named
+axes; the other axes of the loops around the fold are those of the rows::
 
     each n, w:                                  each n:
       each k:                                     local s.part[w]
@@ -24,13 +24,12 @@ named; the other axes of the loops around the fold are those of the rows::
                                                   each w:
                                                     y[n, w] = g(s.part[w])
 
-Where the fold depends on some of
-these only by their sum, as a window on `2 * w + k`, a row has a place for each value of the sum, so that what
-several windows share is folded once. A guard on it becomes an interior, and edges that hold what no element
-folds to.
+If the fold depends on some of these only through their sum, as a window on `2 * w + k`, a row has an element
+for each value of the sum, so that what several windows share is folded once. A guard on it becomes an
+interior, and edges with the neutral element.
 
-A row of a fold of floats is the same sum in another order (docs/numerics.md); of integers, and of maxima, it
-has the same bits.
+A row of a float fold is the same sum in another order (docs/numerics.md); for integers, and for maxima, the
+bits are the same.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ from ..language import Schedule, Transform, check_known
 NAMES = ("block", "split_fold", "compute_at", "compute_root")
 
 _Form = tuple[tuple[str, int], ...]
-"""A sum of axes, each times a number: what an index is, but for a factor and what is added."""
+"""A sum of axes with coefficients: an index without a common factor and constant."""
 
 
 def rewrite(tree: LoopTree, schedule: Schedule) -> LoopTree:
-    """The tree that transforms make of a tree; tensors of `compute_root` stand behind those that it has.
+    """Return the tree that transforms produce; tensors of `compute_root` follow the existing ones.
 
     Raises InvalidArguments for transforms that do not fit.
     """
