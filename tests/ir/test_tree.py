@@ -62,9 +62,7 @@ _BAD = {
     "known in its loop alone": LoopTree(
         (X, Y), (Each((ROW,), (Each((COL,), (Let("t", Const(1)),)), Y.store((ROW,), Ref("t")))),)
     ),
-    "unknown axes": LoopTree(
-        (X, Y), (Each((ROW,), (Store("y", (Affine((("k", 1),)),), Const(0)),)),)
-    ),
+    "unknown axes": LoopTree((X, Y), (Each((ROW,), (Store("y", (Affine((("k", 1),)),), Const(0)),)),)),
     "exists already": LoopTree((X, Y), (Each((ROW,), (Each((ROW,), ()),)),)),
     "does not have 2 dims": LoopTree(
         (Y,), (Each((ROW, COL), (Store("y", X.load(ROW, COL).index, Const(0)),)),)

@@ -401,13 +401,32 @@ give 0 for counts of at least the width. Integer division truncates toward zero,
 def in_single(value: Expr) -> Expr:
     """Return an f64 expression computed in f32: its inputs and the results of all operations are rounded.
 
-    A sum, product, quotient or root of f32 values computed in f64 and then rounded equals that in f32.
+    A sum, product, quotient or root of f32 values computed in f64 and then rounded equals that in f32. A
+    function of several such operations is expanded into them.
     """
     if isinstance(value, Const):
         return value
     if isinstance(value, Apply):
+        if value.op in _OPERATIONS_OF:
+            return in_single(_OPERATIONS_OF[value.op](*value.args))
         value = Apply(value.op, tuple(map(in_single, value.args)))
     return apply("single", value)
+
+
+def _hardsigmoid(s: Expr, alpha: Expr, beta: Expr) -> Expr:
+    return apply("clip", alpha * s + beta, 0.0, 1.0)
+
+
+def _hardswish(s: Expr, alpha: Expr, beta: Expr) -> Expr:
+    weight = _hardsigmoid(s, alpha, beta)
+    return apply("select", apply("eq", weight, 0.0), apply("clip", s, -1.0, 1.0), s) * weight
+
+
+_OPERATIONS_OF = {
+    "linear": lambda s, alpha, beta: alpha * s + beta,
+    "hardsigmoid": _hardsigmoid,
+    "hardswish": _hardswish,
+}
 
 
 def operands_of(op: str) -> int:
