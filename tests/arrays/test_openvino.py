@@ -283,7 +283,7 @@ def test_layers_are_frozen_values():
         ((2, 0), 1, 2**63, "below 2**63"),
         ((2, 4), 1, 3, "C = 4 (axis 1), group = 3, group_size = C / group = 4 / 3"),
         ((2, 4), -2, 4, "C = 2 (axis 0), group = 4"),
-        ((2, 4), 1, 8, "legal for group: 1, 2, 4"),
+        ((2, 4), 1, 8, "valid values of group: 1, 2, 4"),
         ((), 0, 1, "has 0 axes"),
         ((1,) * 64 + (1,), 0, 1, "more than 64 entries"),
         ((2, -2), 0, 1, "shape[1] is -2"),
@@ -401,7 +401,7 @@ def test_the_message_names_the_layer_and_the_way_out():
     groups = "C = 2 (axis 2), group = 6, group_size = C / group = 2 / 6"
     assert caught.value.where == f"the layer on line 6, id '7', name 'sh/7'; {groups}"
     assert caught.value.why == "ShuffleChannels: bad group: C must be a multiple of group"
-    assert caught.value.hint == "legal for group: 1, 2"
+    assert caught.value.hint == "valid values of group: 1, 2"
 
 
 def test_a_wrong_group_is_told_as_by_the_function_itself():

@@ -161,9 +161,9 @@ def test_what_does_not_fit_is_refused():
         make(cpu, "rows", md, at, any_)
     with refused("a dim of the source is empty"):
         make(cpu, "axis", rs.MemoryDesc((0, 5), "f32"), at, any_)
-    with refused("the first 1 dims are not the same"):
+    with refused("the first 1 dims differ"):
         make(cpu, "axis", md, at, any_, 1, 1)
-    with refused("an index is of 3 dims"):
+    with refused("an index has 3 dims"):
         make(cpu, "nd", md, at, any_)
     assert make(cpu, "axis", md, at, any_).dst_desc() == rs.MemoryDesc((3, 5), "f32")
 

@@ -260,12 +260,12 @@ def _codes() -> Any:
 @pytest.mark.parametrize(
     ("make", "text", "why"),
     [
-        (_padded, "block(d1, 2)", "would leave the padding of dst as it is"),
+        (_padded, "block(d1, 2)", "would not clear the padding of dst"),
         (_codes, "", "a list of no transforms"),
-        (_codes, "block(d0, 2)", "4 bits"),
-        (_softmax, "prefetch(64)", "it takes nothing"),
-        (_softmax, "interior(d0, d0)", "each once"),
-        (_max_pool, "vectorize(w/1, 8) · split_fold(most, kw)", "stands before the transforms of loops"),
+        (_codes, "block(d0, 2)", "4-bit"),
+        (_softmax, "prefetch(64)", "it takes no arguments"),
+        (_softmax, "interior(d0, d0)", "each at most once"),
+        (_max_pool, "vectorize(w/1, 8) · split_fold(most, kw)", "must precede the transforms of loops"),
         (_max_pool, "compute_root(most)", "it makes a second kernel"),
     ],
 )
