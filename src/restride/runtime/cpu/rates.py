@@ -7,7 +7,6 @@ of the caches and on the number of threads alone. No kernel, schedule or format 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +14,7 @@ from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.digits import reorder_nest
 from ...ir.nest import Compute
-from ...schedule.machine import CURVES, NOMINAL, RATES, Rates
+from ...schedule.machine import CURVES, NOMINAL, RATES, Rates, curve_sizes
 from ...schedule.moves.staged import one_stage
 from ...targets.cpu import lower_nest
 from ...targets.isa import CacheSizes, Isa, host_caches, host_isa
@@ -32,9 +31,9 @@ _ROUNDS = 5
 # and bytes a second.
 _STORED = ("region", "copy", "cache", "memory", "memory_limit")
 _SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
-# The sizes of curves: in the second cache, between both, where a last cache that others share is full, and in
-# memory. Where each kind of `CURVES` is measured: the type and the format.
-_SIZES = 4
+# How many sizes curves have, and how many of them lie in the caches. Where each kind of `CURVES` is measured:
+# the type and the format.
+_SIZES, _NEAR = len(curve_sizes(0, 0)), 2
 _PROBES = (("f32", "nchw"), ("u8", "nChw16c"), ("f32", "nChw16c"), ("u8", "nhwc"), ("f32", "nhwc"))
 _CHANNELS, _SMALL, _PLANE = 128, 14, 56
 
@@ -54,7 +53,7 @@ def rates_of(processor: str) -> Rates:
 def rates_text(rates: Rates) -> bytes:
     """What was measured, as the store keeps it."""
     curves = (rate for curve in rates.curves for rate in curve)
-    numbers = *(getattr(rates, name) for name in _STORED), *rates.sizes, *curves
+    numbers = *(getattr(rates, name) for name in _STORED), *curves
     return " ".join(repr(float(number)) for number in numbers).encode()
 
 
@@ -66,14 +65,15 @@ def parse_rates(text: bytes) -> Rates | None:
         return None
     is_sane = _SECONDS[0] <= region <= _SECONDS[1]
     is_sane &= all(_BYTES_A_SECOND[0] <= rate <= _BYTES_A_SECOND[1] for rate in others)
-    is_whole = len(others) == len(_STORED) - 1 + _SIZES * (1 + len(CURVES))
+    is_whole = len(others) == len(_STORED) - 1 + _SIZES * len(CURVES)
     return _rates((region, *others)) if is_sane and is_whole else None
 
 
 def measure(isa: Isa, caches: CacheSizes) -> Rates:
     """Measure them on this machine. Raises OutOfMemory where there is no room for the copies."""
     pool = default_pool()
-    largest = min(max(2 * caches.l3, 4 * caches.l2), _MOST_BYTES)
+    sizes = [min(size, _MOST_BYTES) for size in curve_sizes(caches.l2, caches.l3)]
+    largest = sizes[-1]
     src, dst = allocate(largest), allocate(largest)
     for buffer in (src, dst):
         buffer.bytes()[...] = 1
@@ -94,20 +94,23 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
             call = partial(pool.run, kernel.code.address, src.address, dst.address, 0, parts)
         return nest.moved_bytes, min(time_call(call, _ROUNDS))
 
-    sizes = caches.l2 // 2, math.isqrt(caches.l2 * caches.l3), 3 * caches.l3 // 4, largest
-    found = [[seconds_of(probe, size) for size in sizes] for probe in range(len(_PROBES))]
-    curves = [[moved / seconds for moved, seconds in each] for each in found]
-    copy, cache, _, memory = curves[0]
+    copies = [seconds_of(0, size) for size in sizes]
+    near = [moved / seconds for moved, seconds in copies]
+    curves = [near]
+    for probe in range(1, len(_PROBES)):
+        far = [seconds_of(probe, size) for size in sizes[_NEAR:]]
+        curves.append([*near[:_NEAR], *(moved / seconds for moved, seconds in far)])
+    copy, cache, memory = near[0], near[1], near[-1]
     cache = min(cache, copy)
     memory = min(memory, cache)
     region, limit = RATES.region, memory
     if pool.threads > 1:
-        _, alone = found[0][0]
+        _, alone = copies[0]
         region = max(seconds_of(0, sizes[0], pool.threads)[1] - alone / pool.threads, 0.0)
         moved, shared = seconds_of(0, largest, pool.threads)
         limit = max(moved / shared, memory)
     rates = region, copy, cache, memory, limit
-    return _rates((*rates, *sizes, *(rate for curve in curves for rate in curve)))
+    return _rates((*rates, *(rate for curve in curves for rate in curve)))
 
 
 def _rates(numbers: Sequence[float]) -> Rates:
@@ -116,7 +119,7 @@ def _rates(numbers: Sequence[float]) -> Rates:
     measured = dict(zip(_STORED, numbers[:count], strict=True))
     share = measured["copy"] / RATES.copy
     slow, middle, fast = (rate * share for rate in RATES.tiles)
-    call, lane, guarded = (seconds / share for seconds in (RATES.call, RATES.lane, RATES.guarded))
-    scaled = {"call": call, "lane": lane, "guarded": guarded, "function": RATES.function * share}
-    sizes, *curves = (tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
-    return Rates(tiles=(slow, middle, fast), sizes=sizes, curves=tuple(curves), **measured, **scaled)
+    slower = ("call", "lane", "guarded", "instruction", "store", "crowded")
+    scaled = {name: getattr(RATES, name) / share for name in slower}
+    curves = tuple(tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
+    return Rates(tiles=(slow, middle, fast), curves=curves, **measured, **scaled)
