@@ -14,6 +14,7 @@ Formats of networks are chosen without code, by `KernelWork`: by the bytes, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
@@ -103,25 +104,29 @@ def _in_caches(code: KernelCode, machine: Machine, rates: Rates) -> float:
     of it. At the size of the last cache speed makes a step, as from there on lines are written past it.
     """
     curves = dict(zip(CURVES, rates.curves, strict=True))
-    low = high = curves["near 8" if code.place == "pieces" else "copy"]
-    if code.place in ("near", "turned"):
-        low, high = (curves[f"{code.place} {bits}"] for bits in (8, 32))
-    is_past = code.moved_bytes >= machine.l3
-    sizes = curve_sizes(machine.l2, machine.l3)
-    levels = [(log2(size), log2(a), log2(b)) for size, a, b in zip(sizes, low, high, strict=True)]
-    levels = levels[IN_CACHES:] if is_past else levels[:IN_CACHES]
-    size = min(max(log2(max(code.moved_bytes, 1)), levels[0][0]), levels[-1][0])
-    before, after = next(pair for pair in pairwise(levels) if size <= pair[1][0])
-    part = (size - before[0]) / ((after[0] - before[0]) or 1)
+    names = [code.place] if code.place == "copy" else [f"{code.place} {bits}" for bits in (8, 32)]
+    at = slice(IN_CACHES, None) if code.moved_bytes >= machine.l3 else slice(IN_CACHES)
+    sizes = curve_sizes(machine.l2, machine.l3)[at]
+    slow, fast, alone, shared = (
+        _between(sizes, speeds[at], code.moved_bytes)
+        for speeds in (curves[names[0]], curves[names[-1]], curves["copy"], rates.shared)
+    )
     wide = min(max(log2(code.bits / 8) / 2, 0.0), 1.0)
-    slow, fast = (a + part * (b - a) for a, b in zip(before[1:], after[1:], strict=True))
+    speedup = shared / alone
+    cores = max(min(code.threads, speedup), code.threads * speedup / rates.threads)
     nbytes: float = code.moved_bytes
-    cores: float = code.threads
-    if is_past:
+    if nbytes >= machine.l3:
         nbytes += _WRITTEN * (2 * code.written_bytes - code.moved_bytes)
-    if code.moved_bytes > 2 * machine.l3:
-        cores = min(cores, rates.memory_limit / rates.memory)
-    return nbytes / (2 ** (slow + wide * (fast - slow)) * cores)
+    return nbytes / (slow ** (1 - wide) * fast**wide * cores)
+
+
+def _between(sizes: Sequence[int], speeds: Sequence[float], size: int) -> float:
+    """The speed at a size, by those at the nearest ones: all in logarithms."""
+    for (low, slow), (high, fast) in pairwise(zip(sizes, speeds, strict=True)):
+        if size <= high:
+            part = max(log2(max(size, 1) / low), 0.0) / log2(high / low)
+            return slow ** (1 - part) * fast**part
+    return speeds[-1]
 
 
 def _in_memory(work: KernelWork, machine: Machine, rates: Rates) -> float:

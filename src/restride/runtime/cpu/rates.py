@@ -26,11 +26,11 @@ from .thread_pool import default_pool
 
 # Bytes that the largest copy moves, however large the last cache is.
 _MOST_BYTES = 1 << 27
-_ROUNDS = 5
-# What a stored text holds, and between which numbers all of them lie on any machine: in seconds, and in bytes
-# and bytes a second.
-_STORED = ("region", "copy", "cache", "memory", "memory_limit")
-_SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
+_ROUNDS = 40
+# What a stored text holds, and between which numbers all of them lie on any machine: in seconds, in bytes a
+# second, and in threads.
+_STORED = ("region", "threads", "copy", "cache", "memory", "memory_limit")
+_SECONDS, _BYTES_A_SECOND, _MOST_THREADS = (0.0, 0.01), (1e3, 1e15), 1 << 16
 # How many sizes curves have, and how many of them lie in the caches. Where each kind of `CURVES` is measured:
 # the type and the format.
 _SIZES, _NEAR = len(curve_sizes(0, 0)), 2
@@ -52,7 +52,7 @@ def rates_of(processor: str) -> Rates:
 
 def rates_text(rates: Rates) -> bytes:
     """What was measured, as the store keeps it."""
-    curves = (rate for curve in rates.curves for rate in curve)
+    curves = (rate for curve in (*rates.curves, rates.shared) for rate in curve)
     numbers = *(getattr(rates, name) for name in _STORED), *curves
     return " ".join(repr(float(number)) for number in numbers).encode()
 
@@ -60,13 +60,13 @@ def rates_text(rates: Rates) -> bytes:
 def parse_rates(text: bytes) -> Rates | None:
     """The rates of such a text; None for one that is none, or of no machine."""
     try:
-        region, *others = map(float, text.decode().split())
+        region, threads, *others = map(float, text.decode().split())
     except ValueError:
         return None
-    is_sane = _SECONDS[0] <= region <= _SECONDS[1]
+    is_sane = _SECONDS[0] <= region <= _SECONDS[1] and 1 <= threads <= _MOST_THREADS
     is_sane &= all(_BYTES_A_SECOND[0] <= rate <= _BYTES_A_SECOND[1] for rate in others)
-    is_whole = len(others) == len(_STORED) - 1 + _SIZES * len(CURVES)
-    return _rates((region, *others)) if is_sane and is_whole else None
+    is_whole = len(others) == len(_STORED) - 2 + _SIZES * (len(CURVES) + 1)
+    return _rates((region, threads, *others)) if is_sane and is_whole else None
 
 
 def measure(isa: Isa, caches: CacheSizes) -> Rates:
@@ -96,21 +96,20 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
 
     copies = [seconds_of(0, size) for size in sizes]
     near = [moved / seconds for moved, seconds in copies]
-    curves = [near]
+    curves, shared = [near], near
     for probe in range(1, len(_PROBES)):
         far = [seconds_of(probe, size) for size in sizes[_NEAR:]]
         curves.append([*near[:_NEAR], *(moved / seconds for moved, seconds in far)])
     copy, cache, memory = near[0], near[1], near[-1]
     cache = min(cache, copy)
     memory = min(memory, cache)
-    region, limit = RATES.region, memory
-    if pool.threads > 1:
-        _, alone = copies[0]
-        region = max(seconds_of(0, sizes[0], pool.threads)[1] - alone / pool.threads, 0.0)
-        moved, shared = seconds_of(0, largest, pool.threads)
-        limit = max(moved / shared, memory)
-    rates = region, copy, cache, memory, limit
-    return _rates((*rates, *(rate for curve in curves for rate in curve)))
+    region, count = RATES.region, pool.threads
+    if count > 1:
+        region = max(seconds_of(0, sizes[0], count)[1] - copies[0][1] / count, 0.0)
+        far = [seconds_of(0, size, count) for size in sizes[_NEAR:]]
+        shared = [*(count * speed for speed in near[:_NEAR]), *(moved / seconds for moved, seconds in far)]
+    rates = region, count, copy, cache, memory, max(shared[-1], memory)
+    return _rates((*rates, *(rate for curve in (*curves, shared) for rate in curve)))
 
 
 def _rates(numbers: Sequence[float]) -> Rates:
@@ -121,5 +120,5 @@ def _rates(numbers: Sequence[float]) -> Rates:
     slow, middle, fast = (rate * share for rate in RATES.tiles)
     slower = ("call", "lane", "guarded", "instruction", "store", "crowded")
     scaled = {name: getattr(RATES, name) / share for name in slower}
-    curves = tuple(tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
-    return Rates(tiles=(slow, middle, fast), curves=curves, **measured, **scaled)
+    *curves, shared = (tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
+    return Rates(tiles=(slow, middle, fast), curves=tuple(curves), shared=shared, **measured, **scaled)
