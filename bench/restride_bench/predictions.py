@@ -42,7 +42,11 @@ def measure(setting: BenchSetup) -> list[BenchRow]:
     curves = [
         tuple(map(max, zip(*kinds, strict=True))) for kinds in zip(*(r.curves for r in rates), strict=True)
     ]
-    best = rates[0]._replace(curves=tuple(curves))
+    best = rates[0]._replace(
+        region=min(r.region for r in rates),
+        curves=tuple(curves),
+        shared=tuple(map(max, zip(*(r.shared for r in rates), strict=True))),
+    )
     for each, row in zip(found, chosen, strict=True):
         each.about["predicted"] = predicted(row, best)
     return found

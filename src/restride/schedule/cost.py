@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
-from operator import mul
 from typing import NamedTuple
 
 from .machine import CURVES, IN_CACHES, RATES, Machine, Rates, curve_sizes
@@ -95,8 +94,9 @@ def predict(work: KernelWork | KernelCode, machine: Machine, rates: Rates = RATE
 
 def _in_core(code: KernelCode, rates: Rates) -> float:
     """Seconds of instructions whose lines are in the first cache."""
-    each = rates.instruction, rates.store, rates.crowded
-    return sum(map(mul, code.instructions, each)) / code.threads
+    count, each = code.instructions, rates
+    seconds = count.simple * each.instruction + count.stores * each.store + count.crowded * each.crowded
+    return seconds / code.threads
 
 
 def _in_caches(code: KernelCode, machine: Machine, rates: Rates) -> float:
@@ -112,12 +112,10 @@ def _in_caches(code: KernelCode, machine: Machine, rates: Rates) -> float:
         for speeds in (curves[names[0]], curves[names[-1]], curves["copy"], rates.shared)
     )
     wide = min(max(log2(code.bits / 8) / 2, 0.0), 1.0)
-    speedup = shared / alone
-    cores = max(min(code.threads, speedup), code.threads * speedup / rates.threads)
-    nbytes: float = code.moved_bytes
-    if nbytes >= machine.l3:
-        nbytes += _WRITTEN * (2 * code.written_bytes - code.moved_bytes)
-    return nbytes / (slow ** (1 - wide) * fast**wide * cores)
+    cores = min(code.threads, shared / alone)
+    is_past = code.moved_bytes >= machine.l3
+    nbytes = code.moved_bytes + is_past * _WRITTEN * (2 * code.written_bytes - code.moved_bytes)
+    return nbytes / (_mean(slow, fast, wide) * cores)
 
 
 def _between(sizes: Sequence[int], speeds: Sequence[float], size: int) -> float:
@@ -125,8 +123,14 @@ def _between(sizes: Sequence[int], speeds: Sequence[float], size: int) -> float:
     for (low, slow), (high, fast) in pairwise(zip(sizes, speeds, strict=True)):
         if size <= high:
             part = max(log2(max(size, 1) / low), 0.0) / log2(high / low)
-            return slow ** (1 - part) * fast**part
+            return _mean(slow, fast, part)
     return speeds[-1]
+
+
+def _mean(low: float, high: float, part: float) -> float:
+    """The geometric mean of two speeds, of which the second counts for so large a part."""
+    mean: float = low ** (1 - part) * high**part
+    return mean
 
 
 def _in_memory(work: KernelWork, machine: Machine, rates: Rates) -> float:

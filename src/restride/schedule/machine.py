@@ -309,7 +309,7 @@ class Rates(NamedTuple):
     - `memory_limit` (bytes a second): of all cores together, on a quiet machine: 55 to 66 bytes a ns.
     - `curves` (bytes a second): of one core, for each kind of `CURVES` at each of `curve_sizes`. Where
       caches are far from full the instructions make the difference, and all have the speed of copies.
-    - `shared` (bytes a second): of copies on `threads` threads, at each of `curve_sizes`.
+    - `shared` (bytes a second): of copies on all threads, at each of `curve_sizes`.
     """
 
     call: float = 0.26e-6
@@ -332,7 +332,6 @@ class Rates(NamedTuple):
         (160e9, 110e9, 50e9, 55e9, 48e9),
     )
     shared: tuple[float, ...] = (320e9, 220e9, 160e9, 110e9, 58e9)
-    threads: int = 2
 
     def tile(self, vector_bytes: int) -> float:
         """Bytes a second of tiles in registers of so many bytes."""

@@ -27,10 +27,10 @@ from .thread_pool import default_pool
 # Bytes that the largest copy moves, however large the last cache is.
 _MOST_BYTES = 1 << 27
 _ROUNDS = 40
-# What a stored text holds, and between which numbers all of them lie on any machine: in seconds, in bytes a
-# second, and in threads.
-_STORED = ("region", "threads", "copy", "cache", "memory", "memory_limit")
-_SECONDS, _BYTES_A_SECOND, _MOST_THREADS = (0.0, 0.01), (1e3, 1e15), 1 << 16
+# What a stored text holds, and between which numbers all of them lie on any machine: in seconds, and in
+# bytes a second.
+_STORED = ("region", "copy", "cache", "memory", "memory_limit")
+_SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
 # How many sizes curves have, and how many of them lie in the caches. Where each kind of `CURVES` is measured:
 # the type and the format.
 _SIZES, _NEAR = len(curve_sizes(0, 0)), 2
@@ -60,13 +60,13 @@ def rates_text(rates: Rates) -> bytes:
 def parse_rates(text: bytes) -> Rates | None:
     """The rates of such a text; None for one that is none, or of no machine."""
     try:
-        region, threads, *others = map(float, text.decode().split())
+        region, *others = map(float, text.decode().split())
     except ValueError:
         return None
-    is_sane = _SECONDS[0] <= region <= _SECONDS[1] and 1 <= threads <= _MOST_THREADS
+    is_sane = _SECONDS[0] <= region <= _SECONDS[1]
     is_sane &= all(_BYTES_A_SECOND[0] <= rate <= _BYTES_A_SECOND[1] for rate in others)
-    is_whole = len(others) == len(_STORED) - 2 + _SIZES * (len(CURVES) + 1)
-    return _rates((region, threads, *others)) if is_sane and is_whole else None
+    is_whole = len(others) == len(_STORED) - 1 + _SIZES * (len(CURVES) + 1)
+    return _rates((region, *others)) if is_sane and is_whole else None
 
 
 def measure(isa: Isa, caches: CacheSizes) -> Rates:
@@ -108,7 +108,7 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
         region = max(seconds_of(0, sizes[0], count)[1] - copies[0][1] / count, 0.0)
         far = [seconds_of(0, size, count) for size in sizes[_NEAR:]]
         shared = [*(count * speed for speed in near[:_NEAR]), *(moved / seconds for moved, seconds in far)]
-    rates = region, count, copy, cache, memory, max(shared[-1], memory)
+    rates = region, copy, cache, memory, max(shared[-1], memory)
     return _rates((*rates, *(rate for curve in (*curves, shared) for rate in curve)))
 
 

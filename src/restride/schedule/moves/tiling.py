@@ -99,8 +99,8 @@ def contiguous(nest: LoopNest, side: str) -> list[int]:
 
 
 def place_of(nest: LoopNest) -> str:
-    """How neighbours lie on the other side: side by side there too, a line or more, as in a "copy"; "near", as
-    in blocks; or "turned".
+    """How neighbours lie on the other side: side by side there too, a line or more, as in a "copy"; "near",
+    as in blocks; or "turned".
     """
     axes = [axis for axis in nest.axes if axis.extent > 1]
     if not axes:
