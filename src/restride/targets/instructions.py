@@ -9,7 +9,7 @@ halves and joins of registers, broadcasts, and blocks for values that are seldom
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -24,10 +24,15 @@ from .isa import CacheSizes
 from .lowered import Lowered
 
 _BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}
+# Instructions in whose time a quotient or a root is found. In functions one waits for another, so that they
+# take longer: measured on exp, tanh, gelu and others in the caches.
+_QUOTIENT, _WAITING = 12, 1.7
 # Vectors of anything but single bits, which are masks.
 _VECTOR = re.compile(r"<(\d+) x (?!i1>)(?:i(\d+)|(\w+))>")
 _SHUFFLE = re.compile(r"<(\d+) x i32> (?:<([^>]*)>|\w+)$")
 _LABEL = re.compile(r"label %(\w+)")
+_FUNCTION = re.compile(r"^define internal [^@]*@([\w.]+)\([^\n]*\n(.*?)^}", re.MULTILINE | re.DOTALL)
+_CALL = re.compile(r"call [^@]*@([\w.]+)\(")
 _USUALLY = "!prof !1"
 _FREE = ("br", "phi", "getelementptr", "bitcast", "freeze", "insertelement", "extractelement")
 
@@ -36,7 +41,7 @@ class _Turn(NamedTuple):
     """What one turn of an innermost loop, a tile, runs; `stored`: bits that it writes."""
 
     stored: int = 0
-    simple: int = 0
+    simple: float = 0
     stores: int = 0
 
 
@@ -81,7 +86,10 @@ def _is_flushed(plan: tuple[Schedule, ...] | Blocks | StagedSchedule) -> bool:
 
 def _turns(text: str, vector: int) -> list[_Turn]:
     """The innermost loops that store, or all of the code where none does."""
-    lines = [line.strip() for line in text.splitlines()]
+    called = dict[str, float]()
+    for name, body in _FUNCTION.findall(text):
+        called[name] = _turn(body.split("\n"), vector, called).simple
+    lines = [line.strip() for line in _FUNCTION.sub("", text).splitlines()]
     places = {line[:-1]: number for number, line in enumerate(lines) if line.endswith(":")}
     ends = dict[int, int]()
     for number, line in enumerate(lines):
@@ -89,11 +97,11 @@ def _turns(text: str, vector: int) -> list[_Turn]:
             first = min(places[name] for name in _LABEL.findall(line))
             if first < number and all(inner < first for inner in ends):
                 ends[first] = number
-    found = [_turn(lines[first:last], vector) for first, last in ends.items()]
-    return [turn for turn in found if turn.stored] or [_turn(lines, vector)]
+    found = [_turn(lines[first:last], vector, called) for first, last in ends.items()]
+    return [turn for turn in found if turn.stored] or [_turn(lines, vector, called)]
 
 
-def _turn(lines: list[str], vector: int) -> _Turn:
+def _turn(lines: list[str], vector: int, called: Mapping[str, float]) -> _Turn:
     seldom, is_seldom, found = set[str](), False, [_Turn()]
     for line in lines:
         if line.endswith(":"):
@@ -102,6 +110,7 @@ def _turn(lines: list[str], vector: int) -> _Turn:
             seldom.add(_LABEL.findall(line)[1])
         elif not is_seldom:
             found.append(_counted(line.partition(" = ")[2] or line, vector))
+            found += [_Turn(0, _WAITING * called[name]) for name in _CALL.findall(line) if name in called]
     return _Turn(*map(sum, zip(*found, strict=True)))
 
 
@@ -115,6 +124,8 @@ def _counted(line: str, vector: int) -> _Turn:
         return _Turn(max(sizes, default=1), 0, registers or 1)
     if name == "load":
         return _Turn(0, registers or 1)
+    if name == "fdiv" or "@llvm.sqrt" in line:
+        return _Turn(0, _QUOTIENT * registers)
     return _Turn(0, _shuffles(line, sizes[0], vector) if name == "shufflevector" else registers)
 
 
