@@ -117,7 +117,8 @@ class _Job:
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
         primitive, stream = Reorder(pd), Stream(self.engine)
-        call = partial(primitive.execute, stream, memories)
+        given = [memories] if self.bound.extras else [memories[ARG_FROM], memories[ARG_TO]]
+        call = partial(primitive.execute, stream, *given)
         if self.engine.device.is_host:
             return call
 
