@@ -26,7 +26,7 @@ from .thread_pool import default_pool
 
 # Bytes that the largest copy moves, however large the last cache is.
 _MOST_BYTES = 1 << 27
-_ROUNDS = 40
+_ROUNDS = 15
 # What a stored text holds, and between which numbers all of them lie on any machine: in seconds, and in
 # bytes a second.
 _STORED = ("region", "copy", "cache", "memory", "memory_limit")
