@@ -165,7 +165,7 @@ class Plan:
         lowered, job = self._lowered, self._job
         if lowered is None or not job.engine.device.is_host:
             return None
-        (nest,), caches = lowered.nests, host_caches()
+        nest, caches = lowered.nests[0], host_caches()
         instructions = instructions_of(lowered, caches)
         work: KernelWork | KernelCode
         if instructions is None:

@@ -1,7 +1,7 @@
 """The rates of this machine for predictions: measured on request, and stored with the kernels.
 
-Copies and transposes of four sizes, from the second-level cache to memory, on one thread, and copies on all:
-about a second in total, half of it for compiling, on up to twice the size of the last cache. The measurements
+Copies of five sizes, from the second-level cache to memory, on one thread and on all; transposes of the three
+largest sizes: about two seconds in total, half of it for compiling, on up to four times the last cache. The measurements
 depend only on the cache sizes and the number of threads. No kernel, schedule or format depends on them.
 """
 
