@@ -32,12 +32,13 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.timing import Measured, quartiles, time_call
-from ..schedule.cost import KernelWork, Prediction, predict
+from ..schedule.cost import KernelCode, KernelWork, Prediction, predict
 from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
 from ..schedule.moves.tiling import place_of
 from ..targets.compile_pool import assembly
 from ..targets.cpu import machine_of
+from ..targets.instructions import instructions_of
 from ..targets.isa import host_caches, host_processor
 from ..targets.lowered import Lowered
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
@@ -116,7 +117,8 @@ class _Job:
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
         primitive, stream = Reorder(pd), Stream(self.engine)
-        call = partial(primitive.execute, stream, memories)
+        given = [memories] if self.bound.extras else [memories[ARG_FROM], memories[ARG_TO]]
+        call = partial(primitive.execute, stream, *given)
         if self.engine.device.is_host:
             return call
 
@@ -163,15 +165,16 @@ class Plan:
         lowered, job = self._lowered, self._job
         if lowered is None or not job.engine.device.is_host:
             return None
-        dst_bytes = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        functions = job.problem.work_bytes - self.bytes_moved
-        nest = lowered.nests[0]
-        work = KernelWork(
-            *(lowered.kind, self.bytes_moved, nest.positions, self.threads, functions, dst_bytes),
-            bits=min(nest.src_type.bits, nest.dst_type.bits),
-            place=place_of(nest),
-        )
-        return predict(work, machine_of(lowered.isa, host_caches()), rates)
+        nest, caches = lowered.nests[0], host_caches()
+        instructions = instructions_of(lowered, caches)
+        work: KernelWork | KernelCode
+        if instructions is None:
+            work = KernelWork(lowered.kind, self.bytes_moved, nest.positions, self.threads)
+        else:
+            written = job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
+            bits = min(nest.src_type.bits, nest.dst_type.bits)
+            work = KernelCode(instructions, self.bytes_moved, written, self.threads, bits, place_of(nest))
+        return predict(work, machine_of(lowered.isa, caches), rates)
 
     @property
     def measured(self) -> Measured | None:

@@ -269,6 +269,19 @@ other, as in blocks of channels; and those of rows that are far apart on both. F
 """
 
 
+IN_CACHES = 3
+"""So many of `curve_sizes` are less than the last cache, past which lines are written from there on."""
+
+
+def curve_sizes(l2: int, l3: int) -> tuple[int, ...]:
+    """Bytes moved at which these speeds are measured: in the second cache and in the last one; where that is
+    nearly full; where the source alone fits; and in memory. A last cache is taken to be no smaller than two
+    of the second.
+    """
+    last = max(l3, 2 * l2)
+    return l2 // 2, last // 2, 3 * last // 4, 3 * last // 2, 4 * last
+
+
 class Rates(NamedTuple):
     """The speeds of a machine, for `cost.py`.
 
@@ -286,14 +299,17 @@ class Rates(NamedTuple):
       as many.
     - `lane` (seconds): of a lane that is loaded or stored singly: 0.12 to 0.35 ns, whatever its type.
     - `guarded` (seconds): of a position whose index is compared with every bound.
-    - `function` (bytes per second): converts the cost of elementwise functions in bytes, 10 per ns.
+    - `instruction` (seconds): of a vector instruction in a tile, whatever it does: 0.06 to 0.08 ns. Fitted,
+      like the next two, to 500 moves in the caches.
+    - `store` (seconds): of a vector store: 0.35 to 0.4 ns.
+    - `crowded` (seconds): of a line that was evicted from the L1 cache before all of it was used.
     - `cache` (bytes per second): of one core on 2 to 16 MB, which stay in the last cache: 70 to 105 bytes per
       ns; two cores 150.
     - `memory` (bytes per second): of one core past the caches: 40 to 52 bytes per ns.
     - `memory_limit` (bytes per second): of all cores together, on a quiet machine: 55 to 66 bytes per ns.
-    - `sizes` (bytes): moved, at which the speeds of `curves` were measured; empty unless measured here.
-    - `curves` (bytes per second): of one core, for each kind of `CURVES` at each of `sizes`. Predictions that
-      decide something have none.
+    - `curves` (bytes per second): of one core, for each kind of `CURVES` at each of `curve_sizes`. Far below
+      the sizes of the caches the instructions make the difference, and every kind has the speed of copies.
+    - `shared` (bytes per second): of copies on all threads, at each of `curve_sizes`.
     """
 
     call: float = 0.26e-6
@@ -302,12 +318,20 @@ class Rates(NamedTuple):
     tiles: tuple[float, float, float] = (75e9, 92e9, 150e9)
     lane: float = 0.2e-9
     guarded: float = 2.8e-9
-    function: float = 10e9
+    instruction: float = 0.07e-9
+    store: float = 0.36e-9
+    crowded: float = 1.05e-9
     cache: float = 80e9
     memory: float = 45e9
     memory_limit: float = 58e9
-    sizes: tuple[float, ...] = ()
-    curves: tuple[tuple[float, ...], ...] = ()
+    curves: tuple[tuple[float, ...], ...] = (
+        (160e9, 110e9, 80e9, 55e9, 45e9),
+        (160e9, 110e9, 50e9, 48e9, 36e9),
+        (160e9, 110e9, 60e9, 54e9, 45e9),
+        (160e9, 110e9, 28e9, 52e9, 48e9),
+        (160e9, 110e9, 50e9, 55e9, 48e9),
+    )
+    shared: tuple[float, ...] = (320e9, 220e9, 160e9, 110e9, 58e9)
 
     def tile(self, vector_bytes: int) -> float:
         """Return the bytes per second of tiles in registers of this size."""

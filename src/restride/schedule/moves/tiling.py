@@ -26,8 +26,6 @@ _SMALL_EXTENT = 8
 
 # Elements this close are in the same lines, or in the next ones.
 _NEAR = 32
-# The bits of a line.
-_PIECE = 8 * LINE
 # The distance of source elements whose neighbors are within one load.
 _CLOSE = 2
 
@@ -101,15 +99,15 @@ def contiguous(nest: LoopNest, side: str) -> list[int]:
 
 
 def place_of(nest: LoopNest) -> str:
-    """Return how neighbors are placed on the other side: adjacent there too, in a "copy" or in "pieces" of
-    less than a line; "near", as in blocks; or "turned".
+    """Return how neighbors are placed on the other side: adjacent there too, a line or more, as in a "copy";
+    "near", as in blocks; or "turned".
     """
     axes = [axis for axis in nest.axes if axis.extent > 1]
     if not axes:
         return "copy"
     first, last = (min(axes, key=lambda axis: _step(axis, side)) for side in ("src", "dst"))
     if first is last:
-        return "copy" if first.extent * nest.dst_type.bits >= _PIECE else "pieces"
+        return "copy" if first.extent * nest.dst_type.bits >= 8 * LINE else "near"
     return "near" if min(_step(first, "dst"), _step(last, "src")) <= _NEAR else "turned"
 
 
