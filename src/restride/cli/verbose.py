@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> CommandResult:
         values["replay"] = replay(log)
         text += "\n\n" + replay_text(values["replay"])
     if options.html is not None:
-        write_output(options.html, verbose_page(title, log, values).encode())
+        write_output(options.html, verbose_page(title, log, text).encode())
         text = "" if options.html == PIPE else f"{text}\n\nwrote {shown(options.html)}"
     return CommandResult(text, values)
 
