@@ -296,7 +296,7 @@ class OneDNN:
         return self._primitive(OneDNNPrimitive, self._chosen(call, self.engine, *arguments, attr.pointer))
 
     def exec_desc(self, primitive: OneDNNPrimitive, arg: int) -> OneDNNDesc:
-        """What the primitive expects as an argument; of one that it does not have, a descriptor of no bytes."""
+        """The descriptor of an argument; of one that the primitive does not have, one of no bytes."""
         return self._desc_of(primitive.chosen, _QUERY_EXEC_ARG_MD, arg)
 
     def workspace(self, chosen: Handle) -> OneDNNDesc | None:

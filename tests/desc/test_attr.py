@@ -376,3 +376,12 @@ def test_what_would_change_results_is_refused():
     for value in (1, "yes", None):
         with refused("set_deterministic is"):
             attr.set_deterministic(value)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, float("nan"), float("inf")])
+def test_a_destination_is_not_divided_by_what_is_no_divisor(value: float) -> None:
+    attr = rs.onednn.PrimitiveAttr()
+    with refused("RS-R22"):
+        attr.set_scales(rs.onednn.Arg.DST, 0, [value])
+    attr.set_scales(rs.onednn.Arg.SRC, 0, [value])
+    attr.set_scales(rs.onednn.Arg.DST, 0)

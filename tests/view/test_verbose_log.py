@@ -369,7 +369,7 @@ def test_a_replay_names_another_implementation(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.peer
 def test_onednn_runs_the_implementation_of_the_log() -> None:
-    """A grouped convolution whose formats were left open; held to row-major ones, oneDNN has reference code."""
+    """Of a grouped convolution with open formats; in row-major ones oneDNN has only reference code."""
     onednn = pytest.importorskip("restride_bench.onednn")
     try:
         onednn.OneDNN()
