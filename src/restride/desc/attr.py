@@ -16,7 +16,6 @@ from ..errors import refuse
 from ..foreign import plain_text
 from .algorithm import ScratchpadMode
 from .attr_value import (
-    ARG_DST,
     ARG_SRC,
     Attr,
     Compensation,
@@ -29,7 +28,6 @@ from .attr_value import (
 from .factor_parse import (
     RUNTIME_F32_VAL,
     RUNTIME_S32_VAL,
-    check_divisors,
     parse_arg,
     parse_mask,
     parse_scaled,
@@ -240,13 +238,12 @@ class PrimitiveAttr(ModeAttr):
         many elements of each of the last dims share a scale. `data_type`: of that memory; f32, bf16, f16,
         e8m0, f8_e5m2 or f8_e4m3, and given scales are rounded to it.
         Sources of a concat are `ARG_MULTIPLE_SRC + i`.
-        Raises InvalidArguments for what is no number or not of that type, for 0, NaN and infinities as given
-        scales of the destination, Unimplemented for other arguments.
+        As in oneDNN any float is a scale: a destination is divided by 0, NaN and infinities too, so that all
+        integers are at a limit or the zero point. Raises InvalidArguments for other types of values, and what
+        `data_type` cannot hold; Unimplemented for other arguments.
         """
         number = parse_scaled("set_scales", arg)
         factor = parse_scales("set_scales", mask, scales, groups, data_type)
-        if number == ARG_DST:
-            check_divisors("set_scales: scales", factor)
         if number == ARG_SRC:
             _check_one_scale("set_scales", factor, self._output_scales)
         self._scales = {**self._scales, number: factor}

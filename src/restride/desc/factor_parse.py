@@ -56,15 +56,6 @@ def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type
     return Factor(bits, dtype, shared, content, _shape_of(scales))
 
 
-def check_divisors(name: str, factor: Factor) -> None:
-    """Raise for given scales by which nothing can be divided. Those of a memory are not looked at."""
-    values = np.frombuffer(factor.values or b"", "<f4")
-    is_wrong = ~np.isfinite(values) | (values == 0)
-    if is_wrong.any():
-        index = int(is_wrong.argmax())
-        raise refuse("RS-R22:divisor", name=name, index=index, value=values[index])
-
-
 def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object, data_type: Any) -> Factor:
     """A factor of zero points; None and the one RUNTIME_S32_VAL leave the values to execution.
 
