@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import math
@@ -395,3 +396,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     nothing.write_bytes(bytes(range(256)) * 9)
     assert main(["verbose", str(nothing)]) == 1
     assert "no verbose lines" in capsys.readouterr().err
+
+
+def test_a_gzipped_log_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed, cut = tmp_path / "a.log.gz", tmp_path / "cut.gz"
+    packed.write_bytes(gzip.compress(_OPEN.encode()))
+    cut.write_bytes(packed.read_bytes()[:-12])
+    assert main(["verbose", str(packed), "--copy", "10"]) == 0
+    assert "1 execution of 1 primitive" in capsys.readouterr().out
+    assert main(["verbose", str(cut), "--copy", "10"]) != 0
+    assert "cannot be unpacked" in capsys.readouterr().err
