@@ -150,7 +150,7 @@ def _at(descs: Sequence[MemoryDesc], options: argparse.Namespace) -> CommandResu
         bits = offset * md.data_type.bits
         rows.append({"index": list(options.at), "offset": offset, "byte": bits // 8, "bit": bits % 8})
     lines = [
-        f"{str(md).split()[-1]} {tuple(row['index'])}: offset {row['offset']}, byte {row['byte']}"
+        f"{str(md).split()[-1]} {options.at}: offset {row['offset']}, byte {row['byte']}"
         + f", bit {row['bit']}" * bool(row["bit"])
         for md, row in zip(descs, rows, strict=True)
     ]
