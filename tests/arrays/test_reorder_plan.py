@@ -7,6 +7,7 @@ import pytest
 
 import restride as rs
 from restride.runtime.cpu import kernel, schedule_search
+from restride.schedule.language import parse_schedule
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -408,6 +409,17 @@ def test_a_measured_schedule_is_kept_and_found_without_measuring(monkeypatch, tm
     assert rs.plan(src, "nhwc", scale=0.5, schedule=found.schedule).ir == found.ir
     monkeypatch.setattr(schedule_search, "time_call", None)
     assert rs.plan(src, "nhwc", effort="measure", scale=0.5).schedule == found.schedule
+
+
+def test_a_measured_schedule_says_that_it_was_measured(monkeypatch, tmp_path):
+    monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.setattr(schedule_search, "fastest", lambda *_: parse_schedule("tile(a0, 4) · tile(a1, 4)"))
+    src = rs.MemoryDesc((512, 768), "f32", "ab")
+    rs.plan(src, "ba", effort="measure")
+    found = rs.plan(src, "ba")
+    assert found.why == "the fastest schedule that was measured on this machine"
+    assert found.schedule.splitlines()[0].endswith(found.why)
+    assert rs.plan(src, "ba", schedule=found.schedule).why == "as the schedule says"
 
 
 def test_what_has_one_schedule_is_not_searched(nothing_runs):

@@ -609,3 +609,12 @@ def test_file_names_that_are_no_text_are_escaped(here: Path) -> None:
     )
     assert rb"caf\udce9.npy" in done.stdout
     assert np.load(name).dtype == np.int8
+
+
+def test_show_draws_cute_layouts_and_locates_elements(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "(2,4):(4,1)"]) == 0
+    assert "| " in capsys.readouterr().out
+    assert main(["show", "Sw<1,0,1> o 0 o (2,4):(4,1)", "--svg", "-"]) == 0
+    assert capsys.readouterr().out.startswith("<svg ")
+    assert main(["show", "OIhw4i16o4i", "64x64x3x3", "--at", "37,12,1,2"]) == 0
+    assert "byte 79696" in capsys.readouterr().out

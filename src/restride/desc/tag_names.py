@@ -123,7 +123,7 @@ def tag_hint(text: str, ndims: int | None = None) -> str:
     kind = _type_of_name(text)
     if kind is not None:
         return f"{str(kind)!r} is a data type: pass it as dtype"
-    names = _nearest_names(text, ndims) if len(text) <= _LONGEST else ()
+    names = _cut_short(text) or _nearest_names(text, ndims) if len(text) <= _LONGEST else ()
     return f"did you mean {' or '.join(map(repr, names))}?" if names else _SHAPE
 
 
@@ -139,6 +139,13 @@ def _type_of_name(text: str) -> DataType | None:
         return DataType.parse(text)
     except InvalidArguments:
         return None
+
+
+def _cut_short(text: str) -> Sequence[str]:
+    """The tag whose last letter is left out, where one axis alone is blocked and has no block: `OIhw16o4`."""
+    blocked = [c.lower() for c in text if c.isupper()]
+    missing = [letter for letter in blocked if not re.search(rf"\d{letter}", text)]
+    return (text + missing[0],) if re.fullmatch(r"[A-Za-z]+\w*\d", text) and len(missing) == 1 else ()
 
 
 def _nearest_names(text: str, ndims: int | None) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """The cost of a walk: bank conflicts between lanes, and the cache lines and sectors that they touch.
 
 A walk is a layout, whose indices are processed `lanes` at a time, or an array of offsets of (requests,
-lanes). Each lane reads `vector` elements of `itemsize` bytes, starting at its offset.
+lanes). Each index is one read of `vector` elements of `itemsize` bytes, starting at its offset: a tile of 64
+columns read with `vector=8` is a walk of 8 columns.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Accesses:
         return sum(self.least) / self.total
 
     def __repr__(self) -> str:
-        words = f"requests {len(self.counts)} total {self.total} worst {self.worst}"
+        words = f"requests {len(self.counts)} total {self.total} least {sum(self.least)} worst {self.worst}"
         return f"<Accesses {self.unit} {words} efficiency {self.efficiency:.0%}>"
 
     @raises_at_the_call
@@ -71,11 +72,13 @@ def bank_conflicts(
     """Return passes over shared memory of `banks` banks of `width` bytes for each request of a warp.
 
     Lanes that read the same word share it; different words in a bank take one pass each. A request for more
-    bytes than the banks are wide is split, as on GPUs: with 16 bytes a lane, 8 lanes at a time.
+    bytes than the banks are wide is split, as on GPUs: with 16 bytes a lane, 8 lanes at a time, so that 32
+    lanes take 4 passes without a conflict. Raises InvalidArguments for vectors that are not aligned to their
+    size.
     """
     nbytes = _nbytes(itemsize, vector)
     row = _positive(banks, "banks") * _positive(width, "width")
-    starts = _starts(walk, itemsize, _positive(lanes, "lanes"))
+    starts = _aligned(_starts(walk, itemsize, _positive(lanes, "lanes")), itemsize, nbytes)
     part = max(1, row // nbytes)
     counts, least = [], []
     for request in starts:
@@ -97,7 +100,7 @@ def cache_lines(
 def coalescing(
     walk: Walk, itemsize: int = 4, *, vector: int = 1, lanes: int = 32, sector: int = 32
 ) -> Accesses:
-    """Return the sectors of global memory that each request of a warp transfers."""
+    """Return the sectors of global memory that each request of a warp transfers; vectors must be aligned."""
     return _moved("sector", walk, itemsize, vector, lanes, sector)
 
 
@@ -105,6 +108,8 @@ def _moved(unit: str, walk: Walk, itemsize: int, vector: int, lanes: int, size: 
     nbytes = _nbytes(itemsize, vector)
     size = _positive(size, unit)
     starts = _starts(walk, itemsize, _positive(lanes, "lanes"))
+    if unit == "sector":
+        _aligned(starts, itemsize, nbytes)
     counts = [len(_touched(request, nbytes, size)) for request in starts]
     gaps = np.diff(np.sort(starts), append=2**62)
     least = (-(-np.minimum(gaps, nbytes).sum(axis=1) // size)).tolist()
@@ -139,6 +144,15 @@ def _starts(walk: Walk, itemsize: int, lanes: int) -> NDArray[np.int64]:
     if len(offsets) % lanes:
         raise refuse("RS-A18:lanes", count=len(offsets), lanes=lanes)
     return (offsets * itemsize).reshape(-1, lanes)
+
+
+def _aligned(starts: NDArray[np.int64], itemsize: int, nbytes: int) -> NDArray[np.int64]:
+    """The starts, each a multiple of the largest power of two in `nbytes`, as GPUs read vectors."""
+    step = nbytes & -nbytes
+    if nbytes > itemsize and (starts % step).any():
+        at = int(starts[starts % step != 0][0])
+        raise refuse("RS-A18:unaligned", at=at, nbytes=nbytes, step=step, vector=nbytes // itemsize)
+    return starts
 
 
 def _touched(starts: NDArray[np.int64], nbytes: int, size: int) -> NDArray[np.int64]:

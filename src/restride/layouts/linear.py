@@ -6,6 +6,7 @@ Each bit of an index has a basis, an integer; an offset is the XOR of the bases 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
@@ -18,9 +19,10 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import raises_at_the_call, refuse
 from ..frozen import dataclass
 from .functions import IntTuple, LayoutFunction, flatten, parse_int_tuple, size_of, to_text
-from .layout import Layout, as_layout, nested_as
+from .layout import Layout, Tiler, as_layout, nested_as
 
 _MOST_BITS = 62
+_COMPOSED = re.compile(r"\s*Sw<(\d{1,2}),(\d{1,2}),(-?\d{1,2})>\s*o\s*0\s*o\s*([^<>]{1,4096})", re.ASCII)
 
 LinearLike = Union["LinearLayout", "ComposedLayout", "Swizzle", Layout, str]
 
@@ -241,6 +243,21 @@ class ComposedLayout(LayoutFunction):
 
     outer: Swizzle
     inner: Layout
+
+    @classmethod
+    @raises_at_the_call
+    def parse(cls, text: str) -> ComposedLayout:
+        """What `str` has written: `Sw<3,3,3> o 0 o (8,64):(64,1)`. Raises InvalidArguments for other text."""
+        match = _COMPOSED.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise refuse("RS-A18:composed", text=short_repr(text))
+        *numbers, inner = match.groups()
+        return Swizzle(*map(int, numbers)).compose(inner)
+
+    @raises_at_the_call
+    def divide(self, tiler: Tiler, form: str = "logical") -> ComposedLayout:
+        """The layout split into tiles and the rest, as by `Layout.divide`; offsets are swizzled as before."""
+        return ComposedLayout(self.outer, self.inner.divide(tiler, form))
 
     def __post_init__(self) -> None:
         outer, inner, most = self.outer, self.inner, 2**_MOST_BITS

@@ -23,6 +23,9 @@ from ..errors import refuse
 
 Argument = int | str
 
+BY_SCHEDULE = "as the schedule says"
+"""Why a kernel has tiles that were not chosen."""
+
 _SEPARATORS = "·;\n"
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./@")
 # Longer texts are rejected.

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any
 
 from .html_head import HEAD, asset
 from .units import duration
 from .verbose_log import Execution, LoggedPrimitive, VerboseLog
-from .verbose_report import report_text
 
 __all__ = ["verbose_page"]
 
@@ -24,8 +22,8 @@ _MOST_LEGEND, _MOST_LANES, _LONGEST = 14, 10, 160
 _PLAIN, _OTHER = "row-major", "other"
 
 
-def verbose_page(name: str, log: VerboseLog, values: dict[str, Any]) -> str:
-    """Return the page of a log; `values` is its report."""
+def verbose_page(name: str, log: VerboseLog, report: str) -> str:
+    """Return the page of a log, with the text of its report."""
     shown = log.executions[-_MOST:]
     colours = _colours(log)
     notes = [f"{duration(sum(each.ms for each in shown) / 1e3)} in oneDNN, without the time between"]
@@ -37,7 +35,7 @@ def verbose_page(name: str, log: VerboseLog, values: dict[str, Any]) -> str:
         notes=escape("; ".join(notes)),
         legend="".join(_legend(colours)),
         timeline=_timeline(log, shown, colours),
-        report=escape(report_text(name[-_LONGEST:], values)),
+        report=escape(report),
     )
 
 

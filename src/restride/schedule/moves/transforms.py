@@ -22,7 +22,7 @@ from math import prod
 from ...errors import Error, refuse
 from ...ir.nest import LoopNest
 from ...ir.nest_rewrites import split_read
-from ..language import Argument, Transform, check_known, schedule_text
+from ..language import BY_SCHEDULE, Argument, Transform, check_known, schedule_text
 from ..machine import LIMITS, Machine
 from .loop_order import Grid
 from .schedule import Schedule, converts_after_permute, moves_whole_bytes, schedule, writes_whole_lines
@@ -282,7 +282,7 @@ def _kind(plan: Schedule, machine: Machine) -> Tile:
         kind = "strided"
     elif along_dst[0] == along_src[0]:
         kind = "copy"
-    return Tile(plan.chunks, kind, "as the schedule says")
+    return Tile(plan.chunks, kind, BY_SCHEDULE)
 
 
 # --- the inverse --------------------------------------------------------------------------------------------
