@@ -210,7 +210,7 @@ def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], 
         (("--html", "/nowhere/a.html"), "1 error: cannot write /nowhere/a.html"),
         (("--svg", "x", "--html", "x"), "2 error: --svg and --html name the same file"),
         (("--dst", "nchw"), "2 "),
-        (("--dst", "any"), "2 error: format 'any' does not say"),
+        (("--dst", "any"), "2 error: format 'any' does not determine"),
     ],
     ids=[
         "no file",

@@ -240,7 +240,7 @@ class PrimitiveAttr(ModeAttr):
         elements along each of the last dims share a scale. `data_type`: of that memory; f32, bf16, f16, e8m0,
         f8_e5m2 or f8_e4m3; explicit scales are rounded to it.
         Sources of a concat are `ARG_MULTIPLE_SRC + i`.
-        As in oneDNN, any float is accepted: a destination scale of 0, NaN or infinity gives results at a limit
+        As in oneDNN, any float is accepted: a destination scale of 0, NaN or infinity gives values at a limit
         or at the zero point. Raises InvalidArguments for values of another type or out of the range of
         `data_type`, Unimplemented for other arguments.
         """

@@ -2,8 +2,8 @@
 
 Copies of five sizes, from the second-level cache to memory, on one thread and on all; transposes of the three
 largest sizes: about two seconds in total, half of it for compiling, on up to four times the last cache. The
-measurements depend only on the cache sizes and the number of threads. No kernel, schedule or format depends on
-them.
+measurements depend only on the cache sizes and the number of threads. No kernel, schedule or format depends
+on them.
 """
 
 from __future__ import annotations
