@@ -371,6 +371,8 @@ class QuantizeStep(ConversionStep):
     value_range: TensorRange | None = None
     axis: int | None = None
     scaling: GroupScaling | None = None
+    # What the results behind the first are: "scale" and the like.
+    parts: tuple[str, ...] = ()
 
     @property
     def tile_bytes(self) -> int:
@@ -428,17 +430,13 @@ class QuantizeStep(ConversionStep):
             whole = np.full((1,) * dst.ndims, quantized.tensor_scale, np.float32)
             beside["tensor_scale"] = Memory.from_numpy(whole)
         parts = []
-        for result in self.results[1:]:
-            part, desc = beside[self.part_of(result)], result.desc
+        for name, result in zip(self.parts, self.results[1:], strict=True):
+            part, desc = beside[name], result.desc
             assert part is not None
             assert desc is not None
             box = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
             parts.append(bytes_of(part if part.desc == box else part.to(box)))
         return [bytes_of(values), *parts]
-
-    def part_of(self, result: StoredArray) -> str:
-        """The part of the quantized tensor that a result is: "scale" and the like."""
-        return result.name.removeprefix(f"{self.results[0].name}_")
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
         """The box of the values, and those of the scales."""
@@ -495,7 +493,7 @@ class QuantizeStep(ConversionStep):
     def _scales_of(self, start: Ints, size: Ints, targets: Targets) -> Quantization:
         """The scales that were written beside a box, as they go with its elements."""
         parts = {}
-        for place, result in zip(targets[1:], self.results[1:], strict=True):
+        for name, place, result in zip(self.parts, targets[1:], self.results[1:], strict=True):
             assert result.desc is not None
             part = as_f64(
                 read_box(place, result.desc, *self._scale_box(result.desc, start, size), Workspace(), "")
@@ -504,6 +502,6 @@ class QuantizeStep(ConversionStep):
                 part = part.reshape(tuple(part.size if d == self.axis else 1 for d in range(len(size))))
             for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
                 part = part if m in (1, n) else part.repeat(n // m, axis)
-            parts[self.part_of(result)] = part
+            parts[name] = part
         scale = parts["scale"] * parts.get("tensor_scale", 1.0)
         return Quantization(self.dst.data_type, scale, parts.get("zero_point", 0.0), is_found=True)
