@@ -238,7 +238,16 @@ ORDERS = {
 
 @pytest.mark.parametrize(("order", "shift"), [("backwards", 1), ("any", 0), ("of other sizes", 1)])
 @pytest.mark.parametrize(
-    "rule", ["f32", "ba,f16", "q4_0", "u4,group=64,scale=minmax,scale_type=f16", "gptq,group=128", "awq,group=128", "marlin"]
+    "rule",
+    [
+        "f32",
+        "ba,f16",
+        "q4_0",
+        "u4,group=64,scale=minmax,scale_type=f16",
+        "gptq,group=128",
+        "awq,group=128",
+        "marlin",
+    ],
 )
 def test_rows_of_gptq_may_be_of_groups_in_any_order(
     rule: str, order: str, shift: int, monkeypatch: pytest.MonkeyPatch

@@ -66,7 +66,8 @@ def convert(
             with a zero point; found scales are for the tensor, each index of `axis`, or each `group` of so
             many along it, and are written beside it as `NAME_scale` and `NAME_zero_point`. Floats become
             integers, or floats of 4 bits, only with a scale
-    memory  what the conversion may take, whatever the size of the files: bytes, or text such as "512MiB"
+    memory  what the conversion may take, whatever the size of the files: bytes, or text such as "512MiB"; at
+            least 96 MiB
     dry_run   only say what would be done
     resume    go on with what an earlier run has left, and leave what is done where this one fails
     verify    read back what was written, and compare: moves are exact, and no value may be further from the
@@ -79,8 +80,11 @@ def convert(
             Without one all such tensors are named in an error, and in the report of a dry run
 
     The result takes its name when it is whole and on the disk, in one step; until then what had the name
-    stays. Raises InvalidArguments for damaged files and rules that do not fit, RuntimeFailure where the
-    system refuses or the source changes meanwhile, OutOfMemory where `memory` does not suffice.
+    stays. A file of that name is then replaced, as by `rs.save`, without a question: only the command wants
+    --force for it. A folder that holds something is refused.
+
+    Raises InvalidArguments for damaged files and rules that do not fit, RuntimeFailure where the system
+    refuses or the source changes meanwhile, OutOfMemory where `memory` does not suffice.
 
     >>> import numpy as np, restride as rs, tempfile, os
     >>> folder = tempfile.mkdtemp()

@@ -53,6 +53,8 @@ from .steps import (
 from .targets import MisfitTensor, ShapeMisfit, fallback_of, parts_beside, target_of
 from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
 
+# Ends of names that are files' in other programs, and no folder's.
+_ENDS_OF_OTHERS = (".bin", ".ckpt", ".h5", ".msgpack", ".onnx", ".pkl", ".pt", ".pth", ".tar", ".xml", ".zip")
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
 
 
@@ -405,13 +407,15 @@ def plan_conversion(
     what the files cannot hold.
     """
     is_folder = source.is_folder and not is_file_name(dst)
+    if is_folder and os.path.splitext(dst)[1].lower() in _ENDS_OF_OTHERS:
+        image_maker(dst)
+    if all(read.contents is None for read in source.files):
+        raise refuse("RS-F01:nothing-convert", path=shown(source.path))
     in_boxes = is_zarr_name(dst)
     if is_folder:
         outputs = [(read.name, [at]) for at, read in enumerate(source.files)]
     else:
         outputs = [(dst, [at for at, read in enumerate(source.files) if read.contents is not None])]
-        if not outputs[0][1]:
-            raise refuse("RS-F01:nothing-convert", path=shown(source.path))
     planned: list[PlacedStep] = []
     files: list[DraftFile] = []
     lost: list[str] = []

@@ -54,6 +54,7 @@ class ConversionReport:
     `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files have no place for.
     `misfits`: tensors that are the fallback, or in a dry run without one would be refused, as their shapes do
     not fit their rules.
+    `is_model`: False for a .gguf file of tensors alone: without "general.architecture" no program runs it.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -68,6 +69,7 @@ class ConversionReport:
     unused_rules: tuple[str, ...] = ()
     lost_metadata: tuple[str, ...] = ()
     misfits: tuple[MisfitTensor, ...] = ()
+    is_model: bool = True
 
 
 def report_of(
@@ -80,6 +82,8 @@ def report_of(
     """The report of a conversion, without its times; `errors`: the largest and the mean one, by the step."""
     tensors = []
     for number, placed in enumerate(work.steps):
+        if source.files[placed.source].contents is None:  # a file without tensors, which is copied
+            continue
         array, result = placed.step.source.stored_array, placed.step.results[0]
         is_copy = placed.step.rule is None
         was, now = (
@@ -91,6 +95,8 @@ def report_of(
         rule = "" if placed.step.rule is None else str(placed.step.rule)
         name, nbytes_read = placed.step.source.array.name, placed.step.source.array.nbytes
         tensors.append(ConvertedTensor(name, rule, was, now, nbytes_read, nbytes, file, *off))
+    metadata = [read.contents.metadata for read in source.files if read.contents is not None]
+    is_gguf = any(file.name.lower().endswith(".gguf") for file in work.files)
     used = {str(placed.step.rule) for placed in work.steps} | {misfit.rule for misfit in work.misfits}
     return ConversionReport(
         tuple(tensors),
@@ -101,4 +107,5 @@ def report_of(
         unused_rules=tuple(str(rule) for rule in rules if str(rule) not in used),
         lost_metadata=work.lost_metadata,
         misfits=work.misfits,
+        is_model=not is_gguf or any("general.architecture" in words for words in metadata),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -286,16 +286,37 @@ class DequantizeStep(MoveStep):
 class PackStep(ConversionStep):
     """Real numbers as blocks of ggml, of which tiles have whole ones."""
 
+    @property
+    def tolerance(self) -> ErrorBound:
+        """None that is exceeded: the blocks are those of the source, and how far these are off is told."""
+        return ErrorBound(1e30, has_groups=True)
+
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Read, quantize, write."""
         (box,) = self.boxes(tile)
         targets[0].write(box.desc, box.start, box.size, self._packed(tile, source, space))
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """None, where what was written are the blocks of the source."""
-        (box,) = self.boxes(tile)
+        """The errors of what was written, where these are the blocks of the source."""
+        (box,), kind = self.boxes(tile), self.results[0].kind
         result = read_box(targets[0], box.desc, box.start, box.size, space, "written")
-        return ValueErrors(is_right=np.array_equal(bytes_of(result), self._packed(tile, source, space)))
+        if not np.array_equal(bytes_of(result), self._packed(tile, source, space)):
+            return ValueErrors(is_right=False)
+        (start, size), errors = self.grid[tile], ValueErrors()
+        make = gguf.BLOCK_FORMATS[kind.word]
+        for first, extents in pieces_of((self.src,), size, (*(1,) * (len(size) - 1), kind.block)):
+            at = tuple(a + b for a, b in zip(start, first, strict=True))
+            exact = read_box(source, self.src, at, extents, space, "source")
+            box = in_bytes(kind, at), in_bytes(kind, extents)
+            written = read_box(targets[0], self.dst, *box, space, "written")
+            form = make(extents)
+            group = kind.block if form.blocks is None else form.blocks.group
+            counts, how = (*extents[:-1], extents[-1] // group), Quantization(DataType.f64)
+            groups, values = GroupErrors(counts), form.wrap(bytes_of(written)).dequantize()
+            groups.add(as_f64(exact), as_f64(values), how, (0,) * len(counts), counts)
+            errors += groups.summed_up(self.tolerance)
+        # The bytes are right, whatever one would take for the nearest number.
+        return replace(errors, is_right=True)
 
     def _packed(self, tile: int, source: TensorPlace, space: Workspace) -> Array:
         exact, kind = read_box(source, self.src, *self.grid[tile], space, "source"), self.results[0].kind
