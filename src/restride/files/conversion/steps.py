@@ -307,8 +307,8 @@ class PackStep(ConversionStep):
         for first, extents in pieces_of((self.src,), size, (*(1,) * (len(size) - 1), kind.block)):
             at = tuple(a + b for a, b in zip(start, first, strict=True))
             exact = read_box(source, self.src, at, extents, space, "source")
-            box = in_bytes(kind, at), in_bytes(kind, extents)
-            written = read_box(targets[0], self.dst, *box, space, "written")
+            of_blocks = in_bytes(kind, at), in_bytes(kind, extents)
+            written = read_box(targets[0], self.dst, *of_blocks, space, "written")
             form = make(extents)
             group = kind.block if form.blocks is None else form.blocks.group
             counts, how = (*extents[:-1], extents[-1] // group), Quantization(DataType.f64)
