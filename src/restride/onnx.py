@@ -53,7 +53,8 @@ def load(
             may follow from them, and from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions that are off, of `rs.graph.FUSIONS`
-    exact  convolutions never take Winograd's algorithm: the same as its name in `without`
+    exact  no convolution takes Winograd's algorithm, whose results differ by some 1e-6 of the largest: the
+            same as its name in `without`. Sums stay sums of f32
     fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a network
             whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
             `Network`. Needs the packages onnx and onnxruntime
@@ -70,8 +71,8 @@ def load(
     written meanwhile, that is an error. A tensor of a GiB or more that nodes read as it lies, such as a table
     of which a run gathers some rows, stays in its file, which must not be changed while the network lives.
 
-    Raises Unimplemented for operators that restride has not, all at once, with the names of their nodes;
-    InvalidArguments, which names the node, for a model that does not hold; RuntimeFailure where the system
+    Raises Unimplemented for unsupported operators, all at once, with the names of their nodes, and for a model
+    whose opset is not 1 to 28; InvalidArguments, which names the node, for an invalid model; RuntimeFailure where the system
     refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
     """
     try:
@@ -110,7 +111,7 @@ def check(
     `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1, and the result says of
     which inputs they are. What runs is planned with plain formats, and nothing is compiled. What is behind a
     branch or a loop that a run decides is looked at as if a branch, or one step, were taken. Raises as `load`
-    does for a model that does not hold; what is missing is in the result.
+    does for an invalid model; what is missing is in the result.
     """
     try:
         constants = {} if values is None else values

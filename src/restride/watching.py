@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .desc.parse import check_function, parse_word
-from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, report
+from .errors import Error
+from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, log_event, report
 
 KINDS = ("compile", "plan", "execution", "step")
-EVENTS = tuple(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS)
+EVENTS = (*(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS), "error")
 
 Describe = Callable[[str, Any, float], Iterable[object]]
 """The fields of a verbose line, of operation, implementation and milliseconds."""
@@ -32,7 +33,7 @@ NETWORK = "network"
 class Activity:
     """A compile, a plan, an execution, or a step of a network, as hooks and profiles get it.
 
-    kind            "compile", "plan", "execution" or "step"
+    kind            "compile", "plan", "execution" or "step"; "error" for a call of a network that failed
     name            the primitive, such as "reorder"; "network" for a whole run; of a compile a kind of kernel
     node            of a step, the name of its node in the network
     implementation  the kernels, as `impl_info_str` has them
@@ -75,8 +76,9 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
 
     `event`: `"before_compile"`, `"after_compile"` (of a kernel that is not in the store on disk), and so on
     with `plan` (of a network, for given dims), `execution` (of a primitive, a function on arrays, or a
-    network) and `step` (of a network, whose steps then run one by one). `function` gets an `Activity`, the
-    same before and after. An exception that it raises becomes a RuntimeWarning; what it runs itself calls no
+    network) and `step` (of a network, whose steps then run one by one); or `"error"`: a call of a network
+    that raised an `rs.Error`, also one whose inputs were refused, so that nothing was executed. `function`
+    gets an `Activity`, the same before and after. An exception that it raises becomes a RuntimeWarning; what it runs itself calls no
     hooks. Raises InvalidArguments for another word, and for a function that cannot be called.
 
     >>> import numpy as np, restride as rs
@@ -138,7 +140,7 @@ class Watch:
                 2 * products_of(problem),
                 tuple(md.data_type for md in getattr(problem, "tensors", ())[:2]),
             )
-            self._tell("before")
+            _tell(f"before_{self.kind}", self._activity)
             self._activity.start_ns = time.time_ns()
         self._start = time.perf_counter()
         return self
@@ -147,7 +149,7 @@ class Watch:
         self.seconds = time.perf_counter() - self._start
         if self._activity is not None:
             self._activity.seconds, self._activity.error = self.seconds, error
-            self._tell("after")
+            _tell(f"after_{self.kind}", self._activity)
         is_line = Level.profile_exec in flags.setting.level or flags.logged[1]
         if is_line and error is None and self.kind in ("execution", "step"):
             line = tuple(self._line())
@@ -162,15 +164,23 @@ class Watch:
             else self._what("exec", self.of, ms)
         )
 
-    def _tell(self, when: str) -> None:
-        for hook in _hooks.get(f"{when}_{self.kind}", ()):
-            with alone() as is_first:
-                try:
-                    if is_first and self._activity is not None:
-                        hook(self._activity)
-                except Exception as error:
-                    told = f"a hook {when}_{self.kind} raised {type(error).__name__}: {error}"
-                    warnings.warn(told, RuntimeWarning, stacklevel=3)
+
+def _tell(event: str, activity: Activity) -> None:
+    for hook in _hooks.get(event, ()):
+        with alone() as is_first:
+            try:
+                if is_first:
+                    hook(activity)
+            except Exception as error:
+                told = f"a hook {event} raised {type(error).__name__}: {error}"
+                warnings.warn(told, RuntimeWarning, stacklevel=4)
+
+
+def tell_error(rule: str, error: Error) -> None:
+    """Tell hooks and the logger of a call of a network that failed."""
+    _tell("error", Activity("error", NETWORK, "", rule, "", "", 0, 0, (), time.time_ns(), error=error))
+    text = f"a call of a network failed: {error.code} {error.what}: {error.why}"
+    log_event(text, event="error", code=error.code, status=error.status.name, where=error.where)
 
 
 def products_of(problem: object) -> int:

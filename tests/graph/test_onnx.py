@@ -799,8 +799,9 @@ def test_files_outside_the_folder_or_too_short_are_refused(
     path = folder / "model.onnx"
     path.write_bytes(external(location, **entries).SerializeToString())
     error = refusal(path)
-    assert error.code == "RS-F04"
+    assert error.code == ("RS-F11" if location == "missing.bin" else "RS-F04")
     assert "'c'" in str(error)
+    assert len([line for line in str(error).splitlines() if line.startswith("  hint: ")]) == 1
 
 
 _OF_BIG_MODELS = """

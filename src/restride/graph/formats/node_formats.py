@@ -86,7 +86,8 @@ def format_problem(
     """The format problem of a graph: a step for each node, in the same order.
 
     `formats`: the descriptors of inputs and outputs that are not row-major; of format "any" are outputs that
-    stay as they are written. `costs`: what steps take; on the nominal machine of this instruction set where it is left out.
+    stay as they are written. `costs`: what steps take; where it is left out, on the nominal
+    machine of this instruction set.
     """
     edges = formats or {}
     costs = costs or CostModel(machine_of(host_isa(), CacheSizes()), NOMINAL_THREADS)

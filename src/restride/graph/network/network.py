@@ -15,7 +15,7 @@ from ...files.plain_file import path_text
 from ...loading import load_whole
 from ...runtime.alloc import address_of
 from ...verbose import attach_logger, flags
-from ...watching import watch_network
+from ...watching import tell_error, watch_network
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
@@ -256,17 +256,23 @@ class Network:
             return self._run(x, out=out)[0]
         except Error as error:
             error.drop_frames()
+            tell_error(self._rule, error)
             raise
         except MemoryError:
-            raise refuse("RS-D01:network") from None
+            full = refuse("RS-D01:network")
+            tell_error(self._rule, full)
+            raise full from None
 
-    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None) -> None:
+    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Any) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
 
         `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
         many steps are ready, and how many there are. Raises as a call does.
         """
         try:
+            if named:
+                inputs = [each.name for each in self._inputs]
+                raise wrong_inputs(inputs, [f"{name!r} as a keyword" for name in named])
             check_function("Network.prepare: told", told)
             for input_dims in self._all_dims(dims):
                 self._runner(input_dims, told or (lambda ready, steps: None))
