@@ -71,9 +71,10 @@ def load(
     written meanwhile, that is an error. A tensor of a GiB or more that nodes read as it lies, such as a table
     of which a run gathers some rows, stays in its file, which must not be changed while the network lives.
 
-    Raises Unimplemented for unsupported operators, all at once, with the names of their nodes, and for a model
-    whose opset is not 1 to 28; InvalidArguments, which names the node, for an invalid model; RuntimeFailure where the system
-    refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
+    Raises Unimplemented for unsupported operators, all at once, with the names of their nodes, and for an
+    opset other than 1 to 28; InvalidArguments, which names the node, for an invalid model; RuntimeFailure
+    where the system refuses the file or its external data, or a tensor is of a type that only the package
+    onnx reads, and that is missing.
     """
     try:
         constants, own_dims = {} if values is None else values, {} if dims is None else dims

@@ -7,9 +7,9 @@ A line has oneDNN's v1 fields behind our own marker:
 Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; nothing else is paid
 while reporting is off. Writing never raises: a closed stderr must not fail a computation.
 
-The same lines go to `logging.getLogger("restride")`: what is made at INFO, all else at DEBUG; their fields
-are the attribute `restride` of the record. Warnings and calls of networks that fail go there at WARNING. `logging` is
-loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on slots, too.
+The same lines go to `logging.getLogger("restride")`: what is made at INFO, all else at DEBUG; their
+fields are the attribute `restride` of the record. Warnings and failed calls of networks go there at WARNING.
+`logging` is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on slots, too.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ def report(line: Iterable[object], node: str = "") -> None:
 
 
 def log_event(text: str, **values: object) -> None:
-    """Log a warning, with `values` as the attribute `restride` of its record, where there is a handler to take
-    it: the system's last resort would print what the warning itself says already. Never raises.
+    """Log a warning, with `values` as the attribute `restride` of its record, where there is a handler to
+    take it: the last resort of `logging` would print what the warning itself says already. Never raises.
     """
     with contextlib.suppress(Exception), alone():
         attach_logger()

@@ -43,7 +43,17 @@ _INPUTS_SINCE = {
     11: {"Clip": "min max", "Pad": "pads value"},
     12: {"Dropout": "ratio"},
     13: {"ReduceSum": "axes", "Split": "split", "Squeeze": "axes", "Unsqueeze": "axes"},
-    18: {f"Reduce{name}": "axes" for name in "L1 L2 LogSum LogSumExp Max Mean Min Prod SumSquare".split()},
+    18: {
+        "ReduceL1": "axes",
+        "ReduceL2": "axes",
+        "ReduceLogSum": "axes",
+        "ReduceLogSumExp": "axes",
+        "ReduceMax": "axes",
+        "ReduceMean": "axes",
+        "ReduceMin": "axes",
+        "ReduceProd": "axes",
+        "ReduceSumSquare": "axes",
+    },
     20: {"DFT": "axis"},
 }
 _ENDED = {
