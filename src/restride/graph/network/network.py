@@ -45,6 +45,8 @@ ProgressCallback = Callable[[int, int], None]
 """Hears how many steps are ready, and how many there are."""
 
 _NO_INPUT: Any = object()
+# As many as plans: each keeps the memory of its runs.
+_MOST_RECORDED = 8
 
 
 class Network:
@@ -56,7 +58,7 @@ class Network:
     `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of fusions that are off,
     of `rs.graph.FUSIONS`. `precision`: "f32"; with "bf16" or "f16" tensors may be of that type where that
     is faster, sums are of f32. For each dims of the inputs a plan is made at the first call, and kept; the
-    eight used last stay. Threads may call one network at the same time.
+    eight made last stay. Threads may call one network at the same time.
 
     >>> import numpy as np
     >>> import restride as rs
@@ -366,7 +368,9 @@ class Network:
                 from .recorded_run import find_record
 
                 self._recorded[dims] = find_record(self._file, dims)
-            run = self._recorded[dims]
+                for key in list(self._recorded)[:-_MOST_RECORDED]:
+                    self._recorded.pop(key, None)
+            run = self._recorded.get(dims)
             if run is not None and run.is_current:
                 return run
         runner = self._plans.runner(dims)
