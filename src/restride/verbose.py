@@ -9,7 +9,8 @@ while reporting is off. Writing never raises: a closed stderr must not fail a co
 
 The same lines go to `logging.getLogger("restride")`: what is made at INFO, all else at DEBUG; their
 fields are the attribute `restride` of the record. Warnings and failed calls of networks go there at WARNING.
-`logging` is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on slots, too.
+`logging` is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on
+slots, too.
 """
 
 from __future__ import annotations

@@ -79,7 +79,8 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
     network) and `step` (of a network, whose steps then run one by one); or `"error"`: a call of a network
     that raised an `rs.Error`, also one whose inputs were refused, so that nothing was executed. `function`
     gets an `Activity`, the same before and after. An exception that it raises becomes a RuntimeWarning; what
-    it runs itself calls no hooks. Raises InvalidArguments for another word, and for a function that cannot be called.
+    it runs itself calls no hooks. Raises InvalidArguments for another word, and for a function that cannot be
+    called.
 
     >>> import numpy as np, restride as rs
     >>> seen = []
