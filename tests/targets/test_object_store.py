@@ -211,6 +211,8 @@ def test_a_folder_open_to_others_is_not_used(filled, mode):
 
 @posix
 def test_a_folder_of_another_user_is_not_used(filled, monkeypatch):
+    if os.geteuid() == 0:
+        os.chown(filled.parent, 4321, -1)  # root's own would be trusted
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.warns(RuntimeWarning, match="another user"):
         assert ObjectStore(filled.parent).get(KEY) is None

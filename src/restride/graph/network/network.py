@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Never, overload
 
 from ...desc.parse import check_function, parse_dims, parse_int
 from ...desc.viewer import viewer
@@ -265,7 +265,7 @@ class Network:
             tell_error(self._rule, full)
             raise full from None
 
-    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Any) -> None:
+    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Never) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
 
         `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
