@@ -109,7 +109,7 @@ def _dims_text(dims: Sequence[int | None]) -> str:
 def wrong_inputs(names: Sequence[str], inputs: Sequence[object]) -> Error:
     """Return the error of a call with inputs other than these names."""
     return refuse(
-        "RS-G03:other-inputs",
+        "RS-G12",
         x=", ".join(map(str, inputs)) or "none",
         names=", ".join(map(repr, names)) or "none",
     )
