@@ -438,3 +438,21 @@ def test_inputs_larger_than_the_memory_are_refused_before_torch_wants_them() -> 
     compiled = rt.compile_module(torch.nn.ReLU().eval(), torch.ones(2, 5))
     with pytest.raises(rs.OutOfMemory):
         compiled.network.prepare((1 << 40, 1 << 10))
+
+
+def test_layers_have_the_names_of_the_parts_of_the_module() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm, self.head = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.conv(self.norm(self.conv(x)))).softmax(-1)
+
+    module, x = nn.Sequential(nn.Conv2d(3, 3, 3, padding="same"), Block()).eval(), torch.rand(1, 3, 4, 4)
+    programs = [(module, x), (torch.export.export(module, (x,)), None)]
+    for network in (rt.compile_module(*each).network for each in programs):
+        names = {node.name for node in network.plan((1, 3, 4, 4)).graph.nodes}
+        assert {"0", "1.conv", "1.conv_1", "1.head", "1.softmax"} <= names
+        made = rs.quantize_network(network, [x] * 2, keep=["1.conv"], layer_error=1)
+        assert [layer.name for layer in made.report.layers if not layer.is_quantized] == ["1.conv"]

@@ -19,7 +19,7 @@ from ..onnx.reader import missing_error, translated
 from .call import translate_aten
 from .layers import RESIZES
 from .operators import TORCH_OPERATORS
-from .reader import GraphReader, array_of, by_operator
+from .reader import GraphReader, array_of, by_operator, names_by_part
 
 __all__ = [
     "ExportedModule",
@@ -244,7 +244,7 @@ def _encoder_layer(
 
 def _read(program: Any, example: Sequence[torch.Tensor]) -> ExportedModule:
     signature = program.graph_signature
-    reader = GraphReader(signature.user_inputs)
+    reader = GraphReader(signature.user_inputs, names_by_part(program.graph.nodes))
     for node in program.graph.nodes:
         if node.op == "call_function":
             reader.read(node)

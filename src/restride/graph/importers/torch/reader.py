@@ -8,7 +8,9 @@ import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -21,13 +23,14 @@ from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from .call import CALL, AtenCall, TensorArgument
 from .operators import TORCH_OPERATORS
 
-__all__ = ["ELEMENTS", "GraphReader", "array_of", "by_operator", "called", "element_of"]
+__all__ = ["ELEMENTS", "GraphReader", "array_of", "by_operator", "called", "element_of", "names_by_part"]
 
 _OF_TORCH = str(PurePath(torch.__file__).parent)
 ELEMENTS = {
     torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
     torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
 }  # fmt: skip
+_PRODUCTS = ("addmm", "baddbmm", "bmm", "convolution", "linear", "mm")
 # Calls without a result: what they check was true when the module was exported.
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
 
@@ -49,16 +52,17 @@ def by_operator(missing: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 class GraphReader:
-    """Reads nodes of a graph one after the other. `inputs`: names of what a run brings.
+    """Reads nodes of a graph one after the other. `inputs`: names of what a run brings; `names`: of what nodes
+    make, where it is not theirs.
 
     `missing`: of each node that no network has its operator, and the node with the line that calls it.
     """
 
-    def __init__(self, inputs: Iterable[str]) -> None:
+    def __init__(self, inputs: Iterable[str], names: Mapping[str, str] = MappingProxyType({})) -> None:
         self.missing: dict[str, tuple[str, str]] = {}
         self._nodes: list[OnnxNode] = []
         self._parts: dict[str, tuple[str, ...]] = {}
-        self._names: dict[str, str] = {}
+        self._names = dict(names)
         self._of_inputs, self._of_values = set(inputs), set[str]()
 
     def model(
@@ -82,7 +86,8 @@ class GraphReader:
     def _add(self, node: Any) -> None:
         value, name = node.meta.get("val"), called(node)
         results = value if isinstance(value, tuple | list) else (value,)
-        outputs = [node.name, *(f"{node.name}.{i}" for i in range(1, len(results)))]
+        own = self._names.get(node.name, node.name)
+        outputs = [own, *(f"{own}.{i}" for i in range(1, len(results)))]
         self._parts[node.name] = tuple(outputs)
         if isinstance(value, tuple | list):
             read = {user.args[1] for user in node.users if user.target is operator.getitem}
@@ -139,6 +144,36 @@ class GraphReader:
         if isinstance(value, list | tuple):
             return tuple(self._argument(item, inputs) for item in value)
         return value
+
+
+def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
+    """Names of what nodes make, by the path of the part of the module that calls them, as "blocks.1.conv".
+
+    The path alone where there is one operator, or one kind of product; else with the operator behind it, as
+    "blocks.1.attn.bmm". What has its name already gets a number; what the module itself calls keeps its own.
+    """
+    nodes = list(nodes)
+    parts: dict[str, list[Any]] = {}
+    for node in nodes:
+        if node.op == "call_function" and node.target is not operator.getitem:
+            stack = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
+            parts.setdefault(stack[-1] if stack else "", []).append(node)
+    taken, names = {node.name for node in nodes}, dict[str, str]()
+    for path, own in parts.items():
+        products = [node for node in own if _word(node) in _PRODUCTS] or own
+        has_path = products if len({*map(_word, products)}) == 1 else []
+        for node in own if path else ():
+            name = path if node in has_path else f"{path}.{_word(node)}"
+            name = next(each for i in count() if (each := f"{name}_{i}" if i else name) not in taken)
+            value = node.meta.get("val")
+            results = len(value) if isinstance(value, tuple | list) else 1
+            taken.update((name, *(f"{name}.{i}" for i in range(1, results))))
+            names[node.name] = name
+    return names
+
+
+def _word(node: Any) -> str:
+    return str(getattr(node.target, "overloadpacket", node.target)).removeprefix("aten.").strip("_")
 
 
 def _has_dims(result: Any) -> bool:
