@@ -84,6 +84,8 @@ def reorder(
     Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`.
     """
     try:
+        if isinstance(x, torch.Tensor) and not x.dim() and dst in (None, torch.preserve_format):
+            return reorder(x[None], dtype=dtype, scale=scale)[0]
         kind = None if dtype is None else dtype_of(dtype)
         tag = dst if type(dst) is str else tag_text_of(dst, x)
         if is_plain(x):
@@ -111,6 +113,8 @@ def channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
 
 def softmax(x: torch.Tensor, axis: int = -1, *, log: bool = False) -> torch.Tensor:
     """`e**(x - m) / s` along an axis, or the logarithm of that, in the layout of `x`; as `rs.softmax`."""
+    if isinstance(x, torch.Tensor) and not x.dim():
+        return softmax(x[None], axis, log=log)[0]
     if is_plain(tensor_of(x)):
         return softmax_arrays(x.detach(), axis, log=log)
     refuse_derivative("softmax")
@@ -210,13 +214,16 @@ def quantize_(
 
 @raises_at_the_call
 def explain(compiled: Callable[..., Any]) -> Explanation:
-    """What runs where, of a module or a function that `torch.compile(..., backend="restride")` made.
+    """What runs where, of a module or a function that `torch.compile(..., backend="restride")` made; of what
+    `compile_module` made, the plan for its example.
 
     Its graphs, with the sizes that they were called with; the operators, steps and reorders of each network,
     and the bytes that go in and out; the operators that torch runs, with the lines that call them, and why.
 
-    Raises InvalidArguments for what torch.compile did not make.
+    Raises InvalidArguments for what neither made.
     """
+    if isinstance(compiled, CompiledModule):
+        return compiled.network.explain()
     load_whole("restride.graph.importers.torch.explaining")
     from .graph.importers.torch.explaining import explained
 

@@ -32,6 +32,8 @@ def add_hints(memory: type) -> None:
         name: f"to_numpy() gives an array, which has it: m.to_numpy().{name}" for name in dir(np.ndarray)
     }
     hints["numpy"] = "to_numpy() gives an array of NumPy"
+    hints["to_torch"] = "torch.from_dlpack(m) gives a tensor of a plain format, as of m.to('nchw')"
+    hints["from_torch"] = "from_dlpack(x) wraps a tensor, and rs.reorder takes it"
     for name, way in hints.items():
         if not name.startswith("_") and not hasattr(memory, name):
             setattr(memory, name, ArrayHint(name, way))

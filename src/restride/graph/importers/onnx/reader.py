@@ -55,6 +55,8 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
         for operator, names in missing.items()
     ]
     where, count = "; ".join(texts), len(missing)
+    if what == "the module":
+        return refuse("RS-G02:module-operators", texts=where, count=count)
     if not has_bodies():
         return refuse("RS-G02:operators-without-onnx", what=what, texts=where, count=count)
     return refuse("RS-G02:operators-restride-not", what=what, texts=where, count=count)
