@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.calls.tensors import back_to, is_foreign, numpy_of, translate_hint, translate_hint
+from ...arrays.calls.tensors import back_to, is_foreign, numpy_of, translate_hint
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
