@@ -228,6 +228,7 @@ def test_what_does_not_fit_is_refused():
         rt.softmax(x.detach().numpy())
 
 
+@pytest.mark.filterwarnings("ignore:Using padding")
 @pytest.mark.parametrize("padding", ["same", "valid", 1])
 @pytest.mark.parametrize("size", [2, 3])
 def test_functions_take_what_those_of_torch_take(padding, size):
@@ -240,7 +241,7 @@ def test_functions_take_what_those_of_torch_take(padding, size):
     with torch.set_grad_enabled(size == 2):
         torch.testing.assert_close(layer(row), functional.linear(row, layer.weight, layer.bias))
     point = torch.tensor(3.0)
-    assert rt.softmax(point) == 1 and rt.softmax(point).dim() == 0
+    assert torch.equal(rt.softmax(point), torch.tensor(1.0))
     assert torch.equal(rt.reorder(point, dtype="bf16"), point.bfloat16())
 
 
@@ -261,9 +262,9 @@ def test_parameters_are_read_where_no_gradient_is_recorded():
         with pytest.raises(rs.InvalidArguments) as refusal:
             rs.Memory.from_dlpack(x)
         assert hint in refusal.value.hint
-    with pytest.raises(rs.InvalidArguments, match="Memory.from_dlpack"):
+    with pytest.raises(rs.InvalidArguments, match=r"Memory\.from_dlpack"):
         rs.Memory.from_dlpack(torch.tensor(1.0))
-    with pytest.raises(rs.InvalidArguments, match="rs.Memory.from_dlpack"):
+    with pytest.raises(rs.InvalidArguments, match=r"rs\.Memory\.from_dlpack"):
         rs.Memory.from_numpy(torch.rand(2))
-    with pytest.raises(AttributeError, match="torch.from_dlpack"):
-        rs.Memory.from_numpy(np.ones(2, np.float32)).to_torch()
+    with pytest.raises(AttributeError, match=r"torch\.from_dlpack"):
+        rs.Memory.from_dlpack(torch.rand(2)).to_torch()

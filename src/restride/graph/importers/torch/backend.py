@@ -183,7 +183,7 @@ class CompiledGraph:
         return [([tuple(own[at].meta["val"].shape) for at in symbolic], plan) for own, plan in inputs]
 
     def is_of(self, pointers: set[int]) -> bool:
-        """True for a graph without parameters, and one of which a parameter lies at one of these addresses."""
+        """True for a graph without parameters, and one that has a parameter at one of these addresses."""
         return not self._parameters or not self._parameters.isdisjoint(pointers)
 
     def refresh(self) -> None:

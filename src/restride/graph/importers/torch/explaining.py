@@ -49,7 +49,9 @@ def graphs_of(compiled: Callable[..., Any]) -> list[CompiledGraph]:
 
 
 def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[Sequence[CompiledGraph]]:
-    """The graphs, backward ones behind their forward ones, that Dynamo put in the place of a function, and of what is behind a break of its graph."""
+    """The graphs that Dynamo put in the place of a function, and of what is behind a break of its graph;
+    backward ones behind their forward ones.
+    """
     code = getattr(function, "__code__", None)
     if code is None or code in seen:
         return

@@ -23,7 +23,15 @@ from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from .call import CALL, AtenCall, TensorArgument
 from .operators import TORCH_OPERATORS
 
-__all__ = ["ELEMENTS", "GraphReader", "array_of", "by_operator", "called", "element_of", "names_by_part"]
+__all__ = [
+    "ELEMENTS",
+    "GraphReader",
+    "array_of",
+    "by_operator",
+    "called",
+    "element_of",
+    "names_by_part",
+]
 
 _OF_TORCH = str(PurePath(torch.__file__).parent)
 ELEMENTS = {
@@ -149,8 +157,8 @@ class GraphReader:
 def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
     """Names of what nodes make, by the path of the part of the module that calls them, as "blocks.1.conv".
 
-    The path alone where there is one operator, or one kind of product; else with the operator behind it, as
-    "blocks.1.attn.bmm". What has its name already gets a number; what the module itself calls keeps its own.
+    The path alone for one kind of product, and what a part without others does; else with the operator
+    behind it, as "blocks.1.attn.bmm". What has its name already gets a number; what the module itself calls keeps its own.
     """
     nodes = list(nodes)
     parts: dict[str, list[Any]] = {}
@@ -160,7 +168,9 @@ def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
             parts.setdefault(stack[-1] if stack else "", []).append(node)
     taken, names = {node.name for node in nodes}, dict[str, str]()
     for path, own in parts.items():
-        products = [node for node in own if _word(node) in _PRODUCTS] or own
+        products = [node for node in own if _word(node) in _PRODUCTS]
+        if not products and not any(other.startswith(f"{path}.") for other in parts):
+            products = own
         has_path = products if len({*map(_word, products)}) == 1 else []
         for node in own if path else ():
             name = path if node in has_path else f"{path}.{_word(node)}"
