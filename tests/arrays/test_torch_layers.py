@@ -228,7 +228,7 @@ def test_what_does_not_fit_is_refused():
         rt.softmax(x.detach().numpy())
 
 
-@pytest.mark.filterwarnings("ignore:Using padding")
+@pytest.mark.filterwarnings("ignore:.*padding=.same.")
 @pytest.mark.parametrize("padding", ["same", "valid", 1])
 @pytest.mark.parametrize("size", [2, 3])
 def test_functions_take_what_those_of_torch_take(padding, size):

@@ -107,11 +107,11 @@ def test_a_blocked_memory_is_dequantised_to_a_plain_array_in_one_step(dtype: str
 @pytest.mark.parametrize(
     ("name", "way"),
     [
-        ("mean", r"to_numpy\(\) gives an array, which has it: m.to_numpy\(\).mean$"),
-        ("numpy", r"to_numpy\(\) gives an array of NumPy$"),
+        ("mean", r"to_numpy\(\) returns an array with one: m.to_numpy\(\).mean$"),
+        ("numpy", r"to_numpy\(\) returns a NumPy array$"),
         ("frobnicate", "no attribute 'frobnicate'$"),
         ("__array_interface__", "has no strides"),
-        ("__sycl_usm_array_interface__", "is no USM"),
+        ("__sycl_usm_array_interface__", "is not USM"),
     ],
 )
 def test_what_a_memory_has_not_is_told_with_the_way_to_it(name: str, way: str) -> None:

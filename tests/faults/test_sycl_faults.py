@@ -79,14 +79,14 @@ def test_what_is_no_usm_is_refused(made):
 
 @pytest.mark.parametrize("data", ["x", "x.ctypes.data", "bytes(x)", "memoryview(x)", "[1, 2]"])
 def test_memory_of_the_host_is_refused(data):
-    check(f"{_HEAD}\nrefused(lambda: interop.make_memory(md, engine, {data}), 'memory of the host')")
+    check(f"{_HEAD}\nrefused(lambda: interop.make_memory(md, engine, {data}), 'in host memory')")
 
 
 def test_a_bare_pointer_and_another_buffer_are_refused():
     program = """
-refused(lambda: rs.Memory.from_pointer(x.ctypes.data, x.nbytes, md, engine), "memory of the host")
+refused(lambda: rs.Memory.from_pointer(x.ctypes.data, x.nbytes, md, engine), "in host memory")
 memory = rs.Memory(md, engine)
-refused(lambda: memory.set_data_handle(x), "memory of the host")
+refused(lambda: memory.set_data_handle(x), "in host memory")
 assert memory.to_numpy().shape == (64, 48)
 """
     check(_HEAD + program)

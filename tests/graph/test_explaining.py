@@ -26,7 +26,7 @@ def test_fusions_tensors_reorders_and_memory_are_told(rule):
     assert all(f"\n  {name}: " in text for name in ("image", "relu1", "relu2"))
     assert all(str(each) in text for each in plan.formats.reorders)
     assert f"memory: {plan.arena.peak} bytes a run" in text
-    assert f"kernels: of {len(plan.steps)} steps" in text
+    assert f"kernels of {len(plan.steps)} steps" in text
     for step in plan.steps:
         assert f"  {step.node}: {step.operation}, {step.lowered.pd.impl_info_str}" in text
         assert all(line in text for line in step.lowered.pd.schedule.splitlines() if line[0] != "#")

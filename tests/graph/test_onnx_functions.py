@@ -125,7 +125,7 @@ def test_functions_and_names_in_them_are_there_once() -> None:
     other = function("Twice", ["a"], ["b"], [node("Exp", "a", to=("b",))])
     inputs = function("Twice", ["a", "a"], ["b"], [node("Neg", "a", to=("b",))])
     outputs = function("Twice", ["a"], ["b", "b"], [node("Neg", "a", to=("b",))])
-    cases = {"defined a second time": [plain, other], "an input 'a'": [inputs], "an output 'b'": [outputs]}
+    cases = {"defined twice": [plain, other], "an input 'a'": [inputs], "an output 'b'": [outputs]}
     for words, functions_of_model in cases.items():
         made = model([node("Twice", "x", own=True)], functions_of_model)
         with pytest.raises(onnx.checker.ValidationError):
@@ -192,12 +192,12 @@ def test_wrong_functions_are_refused() -> None:
         function("F", ["a"], ["b"], [node("G", "a", to=("b",), own=True)]),
         function("G", ["a"], ["b"], [node("F", "a", to=("b",), own=True)]),
     ]
-    with refused("a part of itself"):
+    with refused("is recursive"):
         rs.onnx.load(model([node("F", "x", own=True)], circle))
     deep = [
         function(f"F{i}", ["a"], ["b"], [node(f"F{i + 1}", "a", to=("b",), own=True)]) for i in range(500)
     ]
-    with refused("deep within each other"):
+    with refused("levels deep"):
         rs.onnx.load(model([node("F0", "x", own=True)], deep))
     # 2**40 nodes in a file of 40 functions.
     tower = [function("F0", ["a"], ["b"], [node("Exp", "a", to=("b",))])]

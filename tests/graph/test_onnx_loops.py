@@ -203,7 +203,7 @@ def test_a_shape_that_a_call_brings_is_a_plan_for_each_value() -> None:
     net = rs.onnx.load(made)
     for rows in (2, 3, 2):
         check(made, net, {"x": numbers(1, 3), "shape": np.array([rows, 3])})
-    assert net.explain().splitlines()[-1] == "a plan for each value of 'twice'"
+    assert net.explain().splitlines()[-1] == "one plan for each value of 'twice'"
     assert type(rs.onnx.load(made, values={"shape": [2, 3]})) is rs.Network
 
 
@@ -309,7 +309,7 @@ def test_parts_of_other_dims_and_bodies_that_do_not_fit() -> None:
     reads: list[Info] = [("x", FLOAT, (2,)), ("most", INT, ())]
     makes: list[Info] = [("y", FLOAT, ("n",)), ("z", FLOAT, ("m", "n"))]
     net = rs.onnx.load(model([node("Loop", "most - x", "y z", body=body)], reads, makes, {}))
-    with pytest.raises(rs.InvalidArguments, match="parts of other dims"):
+    with pytest.raises(rs.InvalidArguments, match="parts of different dims"):
         net({"x": numbers(2), "most": np.array(3)})
     with pytest.raises(rs.InvalidArguments, match="its body"):
         rs.onnx.load(model([node("Loop", "most - x x", "y z", body=body)], reads, makes, {}))(

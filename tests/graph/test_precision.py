@@ -45,7 +45,9 @@ from restride.targets.isa import CacheSizes, Isa
 Array = np.ndarray
 _RNG = np.random.default_rng(0)
 _RELU, _ADD = EltwiseOperation("eltwise_relu"), BinaryOperation("binary_add")
-_OF_BF16 = Isa("avx512", 64, "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit,+avx512bf16")
+_OF_BF16 = Isa(
+    "avx512", 64, "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit,+fast-dpwssd,+avx512bf16"
+)
 
 
 def values(*dims: int) -> Array:

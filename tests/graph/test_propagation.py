@@ -179,7 +179,7 @@ def test_readers_of_one_format_share_a_reorder():
         (LAST, ("last",)),
     ]
     assert found.reorder_seconds == 20
-    assert "c0, c1, c2 read and the network gives aBcd16b" in found.reorders[0].why
+    assert "c0, c1, c2 read and the network outputs aBcd16b" in found.reorders[0].why
 
 
 def test_constants_are_reordered_once_and_cost_nothing():
@@ -230,8 +230,8 @@ def test_a_plan_is_told_in_words():
     problem = _problem(_chooses("conv", "x", (BLOCKED, BLOCKED, 5)))
     assert str(propagate(problem, "greedy")) == (
         "greedy: 2 reorders of 200 bytes, 2e+04 ms of 2.5e+04 ms\n"
-        "  x: abcd to aBcd16b (100 bytes, 1e+07 us): the network gets abcd, conv reads aBcd16b\n"
-        "  conv: aBcd16b to abcd (100 bytes, 1e+07 us): conv writes aBcd16b, the network gives abcd"
+        "  x: abcd to aBcd16b (100 bytes, 1e+07 us): the network receives abcd, conv reads aBcd16b\n"
+        "  conv: aBcd16b to abcd (100 bytes, 1e+07 us): conv writes aBcd16b, the network outputs abcd"
     )
 
 

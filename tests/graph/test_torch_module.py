@@ -219,7 +219,7 @@ def test_an_operator_that_is_missing_is_named_whatever_it_gives(name: str) -> No
     ("told", "function"),
     [
         ("aten.round.*to -1 decimals", lambda x: x.long().round(decimals=-1)),
-        ("aten.add.*1j is no real number", lambda x: x + 1j),
+        ("aten.add.*1j is not a real number", lambda x: x + 1j),
         ("aten.clamp.*no number", lambda x: x.clamp(float("nan"), 1)),
     ],
 )  # fmt: skip

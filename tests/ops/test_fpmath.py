@@ -14,7 +14,9 @@ from support.computed import computed, elements
 
 CPU = rs.Engine("cpu")
 INFERENCE, ONES = rs.PropKind.forward_inference, (1, 1)
-OF_BF16 = Isa("avx512", 64, "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit,+avx512bf16")
+OF_BF16 = Isa(
+    "avx512", 64, "x86_64-unknown-linux-gnu", "x86-64-v4", "-prefer-256-bit,+fast-dpwssd,+avx512bf16"
+)
 
 
 def attr_of(mode, *, apply_to_int=False):

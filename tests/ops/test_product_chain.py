@@ -51,11 +51,13 @@ def test_exact_sums_become_f32_and_so_does_all_that_follows(sizes, format, dst_t
     attr, ops = rs.PrimitiveAttr(), rs.PostOps()
     attr.set_scales(rs.ARG_SRC, 0, [0.3])
     attr.set_scales(rs.ARG_WEIGHTS, 2, scales)
-    attr.set_scales(rs.ARG_DST, 0, [7.7])
+    attr.set_scales(rs.ARG_DST, 0, [0.007])
     ops.append_eltwise("relu", 0.1, 0.0)
     ops.append_binary("add", rs.MemoryDesc((m, n), "f32"))
     ops.append_eltwise("tanh", 0.0, 0.0)
     ops.append_eltwise("linear", 90.1, 3.3)
+    ops.append_eltwise("hardswish", 0.02, 0.5)
+    ops.append_eltwise("hardsigmoid", 0.05, 0.25)
     attr.set_post_ops(ops)
     mds = rs.MemoryDesc((m, k), "u8"), rs.MemoryDesc((k, n), "s8", format), rs.MemoryDesc((1, n), "s32")
     pd = rs.Matmul.PrimitiveDesc(engine, *mds, rs.MemoryDesc((m, n), dst_type, format), attr)
@@ -70,8 +72,9 @@ def test_exact_sums_become_f32_and_so_does_all_that_follows(sizes, format, dst_t
     t = (x @ w).astype(f32) * f32(0.3) * scales + bias.astype(f32)
     t = np.where(t > 0, t, t * f32(0.1)) + more
     t = np.tanh(t.astype(np.float64)).astype(f32)
-    # A function of several operations is rounded once.
-    t = (t.astype(np.float64) * f32(90.1) + f32(3.3)).astype(f32) * (f32(1) / f32(7.7))
+    t = t * f32(90.1) + f32(3.3)
+    t = t * (t * f32(0.02) + f32(0.5)).clip(0, 1)
+    t = (t * f32(0.05) + f32(0.25)).clip(0, 1) * (f32(1) / f32(0.007))
     wanted = np.rint(t).clip(0, 255) if dst_type == "u8" else t.astype(rs.DataType.parse(dst_type).numpy)
     np.testing.assert_array_equal(made.astype(f32), wanted.astype(f32))
 

@@ -279,6 +279,9 @@ def _product(case: Case, src: Any, weights: Any, scale: Any, zero: Any) -> tuple
     if case.mode == "any" and case.types[1] in (*_INTEGERS, "f4_e2m1"):
         step = np.abs(src).max(-1, keepdims=True) / 127
         limit = limit + _DEVIATIONS * step * np.sqrt((real_weights**2).sum(-2, keepdims=True))
+    elif case.mode == "any":
+        # Where the machine multiplies bf16, both factors are rounded to it.
+        limit = limit + _DEVIATIONS * 2.0**-8 * np.sqrt((src**2) @ (real_weights**2))
     return (src @ real_weights) * case.src_scale, limit * case.src_scale
 
 

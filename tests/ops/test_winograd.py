@@ -205,7 +205,8 @@ def test_a_reorder_transforms_and_copies_but_does_not_go_back():
     _, weights, _ = transforms(4, 3)
     g = np.array(weights, np.float64)
     wanted = np.einsum("ab,kcbd,ed->aeck", g, w.astype(np.float64), g)
-    found = np.asarray(made.data).view(np.float32).reshape(6, 6, 2, 16, 16)
+    (block,) = md.layout.inner_blks
+    found = np.asarray(made.data).view(np.float32).reshape(6, 6, 32 // block, 16, block)
     found = found.transpose(0, 1, 3, 2, 4).reshape(6, 6, 16, 32)
     np.testing.assert_array_equal(found[..., :20], wanted.astype(np.float32))
     assert not found[..., 20:].any()

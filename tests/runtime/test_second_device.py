@@ -145,7 +145,7 @@ def test_memory_is_not_seen_in_place(second, look):
 
 
 def test_memory_is_no_usm(second):
-    with pytest.raises(AttributeError, match="no USM with strides"):
+    with pytest.raises(AttributeError, match="not USM with strides"):
         _ = rs.Memory(DESCS[0], second).__sycl_usm_array_interface__
 
 

@@ -93,7 +93,7 @@ def test_flags_without_an_order_are_refused(bits):
 def test_bits_that_are_no_flags_are_named(flags):
     with pytest.raises(InvalidArguments) as caught:
         Stream(Engine("cpu"), flags)
-    assert "of which 4 is no flag; known are in_order (1) and out_of_order (2)" in caught.value.why
+    assert "of which 4 is not a flag; known are in_order (1) and out_of_order (2)" in caught.value.why
 
 
 @pytest.mark.parametrize("engine", [None, "cpu", 0, Engine, Stream(Engine("cpu"))])

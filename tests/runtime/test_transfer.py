@@ -151,7 +151,7 @@ def test_an_out_of_the_host_is_refused_where_nothing_would_write_it(device):
         lambda: rs.concat([memory], 0, out=out),
         lambda: rs.add_n([memory, memory], out=out),
     ):
-        with refused("memory of the host", "to_numpy()"):
+        with refused("host memory", "to_numpy()"):
             call()
     assert (out == 0).all()
 

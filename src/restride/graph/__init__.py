@@ -132,7 +132,7 @@ _LATER = {
 if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is an error
 
     def __getattr__(name: str) -> _typing.Any:
-        """The public name `name`, from its module, which is loaded now (PEP 562)."""
+        """Return the public name `name`, loading its module on first use (PEP 562)."""
         if name not in _LATER:
             what = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(what, name=name, obj=_sys.modules[__name__])
@@ -141,5 +141,5 @@ if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is 
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
+    """Return the public names only."""
     return sorted(__all__)

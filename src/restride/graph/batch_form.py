@@ -1,15 +1,15 @@
-"""Graphs for any batch size: two of them say what all others are, and those between agree.
+"""Graphs for any batch size, interpolated between those of the smallest and the largest batch.
 
     extents of a graph of 1 row, of 1024 rows      ->  extents of a graph of n rows, on the line through both
 
-The batch is the first extent of the first input that leaves it open, and of the others whose first extent is
-open and the same. A model is any program, so what it makes of other batches is asked, not supposed: graphs
-for the least and the largest batch and some between them have the same nodes and constants, and numbers that
-lie on a line. Then an extent cut off at a number, which is on no line, does not hide between them. What is
-decided by remainders or comparisons of extents could: who makes the graphs has to say that nothing is.
+The batch is the first extent of the first input that leaves it open, and of every other input whose first
+extent is open and equal. A model can be any program, so linearity is checked, not assumed: the graphs of the
+smallest batch, the largest, and some between must have the same nodes and constants, and integers that are
+linear in the batch. This finds an extent that is clipped at a number. It can miss decisions made by
+remainders or comparisons of extents, so the caller has to guarantee that there are none.
 
-A constant may have rows of the batch, as the first state of a recurrent layer or numbers of rows: all are
-alike, or those of fewer are the first of those of more.
+A constant can have one row per batch element, such as the initial state of a recurrent layer or row indices:
+either all rows are equal, or those of a smaller batch are a prefix of those of a larger one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,16 @@ from .network.stored_graph import Values, graph_of_values, values_of_graph
 __all__ = ["LARGEST", "BatchForm", "IsLinear", "RowsOfBatch", "batch_forms"]
 
 LARGEST = 1024
-"""The largest batch that a file serves, unless it is saved for a larger one."""
+"""Largest batch that a file supports, unless it is saved for a larger one."""
 
 IsLinear = Callable[[Sequence[Mapping[str, Dims]]], bool]
-"""Says of a source of graphs, for dims of its inputs from the least batch to the largest one, that nothing
-in the graphs of these and all between them is decided by the batch."""
+"""Predicate of a source of graphs: True if nothing in its graphs is decided by the batch, for all dims of the
+inputs from the smallest batch to the largest.
+"""
 
 
 class RowsOfBatch(NamedTuple):
-    """The rows of a constant along an axis: how many there are for the least batch and for the largest.
-
-    The constant of this number has those of the largest batch, or one where all are alike.
-    """
+    """The rows of a constant along `axis`: `least` of them for the smallest batch, `most` for the largest."""
 
     number: int
     axis: int
@@ -53,8 +51,8 @@ class RowsOfBatch(NamedTuple):
 class BatchForm:
     """Graphs for all batches up to `largest`.
 
-    `dims`: of the inputs for the least batch. `places`: which inputs have the batch. `ends`: the graphs of
-    the least and the largest batch as values, where constants are numbers of `constants`. `rows`: the
+    `dims`: of the inputs for the smallest batch. `places`: the inputs that have the batch. `ends`: the graphs
+    of the smallest and the largest batch as values, with constants as indices into `constants`. `rows`: the
     constants that have rows of the batch, by name.
     """
 
@@ -67,16 +65,16 @@ class BatchForm:
 
     @property
     def least(self) -> int:
-        """The least batch that it covers."""
+        """The smallest batch that is covered."""
         return self.dims[self.places[0]][0]
 
     def covers(self, dims: Sequence[Dims]) -> bool:
-        """True for inputs of these dims but for the batch."""
+        """True if `dims` equals the dims of these inputs except for the batch."""
         size = next(iter(dims[self.places[0]]), 0)
         return 1 <= self.least <= size <= self.largest and _with_batch(self.dims, self.places, size) == dims
 
     def graph(self, dims: Sequence[Dims]) -> Graph:
-        """The graph for dims that it covers. Raises ValueError where the values do not hold."""
+        """Return the graph for covered dims. Raises ValueError if the values do not fit."""
         size = dims[self.places[0]][0]
         values = self.values(size)
         constants = {name: self.constants[number] for name, number in values["constants"].items()}
@@ -86,14 +84,14 @@ class BatchForm:
         )
 
     def constant(self, name: str, size: int) -> Constant:
-        """A constant that has rows of the batch. Raises ValueError where the ends are on no line."""
+        """Return a constant that has rows of the batch. Raises ValueError if it is not linear."""
         number, axis, least, most = self.rows[name]
         stored = self.constants[number].values
         count = _between(least, most, size - self.least, self.largest - self.least)
         return Constant(stored.take(np.arange(count) % stored.shape[axis], axis))
 
     def values(self, size: int) -> Values:
-        """The graph for a batch size as values. Raises ValueError where the ends differ in more."""
+        """Return the graph of a batch size as values. Raises ValueError if the ends differ otherwise."""
         first, last = self.ends
         if first["constants"] != last["constants"]:
             raise ValueError("constants change with the batch")
@@ -108,9 +106,9 @@ def batch_forms(
     is_linear: IsLinear,
     largest: int = LARGEST,
 ) -> list[BatchForm]:
-    """The forms of the graphs that `fused` returns for these dims and all batches; none where there are none.
+    """Return the forms of the graphs that `fused` returns for these dims and all batches, or none.
 
-    `largest`: the largest batch, unless these dims have more.
+    `largest`: the largest batch, unless these dims have a larger one.
     """
     is_open = [
         bool(own) and (tensor.dims is None or tensor.dims[0] is None)
@@ -138,7 +136,7 @@ def batch_forms(
             return []
         try:
             return [form(*sizes)]
-        except ValueError:  # of one row transpositions are no work, and more
+        except ValueError:  # for example, transpositions of a single row are removed
             return [form(1), form(*sorted({2, min(3, most), max(size, 2), most}))]
     except (Error, ValueError):
         return []
@@ -147,7 +145,7 @@ def batch_forms(
 def _form_of_graphs(
     dims: tuple[Dims, ...], places: tuple[int, ...], graphs: Mapping[int, Graph], numbers: dict[Constant, int]
 ) -> BatchForm:
-    """The form of graphs by their batch, the least first. Raises ValueError where there is none."""
+    """Derive the form from graphs, ordered by batch. Raises ValueError if there is none."""
     largest, rows = max(graphs), dict[str, RowsOfBatch]()
     first, last = graphs[min(graphs)], graphs[largest]
     for name, constant in first.constants.items():
@@ -164,14 +162,14 @@ def _form_of_graphs(
     for (size, graph), values in zip(graphs.items(), of_sizes, strict=True):
         own = {name: form.constant(name, size) for name in rows}
         if form.values(size) != values or any(own[name] != graph.constants.get(name) for name in own):
-            raise ValueError(f"the graph of a batch of {size} is another")
+            raise ValueError(f"the graph of a batch of {size} is different")
     return form
 
 
 def _rows(least: Array, most: Array) -> tuple[Constant, int, list[int]]:
-    """The rows of the largest batch, or one where all are alike; their axis, and how many there are.
+    """Return the rows of the largest batch (a single one if all are equal), their axis and their numbers.
 
-    Raises ValueError where constants of the least and the largest batch differ in more than one extent.
+    Raises ValueError if the constants of the smallest and the largest batch differ in more than one extent.
     """
     ((axis, counts),) = [
         (axis, [*pair])
@@ -187,7 +185,7 @@ def _with_batch(dims: Sequence[Dims], places: Sequence[int], size: int) -> tuple
 
 
 def _between(first: Any, last: Any, steps: int, count: int) -> Any:
-    """Values whose integers are so many of `count` steps on the way from one to the other."""
+    """Interpolate integers at `steps` of `count` steps from `first` to `last`."""
     if type(first) is type(last) and first == last:
         return first
     if isinstance(first, Mapping) and first.keys() == last.keys():

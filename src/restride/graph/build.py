@@ -1,4 +1,4 @@
-"""Graphs built by calls: names and types of what the calls make, in the order of the calls."""
+"""A builder of graphs, which names and types the result of each call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .stored_constant import as_constant
 
 
 class GraphBuilder:
-    """Gathers inputs, constants and nodes, and makes a `Graph` of them.
+    """Collects inputs, constants and nodes, and makes a `Graph` of them.
 
-    Every call checks what it adds. Tensors are passed by their names, which the calls return.
+    Every call checks what it adds. Tensors are passed by name; the calls return the names.
 
     >>> import numpy as np
     >>> import restride as rs
@@ -38,7 +38,7 @@ class GraphBuilder:
         self._nodes: list[Node] = []
 
     def input(self, name: str, dims: Sequence[int], data_type: object = "f32") -> str:
-        """A tensor that a run brings. Raises InvalidArguments for a name that is taken."""
+        """Add an input of the network. Raises InvalidArguments for a name that is taken."""
         name, extents = self._new(name), parse_dims(dims, f"input {short_repr(name)}: dims")
         if min(extents, default=0) < 0:
             raise refuse("RS-G01:dims", name=name, extents=extents)
@@ -47,7 +47,7 @@ class GraphBuilder:
         return name
 
     def constant(self, values: Any, name: str = "") -> str:
-        """A tensor whose values are known: an array, a `Constant`, or a `Memory`, which stays as it lies."""
+        """Add a constant from an array, a `Constant`, or a `Memory`, which is not copied."""
         constant = as_constant(values)
         name = self._name_for(name, "constant")
         self._types[name], self._constants[name] = constant.type, constant
@@ -61,16 +61,16 @@ class GraphBuilder:
         epilogues: Sequence[Epilogue] = (),
         data_type: object = None,
     ) -> str:
-        """A node: the name of its first output, which is `name`, or one made of the operation's word.
+        """Add a node and return the name of its first output: `name`, or one derived from the operation.
 
         `inputs` are those of the operation, then the operands of the epilogues. `data_type`: that of the
-        result, where it is not the one that the operation makes. Raises InvalidArguments, which names the
-        node, where they do not fit.
+        result, if it differs from the one the operation makes. Raises InvalidArguments, naming the node, if
+        they do not fit.
         """
         return self._added(operation, inputs, name, epilogues, data_type)[0]
 
     def add_all(self, operation: Operation, *inputs: str, name: str = "") -> tuple[str, ...]:
-        """A node, and the names of all its outputs: those behind the first end in `.1`, `.2`.
+        """Add a node and return the names of all its outputs: those after the first end in `.1`, `.2`.
 
         Raises as `add` does.
         """
@@ -96,7 +96,7 @@ class GraphBuilder:
         return node.outputs
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Call tensors that nodes make by other names, `{old: new}`; what is called so gets a free name."""
+        """Rename tensors that nodes make, `{old: new}`; a tensor already called `new` gets a free name."""
         names = parse_field("GraphBuilder.rename: names", Mapping[str, str], names)
         conflicts = [new for new in names.values() if new in self._types and new not in names]
         all_names = {**names, **{name: self._free(f"{name}.inner") for name in conflicts}}
@@ -122,22 +122,22 @@ class GraphBuilder:
         return exists and name not in self._constants and name not in self._inputs
 
     def known(self, name: str) -> Constant | None:
-        """A constant; None for a tensor that a run brings or makes."""
+        """Return the values of a constant, or None for an input or a tensor that a node makes."""
         return self._constants.get(name)
 
     def type(self, name: str) -> TensorType:
-        """The dims and the data type of a tensor. Raises InvalidArguments for a name that none has."""
+        """Return the dims and the data type of a tensor. Raises InvalidArguments for an unknown name."""
         tensor_type = self._types.get(parse_field("GraphBuilder.type: name", str, name))
         if tensor_type is None:
             raise refuse("RS-G01:no-tensor", name=short_repr(name))
         return tensor_type
 
     def is_free(self, name: str) -> bool:
-        """True for a name that a tensor may still have."""
+        """True for a name that no tensor has yet."""
         return bool(parse_field("the name of a tensor", str, name)) and name not in self._types
 
     def graph(self, *outputs: str) -> Graph:
-        """All that was added, with these outputs. What none of them needs is left out."""
+        """Return the graph with these outputs. Whatever none of them needs is left out."""
         everything = Graph(tuple(self._inputs), outputs, self._types, self._constants, tuple(self._nodes))
         return everything.replaced(everything.nodes)
 

@@ -1,7 +1,7 @@
-"""The values of frozen classes, checked against what their fields are declared as.
+"""Validation of the fields of frozen classes against their declared types.
 
-Graphs are built by calls, read from files and made by rewrites. Whatever stands in a node is of its type from
-the moment that it is made: nothing behind has to ask.
+Graphs are built by calls, read from files and made by rewrites. The fields of a node have their declared
+types from its creation on, so no later code has to check them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["check_fields", "parse_field"]
 
 
 def check_fields(instance: Any) -> None:
-    """Give each field of a frozen value the type that it is declared with: lists become tuples, words types.
+    """Convert each field of a frozen value to its declared type: lists to tuples, words to types.
 
-    Raises InvalidArguments, which names the field.
+    Raises InvalidArguments, naming the field.
     """
     for name, hint in _hints(type(instance)).items():  # type: ignore[arg-type]
         value = getattr(instance, name)
@@ -43,7 +43,7 @@ def _origin(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def parse_field(what: str, hint: Any, value: Any) -> Any:
-    """A value of a declared type. Raises InvalidArguments naming `what`."""
+    """Convert a value to a declared type. Raises InvalidArguments naming `what`."""
     origin, parts = _origin(hint)
     if origin is tuple and type(value) is tuple and parts[-1] is ... and {*map(type, value)} <= {parts[0]}:
         return value  # most values are right already, and there are many in a graph

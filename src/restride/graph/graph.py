@@ -3,8 +3,7 @@
     graph := input* constant* node* output*
     node  := operation(attributes) of tensors, epilogues -> tensor+
 
-Nodes are in an order in which every tensor is made before it is read. Rewrites are functions from graph to
-graph.
+Nodes are ordered so that every tensor is made before it is read. Rewrites are functions from graph to graph.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _MOST_BYTES = 1 << 63
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """The values of a tensor that is known, row-major. Equal where types, dims and bytes are.
+    """The row-major values of a constant tensor. Equal if types, dims and bytes are.
 
-    Raises InvalidArguments for what is no array of a type that restride has, OutOfMemory for values that
-    stand for more than there is memory for.
+    Raises InvalidArguments for anything but an array of a supported type, OutOfMemory for a broadcast array
+    whose values exceed the memory.
     """
 
     values: FloatArray
@@ -60,7 +59,7 @@ class Constant:
 
     @property
     def type(self) -> TensorType:
-        """Its dims and data type."""
+        """Dims and data type."""
         return TensorType(self.values.shape, DataType.parse(self.values.dtype))
 
     def __eq__(self, other: object) -> bool:
@@ -69,9 +68,9 @@ class Constant:
         if self is other or self.type != other.type:
             return self is other
         own, others = self._bytes, other._bytes
-        # Most that differ do so from the begin on.
+        # Constants that differ mostly do so near the beginning.
         is_same = np.array_equal(own[:_BEGIN], others[:_BEGIN]) and np.array_equal(own, others)
-        # What was packed before is not read again.
+        # Values that were packed earlier are not read again.
         for data in (own, others):
             release_pages(data)
         return is_same
@@ -88,7 +87,7 @@ class Constant:
 class Epilogue:
     """A change of a node's result before it is stored: a function, or a combination with another tensor.
 
-    A binary operation has the result on its left, and on its right the next of the node's last inputs.
+    A binary operation has the result on its left; on its right is the next of the node's trailing inputs.
     """
 
     operation: EltwiseOperation | BinaryOperation
@@ -98,17 +97,17 @@ class Epilogue:
 
     @property
     def has_operand(self) -> bool:
-        """True where another tensor is read."""
+        """True if another tensor is read."""
         return isinstance(self.operation, BinaryOperation)
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation on tensors, which have names.
+    """An operation on named tensors.
 
-    `inputs` are those of the operation, then one for each epilogue that has an operand, in order.
-    `data_type` is that of the results, where it is not the one that the operation makes: what a node computes
-    of integers may be stored as floats, or as other integers, after its epilogues.
+    `inputs` are those of the operation, then one for each epilogue that has an operand, in order. `data_type`
+    is that of the results, if it differs from the one the operation makes: results computed from integers can
+    be stored as floats, or as other integers, after the epilogues.
     """
 
     name: str
@@ -123,12 +122,12 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """The word of the operation."""
+        """The operation's word."""
         return self.operation.kind
 
     @property
     def output(self) -> str:
-        """The first output: the only one of most nodes."""
+        """The first output; most nodes have only one."""
         return self.outputs[0]
 
     @property
@@ -146,9 +145,9 @@ class Node:
         return sum(epilogue.has_operand for epilogue in self.epilogues)
 
     def results(self, types: Mapping[str, TensorType]) -> dict[str, TensorType]:
-        """The types of the outputs, by name.
+        """Return the types of the outputs, by name.
 
-        Raises InvalidArguments, which names the node, where inputs do not fit.
+        Raises InvalidArguments, naming the node, if inputs do not fit.
         """
         missing = [name for name in self.inputs if name not in types]
         if missing:
@@ -158,7 +157,7 @@ class Node:
             if len(kinds) != len(self.outputs):
                 raise unfit(f"it makes {len(kinds)} tensors, not {len(self.outputs)}", kinds)
             if any(kind.nbytes >= _MOST_BYTES for kind in kinds):
-                raise unfit(f"it makes {' and '.join(map(str, kinds))}: more bytes than 64 bits count", kinds)
+                raise unfit(f"it makes {' and '.join(map(str, kinds))}: the size exceeds 64 bits", kinds)
             for operand in map(types.__getitem__, self.operands):
                 if _broadcast(kinds[0], operand) != kinds[0].dims:
                     raise unfit("the operand of an epilogue is larger than the result", (kinds[0], operand))
@@ -177,13 +176,13 @@ class Node:
 class Graph:
     """A network: frozen, with concrete dims.
 
-    inputs     names of the tensors that a run brings
-    outputs    names of the tensors that a run gives
+    inputs     names of the input tensors
+    outputs    names of the output tensors
     tensors    the type of every tensor, by name
-    constants  the values of tensors that are known, by name
-    nodes      in an order in which they can run
+    constants  the values of constant tensors, by name
+    nodes      in execution order
 
-    Raises InvalidArguments, which names the node, where the parts do not fit.
+    Raises InvalidArguments, naming the node, if the parts do not fit.
     """
 
     inputs: tuple[str, ...]
@@ -205,7 +204,7 @@ class Graph:
         return hash((self.inputs, self.outputs, self.nodes))
 
     def verify(self) -> None:
-        """Raise InvalidArguments where a tensor is made twice, never, too late, or of another type."""
+        """Raise InvalidArguments for a tensor that is made twice, never, too late, or with another type."""
         types = self._source_types()
         for node in self.nodes:
             for name, result in node.results(types).items():
@@ -225,7 +224,7 @@ class Graph:
             raise refuse("RS-G01:output-graph-no", missing=", ".join(map(repr, missing)))
 
     def _source_types(self) -> dict[str, TensorType]:
-        """The types of what no node makes."""
+        """Return the types of the tensors that no node makes."""
         missing = [name for name in self.inputs if name not in self.tensors]
         if missing:
             raise refuse("RS-G01:input-graph-no", missing=", ".join(map(repr, missing)))
@@ -243,15 +242,15 @@ class Graph:
     # --- looking --------------------------------------------------------------------------------------------
 
     def producer(self, name: str) -> Node | None:
-        """The node that makes a tensor; None for an input and a constant."""
+        """Return the node that makes a tensor, or None for an input or a constant."""
         return next((node for node in self.nodes if name in node.outputs), None)
 
     def consumers(self, name: str) -> tuple[Node, ...]:
-        """The nodes that read a tensor, in order."""
+        """Return the nodes that read a tensor, in order."""
         return tuple(node for node in self.nodes if name in node.inputs)
 
     def readers(self) -> dict[str, tuple[Node, ...]]:
-        """The consumers of every tensor, found in one pass."""
+        """Return the consumers of every tensor, found in one pass."""
         readers: dict[str, list[Node]] = {name: [] for name in self.tensors}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
@@ -272,9 +271,9 @@ class Graph:
     # --- rewriting ------------------------------------------------------------------------------------------
 
     def replaced(self, nodes: Iterable[Node], constants: Mapping[str, Constant] | None = None) -> Graph:
-        """The graph of other nodes, in an order in which they can run; what nothing reads is left out.
+        """Return the graph with these nodes, reordered so that they can run; unused ones are left out.
 
-        `constants` are added to those that there are. The types of tensors follow from the nodes.
+        `constants` are added to the existing ones. The types of tensors follow from the nodes.
         """
         all_constants = {**self.constants, **(constants or {})}
         tensors, live = set(self.outputs), list[Node]()
@@ -291,7 +290,7 @@ class Graph:
         return Graph(self.inputs, self.outputs, types, constants, tuple(live))
 
     def renamed(self, names: Mapping[str, str]) -> tuple[Node, ...]:
-        """The nodes, reading other tensors: `{old: new}`. What they make stays."""
+        """Return the nodes with inputs renamed, `{old: new}`. Outputs keep their names."""
         return tuple(
             replace(node, inputs=tuple(names.get(name, name) for name in node.inputs)) for node in self.nodes
         )
@@ -305,6 +304,6 @@ def _broadcast(result: TensorType, operand: TensorType) -> tuple[int, ...]:
 
 
 def _text(operation: Operation) -> str:
-    """The word of an operation and its attributes: `pooling[pooling_max, (3, 3), ...]`."""
+    """Describe an operation with its attributes: `pooling[pooling_max, (3, 3), ...]`."""
     values = [str(getattr(operation, attribute.name)) for attribute in fields(operation)]
     return f"{operation.kind}[{', '.join(values)}]" if values else operation.kind

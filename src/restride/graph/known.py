@@ -1,4 +1,4 @@
-"""What operations make of arrays that are known before a run: shapes, and all that follows from constants."""
+"""Evaluation of operations on arrays known before a run, such as shapes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BYTE = 8
 def results_of_arrays(
     operation: Operation, arrays: Sequence[Array], engine: Engine, most: int
 ) -> tuple[Array, ...] | None:
-    """The results of an operation, row-major; None where a tensor of it has more than `most` elements, or
-    some of 4 bits, which no array holds as a memory does.
+    """Return the results of an operation, row-major; None if one of its tensors has more than `most`
+    elements, or has 4-bit elements, which arrays do not store as memories do.
     """
     types = [TensorType(x.shape, DataType.parse(x.dtype)) for x in arrays]
     results = operation.results(types)

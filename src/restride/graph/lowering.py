@@ -1,4 +1,4 @@
-"""From a node and the formats of its tensors to a primitive, and which tensor is which argument of it."""
+"""Lowering of a node with the formats of its tensors to a primitive and its arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LoweredNode:
 
 
 def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> LoweredNode:
-    """The primitive of a node that reads and writes these formats. Errors name the node."""
+    """Return the primitive of a node that reads and writes these formats. Errors name the node."""
     sources, operands = inputs[: len(node.sources)], inputs[len(node.sources) :]
     try:
         attr, operand_args = _attributes(node.epilogues, operands)
@@ -63,7 +63,7 @@ def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> Low
 def lower_reorder(
     src: MemoryDesc, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None = None
 ) -> LoweredNode:
-    """The reorder between two formats."""
+    """Return the reorder between two formats."""
     return LoweredNode(Reorder, Reorder.PrimitiveDesc(engine, src, engine, dst, attr), (ARG_SRC,))
 
 
@@ -88,9 +88,9 @@ def _attributes(
 def _lowered(
     operation: Operation, sources: Descs, results: Descs, engine: Engine, attr: PrimitiveAttr | None
 ) -> LoweredNode:
-    """The primitive of an operation: what its descriptor is called with, by the names of its arguments.
+    """Return the primitive of an operation, whose descriptor gets its arguments by name.
 
-    Tensors have the names of `node_reads` and `node_writes`; all else is `node_values`, or a parameter.
+    Tensors have the names of `node_reads` and `node_writes`; the rest is `node_values`, or a parameter.
     """
     assert operation._spec is not None
     primitive: type[Primitive] = (
@@ -127,9 +127,7 @@ def _lowered(
 
 
 def _argument(spec: type[OperationProblem], name: str) -> int:
-    """The number of a tensor's argument, by its name in a descriptor: `weights`, `src_layer_desc`, `src1`, or
-    one that the specification has.
-    """
+    """Return the number of an argument by its name in a descriptor, such as `src_layer_desc` or `src1`."""
     own = {field: arg for arg, field in {**spec.reads, **spec.also_writes}.items()}
     own[spec.node_writes[0]] = spec.writes
     if name in own:

@@ -1,4 +1,4 @@
-"""The tensors of any file, as those of a checkpoint: of a network the constants, in whatever file it is."""
+"""The tensors of any file in checkpoint form: for a network, its constants, whatever the file format."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _OF_4_BITS = [dtype for dtype in ELEMENTS.values() if DataType.parse(dtype).bits
 
 
 def open_tensors(path: str) -> ConversionSource:
-    """The open files of tensors, to be closed: a file or a folder of any kind that restride reads.
+    """Open files of tensors, to be closed by the caller: a file or a folder of any kind that restride reads.
 
-    Raises InvalidArguments for damaged files, RuntimeFailure where the system refuses.
+    Raises InvalidArguments for damaged files, RuntimeFailure if the system refuses.
     """
     if is_checkpoint(path):
         return open_checkpoint(path)
@@ -66,9 +66,7 @@ def _source_file(path: str, file: BinaryIO, tensors: Iterable[StoredTensor]) -> 
 
 
 def _of_onnx(path: str) -> list[Any]:
-    """The constants of an ONNX model: in its own file, in files beside it, and, of those that are written as
-    numbers of their own, in a temporary file.
-    """
+    """Return an ONNX model's constants: in its file, external files or, for number lists, a temporary one."""
     model = read_model(path)
     constants: dict[str, Array | StoredConstant] = {**model.tensors, **model.packed}
     for node in model.nodes:
@@ -77,7 +75,7 @@ def _of_onnx(path: str) -> list[Any]:
     held: dict[str, list[StoredTensor]] = {file.path: [] for file in model.files}
     spared: list[StoredTensor] = []
     files = {file.path: opened(file.path) for file in model.files}
-    spare = TemporaryFile()  # noqa: SIM115, of the source that is returned
+    spare = TemporaryFile()  # noqa: SIM115, closed with the returned source
     for name, value in constants.items():
         array, content = _stored(name, value)
         begins = {file.path: _offset(content, file.content) for file in model.files}
@@ -93,7 +91,6 @@ def _of_onnx(path: str) -> list[Any]:
 
 
 def _stored(name: str, value: Array | StoredConstant) -> tuple[StoredArray, Array]:
-    """The array of a constant, and its bytes."""
     if not isinstance(value, StoredConstant) and value.dtype in _OF_4_BITS and value.ndim:
         value = StoredConstant(packed_nibbles(value), MemoryDesc(value.shape, DataType.parse(value.dtype)))
     if isinstance(value, StoredConstant):
@@ -109,7 +106,7 @@ def _stored(name: str, value: Array | StoredConstant) -> tuple[StoredArray, Arra
 
 
 def _offset(content: Array, whole: memoryview) -> int | None:
-    """The place of bytes in a mapped file; None where they are elsewhere."""
+    """Return the offset of bytes in a mapped file; None if they are elsewhere."""
     if not content.size or not len(whole):
         return None
     start = address_of(content) - address_of(np.frombuffer(whole, np.uint8))
@@ -117,7 +114,7 @@ def _offset(content: Array, whole: memoryview) -> int | None:
 
 
 def _of_ir(path: str) -> list[Any]:
-    """The constants of an OpenVINO model, which are in its .bin file."""
+    """Return the constants of an OpenVINO model, which are in its .bin file."""
     weights, constants = read_ir_constants(path)
     tensors = []
     for name, (element, dims, start, nbytes) in constants.items():
@@ -129,7 +126,7 @@ def _of_ir(path: str) -> list[Any]:
         else:
             array = array_of(name, MemoryDesc(dims, DataType.parse(ELEMENTS[number])))
         if array.nbytes not in (nbytes, 0):
-            raise refuse("RS-F04:openvino", why=f"{name[:60]!r} has {nbytes} bytes for {array.nbytes}")
+            raise refuse("RS-F04:openvino", why=f"{name[:60]!r} has {nbytes} bytes instead of {array.nbytes}")
         tensors.append(StoredTensor(array, weights, start))
     file = opened(weights)
     with close_on_error(file):
@@ -140,7 +137,7 @@ def _of_ir(path: str) -> list[Any]:
 
 
 def _of_network(path: str) -> list[Any]:
-    """The constants of a saved network, also in the formats in which its plans read them."""
+    """Return the constants of a saved network, also in the formats in which its plans read them."""
     network = read_network_file(path)
     return naming_file(path, lambda: [_source_file(path, opened(path), _network_tensors(network))])
 

@@ -1,8 +1,8 @@
 """ONNX's operators as functions on arrays: `rs.ops.Gelu(x)`, `rs.ops.ReduceSum(x, (1,), keepdims=False)`.
 
-An operator is translated as that of a model is. What becomes one primitive runs as all functions on arrays
-do: on arrays and memories of any format, and a call like an earlier one goes straight to the machine code.
-What becomes several nodes is a network of row-major tensors, which is kept too.
+An operator is translated like one of a model. If it becomes a single primitive, it runs like all functions on
+arrays: on arrays and memories of any format, with repeated calls going straight to the machine code. If it
+becomes several nodes, it is a network of row-major tensors, which is cached too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..runtime.memory import Memory
 from ..runtime.result_pool import on_empty
 from .dims import Dims
 from .graph import Graph, Node
-from .importers.onnx import operators as _operators  # noqa: F401 - enters them
+from .importers.onnx import operators as _operators  # noqa: F401 - registers them
 from .importers.onnx.model import OnnxInput, OnnxModel, OnnxNode
 from .importers.onnx.reader import translated
 from .importers.onnx.sequences import LISTS
@@ -53,25 +53,25 @@ POSITIONAL_OR_KEYWORD, VAR_POSITIONAL = (
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
     inspect.Parameter.VAR_POSITIONAL,
 )
-# So many networks are kept, each with the memory that it runs in, until `rs.empty_cache()`.
+# Number of cached networks, each with the memory that it runs in, until `rs.empty_cache()`.
 _MOST_NETWORKS = 64
 _MOST_SEEN = 256
-# Constants of so many bytes are compared whole, larger ones by their digest.
+# Constants up to this size are compared as a whole, larger ones by digest.
 _MOST_BYTES = 1024
-# What these make is known before a run, and no tensor: an array has `shape` and `size`.
+# The results of these are known before a run, and not tensors: an array has `shape` and `size`.
 _OF_DIMS = ("Shape", "Size")
-# These are layers with weights: `rs.onnx` and `rs.onednn` have them.
+# These are layers with weights, provided by `rs.onnx` and `rs.onednn`.
 _OF_CONSTANTS = ("GRU", "LSTM", "RNN")
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), DataType.bf16.numpy)
 _NUMBERS: dict[NumpyType | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}
-# What a message says of the node that an operator is in a graph.
+# Parts of messages about the node that an operator becomes in a graph.
 _OF_NODES = re.compile(r"node \w+ '(rs\.ops\.\w+)'(?:: node '[^']*' \(\w+\))?")
 Shape = tuple[Dims, NumpyType | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """An array as a key: what an operator must know before it runs."""
+    """An array as a key: a value that an operator must know before it runs."""
 
     dtype: NumpyType
     dims: Dims
@@ -80,7 +80,7 @@ class _Known:
 
     @classmethod
     def of(cls, values: Array) -> _Known:
-        """The key of an array, which is copied."""
+        """Return the key of an array, which is copied."""
         values = values.copy()
         values.flags.writeable = False
         content = values.tobytes()
@@ -91,8 +91,8 @@ class _Known:
 class _Invocation(NamedTuple):
     """A call without the bytes of its tensors: an operator, its inputs and attributes.
 
-    `names`: of the inputs; `inputs`: True for a tensor, None for one that is left out. Attributes are
-    numbers, words and tuples of these; `text` has them too, so that 0 is neither -0 nor False.
+    `names`: of the inputs; `inputs`: True for a tensor, None for an omitted one. Attributes are numbers,
+    words and tuples of these; `text` has them too, to distinguish 0 from -0 and False.
     """
 
     operator: str
@@ -104,7 +104,7 @@ class _Invocation(NamedTuple):
     tensors: int
 
     def graph(self, shapes: Sequence[Shape]) -> Graph:
-        """The graph of the operator alone, for tensors of these dims and types. Raises as a model's does."""
+        """Return the graph of only this operator, for tensors of these types. Raises as a model's does."""
         known = {
             name: value.values
             for name, value in zip(self.names, self.inputs, strict=True)
@@ -138,16 +138,15 @@ for _cache in (_graph_of, _network_of):
 class OperatorFunction:
     """An operator of ONNX as a function: its inputs by position, its attributes by name.
 
-    Tensors are arrays of NumPy, lists, tensors of torch, what has `__dlpack__`, or memories, of one type;
-    numbers are tensors of one element, of the type of the first tensor of floats. What the operator must
-    know, such as axes, are tuples of integers. The result is of the library of the first tensor, and a
-    `Memory` for a `Memory`.
+    Tensors are NumPy arrays, lists, torch tensors, objects with `__dlpack__`, or memories, all of one type;
+    numbers are tensors of one element, of the type of the first floating-point tensor. Values that the
+    operator must know, such as axes, are tuples of integers. The result is of the library of the first
+    tensor, and a `Memory` for a `Memory`.
 
     out      where to write the result, in any layout and type; it is returned
-    outputs  how many results are asked for, a tuple where it is not 1; of parts, as many as there are
+    outputs  the number of results, a tuple unless it is 1; by default 1, or the number of parts
 
-    Raises what a model with this operator raises, and InvalidArguments for inputs and attributes that it has
-    not.
+    Raises what a model with this operator raises, and InvalidArguments for unknown inputs and attributes.
     """
 
     def __init__(self, name: str) -> None:
@@ -161,10 +160,10 @@ class OperatorFunction:
         others = tuple(parameter.name for parameter in self._inputs[1:])
         self._function = ArrayFunction(f"rs.ops.{name}", others=others)
         self._are_known = [parameter.is_known for parameter in self._inputs]
-        # Numbers in these are places, whatever the type of the tensor is.
+        # Numbers for these are indices, whatever the type of the tensor.
         self._indices = {parameter.name for parameter in self._inputs if parameter.mark == "indices"}
         self._is_open = any(parameter.kind is VAR_POSITIONAL for parameter in self._inputs)
-        # Calls by what they say beside their tensors.
+        # Calls by everything except their tensors.
         self._seen: dict[Hashable, _Invocation] = {}
 
     def __repr__(self) -> str:
@@ -174,7 +173,7 @@ class OperatorFunction:
         return operator_function, (self.__name__,)
 
     def __call__(self, *inputs: Any, out: Any = None, outputs: int | None = None, **attributes: Any) -> Any:
-        """Run the operator. The class says what it takes."""
+        """Run the operator. The class documents the arguments."""
         key = self._key(inputs, outputs, attributes)
         invocation = self._seen.get(key)
         if invocation is None or (out is not None and invocation.outputs > 1):
@@ -192,18 +191,18 @@ class OperatorFunction:
             raise error.with_context(_OF_NODES.sub(r"\1", error.what)) from None
         return tuple(back_to(x, result) for result in results) if isinstance(results, tuple) else results
 
-    # --- what a call says -----------------------------------------------------------------------------------
+    # --- parsing a call -------------------------------------------------------------------------------------
 
     def _names(self, count: int) -> tuple[str, ...]:
-        """The names of so many inputs."""
         own = [parameter.name for parameter in self._inputs]
         last = [f"{own[-1]}[{i}]" for i in range(count - len(own) + 1)] if self._is_open else own[-1:]
         return (*own[:-1], *last)[:count]
 
     def _key(self, inputs: Sequence[Any], outputs: Any, attributes: Mapping[str, Any]) -> Hashable | None:
-        """The values of a call beside its tensors; None where they are more than numbers, words and tuples.
+        """Return the values of a call except its tensors; None if they are not just numbers, words and
+        tuples.
 
-        A number in the place of a tensor is none of them: its type follows from the tensors.
+        A number in place of a tensor is not included: its type follows from the tensors.
         """
         are_known = self._are_known
         parts: list[Any] = [len(inputs)]
@@ -224,7 +223,7 @@ class OperatorFunction:
     def _invocation(
         self, inputs: Sequence[Any], out: Any, outputs: Any, attributes: Mapping[str, Any]
     ) -> _Invocation:
-        """The call without the bytes of its tensors. Raises InvalidArguments for one that does not fit."""
+        """Return the call without the bytes of its tensors. Raises InvalidArguments if it does not fit."""
         unknown = [name for name in attributes if name not in self._attributes]
         if unknown:
             raise self._wrong_call(f"it has no attribute {unknown[0]!r}")
@@ -240,7 +239,7 @@ class OperatorFunction:
             else:
                 slots.append(self._known(name, value, None if is_known else beside))
         if True not in slots:
-            raise self._wrong_call("none of its inputs is a tensor")
+            raise self._wrong_call("it needs a tensor among its inputs")
         named = tuple((name, self._plain(name, value)) for name, value in sorted(attributes.items()))
         count = self._count(outputs, dict(named), dict(zip(names, slots, strict=True)))
         if count < 1 or (count > 1 and out is not None):
@@ -248,7 +247,7 @@ class OperatorFunction:
         return _Invocation(self.__name__, names, tuple(slots), named, repr(named), count, slots.count(True))
 
     def _count(self, outputs: Any, attributes: Mapping[str, Any], inputs: Mapping[str, Any]) -> int:
-        """The number of results: of parts as many as there are, where a call does not say."""
+        """Return the number of results; unless specified, as many as there are parts."""
         if outputs is not None:
             return parse_int(outputs, f"rs.ops.{self.__name__}: outputs")
         parts = inputs.get("split")
@@ -258,7 +257,7 @@ class OperatorFunction:
         return number if isinstance(number, int) and number > 0 else 1
 
     def _known(self, name: str, value: Any, dtype: NumpyType | None) -> _Known:
-        """What an operator must know, or a number beside tensors of `dtype`, as a key."""
+        """Return a value that an operator must know, or a number with tensors of `dtype`, as a key."""
         try:
             with np.errstate(over="ignore"):
                 is_one = isinstance(value, int | float)
@@ -266,7 +265,7 @@ class OperatorFunction:
                 if is_one and dtype is not None:
                     values, exact = values.astype(dtype), values
                     if dtype not in _FLOATS and values != exact:
-                        raise self._wrong_call(f"{name} is {value}, which {dtype} has not")
+                        raise self._wrong_call(f"{name} is {value}, which is not a value of {dtype}")
                 elif is_one and dtype is None and values.dtype.kind in "iu":
                     values = values.astype(np.int64)
         except (ValueError, TypeError, OverflowError, RecursionError, RuntimeError) as error:
@@ -274,15 +273,15 @@ class OperatorFunction:
                 raise
             raise self._wrong_call(f"{name} is {short_repr(value)}: {str(error)[:100]}") from None
         if values.dtype.hasobject:
-            raise self._wrong_call(f"{name} is {short_repr(value)}, which is no number")
+            raise self._wrong_call(f"{name} is {short_repr(value)}, which is not a number")
         return _Known.of(values)
 
     def _plain(self, name: str, value: Any) -> Any:
-        """An attribute as a number, a word, or a tuple of these. Raises InvalidArguments for all else."""
+        """Return an attribute as a number, word, or tuple of these. Raises InvalidArguments for others."""
         if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
             value = value.tolist()
         if isinstance(value, float):
-            # One object for all that are no number, so that they are one key.
+            # The same NaN object every time, so that keys are equal.
             return math.nan if math.isnan(value) else float(value)
         if value is None or isinstance(value, int | str):
             return value
@@ -290,12 +289,12 @@ class OperatorFunction:
             plain = tuple(part for part in value if isinstance(part, int | float | str | np.generic))
             if len(plain) == len(value):
                 return tuple(self._plain(name, part) for part in plain)
-        raise self._wrong_call(f"{name} is {short_repr(value)}: no number, no word, no sequence of these")
+        raise self._wrong_call(f"{name} is {short_repr(value)}, not a number, a word or a sequence of these")
 
     def _wrong_call(self, why: str) -> Error:
         return refuse("RS-G02:operator-call", name=self.__name__, why=why, signature=str(self.__signature__))
 
-    # --- what it runs ---------------------------------------------------------------------------------------
+    # --- running --------------------------------------------------------------------------------------------
 
     def _run(self, x: Any, out: Any, operands: Sequence[Any], parameters: Any, signed: CallKey | None) -> Any:
         name, invocation = self._function.name, parameters
@@ -323,7 +322,7 @@ class OperatorFunction:
         lowered = lower_node(node, [memory.desc for memory in sources], [target.desc], engine)
         memories = dict(zip(lowered.reads, sources, strict=True)) | {lowered.writes[0]: target}
         if any(lowered.pd.query_md(Query.exec_arg_md, arg) != each.desc for arg, each in memories.items()):
-            # The primitive reads an input in one format alone: of a vector, with all elements in a row.
+            # The primitive requires one format: that of a flattened vector.
             return self._run_network(tensors, out, engine, invocation, shapes)
         function = replace(self._function, may_be_in_place=node.operation._spec.in_place)
         function.execute(lowered.pd._implementation(), memories, signed)
@@ -353,7 +352,7 @@ class OperatorFunction:
 
 @cache
 def operator_function(name: str) -> OperatorFunction:
-    """The function of an operator. Raises AttributeError for a name that none has."""
+    """Return the function of an operator. Raises AttributeError for an unknown name."""
     if name not in operator_names():
         what = f"module 'restride.ops' has no attribute {name!r}"
         if name in (*_OF_DIMS, *_OF_CONSTANTS):
@@ -364,7 +363,7 @@ def operator_function(name: str) -> OperatorFunction:
 
 @cache
 def operator_names() -> tuple[str, ...]:
-    """The operators of ONNX itself that take a tensor: those of other domains have a dot in their names."""
+    """Return ONNX's own operators that take a tensor: those of other domains have a dot in their names."""
     return tuple(
         sorted(
             name
@@ -380,7 +379,7 @@ def operator_names() -> tuple[str, ...]:
 
 
 def _signature(parameters: Sequence[OperatorParameter]) -> inspect.Signature:
-    """The signature of a function, with `out` and `outputs` behind what the operator has."""
+    """Return the signature of a function, with `out` and `outputs` after the operator's parameters."""
     own = [
         inspect.Parameter(
             parameter.name,
@@ -395,11 +394,11 @@ def _signature(parameters: Sequence[OperatorParameter]) -> inspect.Signature:
 
 
 class _NotPlain(Exception):
-    """A value that is no number, no word and no tuple of these."""
+    """Raised for a value that is not a number, a word or a tuple of these."""
 
 
 def _exact(value: Any) -> Hashable:
-    """A plain value as a key: 0 is neither -0.0 nor False. Raises _NotPlain for all that may change."""
+    """Return a plain value as a key that distinguishes 0 from -0.0 and False. Raises _NotPlain."""
     kind = type(value)
     if kind is float:
         return str(value.hex())
@@ -411,12 +410,12 @@ def _exact(value: Any) -> Hashable:
 
 
 def _is_tensor(value: object) -> bool:
-    """False for a number, and for what is left out."""
+    """False for a number, and for an omitted input."""
     return not (value is None or isinstance(value, int | float))
 
 
 def _type_beside(inputs: Sequence[Any], are_known: Sequence[bool]) -> NumpyType:
-    """The type of numbers beside these tensors: of the first that has floats, else of the first numbers."""
+    """Return the type of numbers next to these tensors: of the first floating-point one, else the first."""
     kinds = []
     for value, is_known in zip(inputs, are_known, strict=False):
         if _is_tensor(value) and not is_known:
@@ -427,7 +426,7 @@ def _type_beside(inputs: Sequence[Any], are_known: Sequence[bool]) -> NumpyType:
 
 
 def _beside(x: Any, value: Any, name: str) -> Any:
-    """An operand as an array or a memory; numbers in a list are of the type of `x`, where that has floats."""
+    """Return an operand as an array or a memory; numbers in a list get a floating-point type of `x`."""
     array = as_array(value, name)
     is_listed = isinstance(value, list | tuple)
     kind = getattr(x, "dtype", None)
@@ -435,21 +434,21 @@ def _beside(x: Any, value: Any, name: str) -> Any:
 
 
 def _with_axes(value: Any) -> Any:
-    """An array of no axes as one of one axis, over the same bytes: so memories hold it. All else as it is."""
+    """Return a 0-dimensional array as one of one dim, over the same bytes, as memories store it."""
     return value.reshape(1) if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _shape_of(value: Any, memory: Memory) -> Shape:
-    """The dims and the type of a tensor, as ONNX has them: a memory of a number is of one dim."""
+    """Return the dims and the type of a tensor for ONNX; a memory of a scalar has one dim."""
     if isinstance(value, np.ndarray):
         return value.shape, value.dtype
     return memory.desc.dims, memory.desc.data_type.numpy
 
 
 def _only_node(graph: Graph) -> Node | None:
-    """The node of a graph that is one primitive of its inputs, in any format; None for any other graph.
+    """Return the only node of a graph if it is one primitive of its inputs, in any format, else None.
 
-    Products are no such: a network chooses the formats that they compute in.
+    Products do not count: a network chooses the formats that they compute in.
     """
     if len(graph.nodes) != 1 or graph.constants:
         return None

@@ -1,4 +1,4 @@
-"""Constants that stay as they are stored: elements of few bits, in any order, unpacked only for who asks."""
+"""Constants that stay as stored: elements of few bits, in any order, unpacked only on access."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["StoredConstant", "as_constant"]
 
 
 class StoredConstant(Constant):
-    """Bytes, and a descriptor that says which element lies where: of 4 bits two are a byte.
+    """Bytes, and a descriptor of the layout of elements: two of 4 bits share a byte.
 
-    `values` are made whenever they are asked for: an element of 4 bits is a byte there.
+    `values` are computed on each access: an element of 4 bits is a byte there.
     """
 
     __slots__ = ("content", "md")
@@ -33,7 +33,7 @@ class StoredConstant(Constant):
     def __init__(self, content: Array, md: MemoryDesc) -> None:
         content = content.reshape(-1).view(np.uint8)
         if content.nbytes < md.size:
-            raise ValueError(f"{content.nbytes} bytes for {md}")
+            raise ValueError(f"{content.nbytes} bytes do not fit {md}")
         object.__setattr__(self, "content", content)
         object.__setattr__(self, "md", md)
 
@@ -51,14 +51,14 @@ class StoredConstant(Constant):
         return TensorType(self.md.dims, self.md.data_type)
 
     def memory(self, engine: Engine) -> Memory:
-        """A memory of the bytes, where they lie."""
+        """Return a memory over the bytes, without copying."""
         content = self.content
         return Memory.from_pointer(
             address_of(content), content.nbytes, self.md, engine, owner=content, readonly=True
         )
 
     def transposed(self, order: Sequence[int]) -> StoredConstant:
-        """The same bytes with the dims in another order: that of `order`, as NumPy has it."""
+        """Return the same bytes with the dims permuted by `order`, as in NumPy."""
         return StoredConstant(self.content, self.md.permute_axes(_inverse(order)))
 
     def __eq__(self, other: object) -> bool:
@@ -78,7 +78,7 @@ class StoredConstant(Constant):
 
 
 def as_constant(values: Any) -> Constant:
-    """An array as a constant: elements of 4 bits are packed, two to a byte. A `Memory` stays as it lies."""
+    """Return an array as a constant: 4-bit elements are packed, two to a byte. A `Memory` is not copied."""
     if isinstance(values, Memory) and values.data is not None:
         return StoredConstant(values.data, values.desc)
     constant = values if isinstance(values, Constant) else Constant(values)

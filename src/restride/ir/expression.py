@@ -402,13 +402,32 @@ they are 0.
 def in_single(value: Expr) -> Expr:
     """An expression of f64 computed in f32: results of all operations are rounded, and what they start with.
 
-    A sum, a product, a quotient or a root of f32 that is computed in f64 and then rounded is that of f32.
+    A sum, a product, a quotient or a root of f32 that is computed in f64 and then rounded is that of f32. A
+    function of several such operations is written as these.
     """
     if isinstance(value, Const):
         return value
     if isinstance(value, Apply):
+        if value.op in _OPERATIONS_OF:
+            return in_single(_OPERATIONS_OF[value.op](*value.args))
         value = Apply(value.op, tuple(map(in_single, value.args)))
     return apply("single", value)
+
+
+def _hardsigmoid(s: Expr, alpha: Expr, beta: Expr) -> Expr:
+    return apply("clip", alpha * s + beta, 0.0, 1.0)
+
+
+def _hardswish(s: Expr, alpha: Expr, beta: Expr) -> Expr:
+    weight = _hardsigmoid(s, alpha, beta)
+    return apply("select", apply("eq", weight, 0.0), apply("clip", s, -1.0, 1.0), s) * weight
+
+
+_OPERATIONS_OF = {
+    "linear": lambda s, alpha, beta: alpha * s + beta,
+    "hardsigmoid": _hardsigmoid,
+    "hardswish": _hardswish,
+}
 
 
 def operands_of(op: str) -> int:

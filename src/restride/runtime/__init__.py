@@ -1,1 +1,1 @@
-"""The runtime: engines, streams, memory, events, the pool of threads."""
+"""The runtime: engines, streams, memory, events, the thread pool."""

@@ -1,4 +1,4 @@
-"""Stretches of bytes, lent by whoever holds them, and long enough."""
+"""Buffers: ranges of bytes, with their owner, of checked length."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Sentinel(enum.Enum):
 
 
 NO_DATA: Final = _Sentinel.NO_DATA
-"""Stands for "no buffer yet" as the data of a memory (`DNNL_MEMORY_NONE`)."""
+""""No buffer yet", as the data of a memory (`DNNL_MEMORY_NONE`)."""
 
 
 class Buffer(NamedTuple):
@@ -49,11 +49,12 @@ class Buffer(NamedTuple):
         return np.asarray(_Exporter(self)) if self.nbytes else np.empty(0, np.uint8)
 
     def behind(self, nbytes: int) -> Buffer:
-        """The same memory from so many bytes behind its start on."""
+        """Return the same memory from `nbytes` bytes after its start on."""
         return Buffer(self.address + nbytes, max(self.nbytes - nbytes, 0), self.readonly, self.owner)
 
     def view(self, dtype: NumpyType, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
-        """The bytes as an array of `shape` without a copy; `strides` and `offset` count elements of `dtype`.
+        """Return the bytes as an array of `shape` without a copy; `strides` and `offset` count elements of
+        `dtype`.
 
         NumPy refuses (ValueError) any view that would leave the buffer.
         """
@@ -64,11 +65,11 @@ class Buffer(NamedTuple):
 
 
 NOTHING = Buffer(0, 0, False, None)
-"""No bytes, as tensors without elements have."""
+"""No bytes, for tensors without elements."""
 
 
 class _Exporter:
-    """Hands a buffer to NumPy, which keeps this object, and so the owner, as the array's base."""
+    """Exports a buffer to NumPy, which keeps this object, and thus the owner, as the array's base."""
 
     __slots__ = ("__array_interface__", "_owner")
 
@@ -92,7 +93,7 @@ class Extent(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def extent(md: MemoryDesc) -> Extent:
-    """The bytes that `md` touches, in Python integers; a trailing gap is allocated, though never touched."""
+    """Return the bytes that `md` touches, as Python integers; trailing gaps are allocated, not touched."""
     if not md.nelems:
         return Extent(0, 0, 0)
     low, high = md.extent_range()
@@ -109,7 +110,7 @@ def _read_address(array: Array) -> int:
 
 
 def _is_as_expected() -> bool:
-    """True where an array's object is Python's header and then the address of its data (NumPy's C API)."""
+    """True if an array's object is Python's header followed by the address of its data (NumPy's C API)."""
     if sys.implementation.name != "cpython":
         return False
     probe = np.zeros(8, np.uint8)
@@ -119,13 +120,13 @@ def _is_as_expected() -> bool:
 _word = ctypes.c_size_t.from_address
 _DATA_AT = object.__basicsize__
 
-# NumPy's own way to tell an address builds a dict of six entries, five times as slow.
+# NumPy's own interface builds a dict of six entries, which takes five times as long.
 address_of: Callable[[Array], int] = _read_address if _is_as_expected() else _interface_address
-"""The address of an array's first element."""
+"""Return the address of an array's first element."""
 
 
 def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -> Buffer:
-    """A buffer at a bare address. Nothing can check it: whoever passes it vouches for all `nbytes` bytes."""
+    """Return a buffer at a bare address. Nothing can check it: the caller guarantees all `nbytes` bytes."""
     start, length = _integer(address, "address"), _integer(nbytes, "nbytes")
     if start + length > _ADDRESSES or (length and not start):
         raise refuse("RS-M37:no-buffer-can", length=length, start=start)
@@ -134,7 +135,7 @@ def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -
 
 def _integer(value: object, name: str) -> int:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        # A plain int, whatever a subclass makes of comparisons.
+        # A plain int, even if a subclass overrides comparisons.
         number = operator.index(value)
         if 0 <= number < _ADDRESSES:
             return number
@@ -142,11 +143,11 @@ def _integer(value: object, name: str) -> int:
 
 
 def wrap(data: object, data_type: DataType) -> Buffer:
-    """The bytes of an array or of anything with the buffer protocol, without a copy; read-only stays so.
+    """Return the bytes of an array, or of any object with the buffer protocol, without a copy; read-only
+    stays so.
 
-    An array's elements must be dense, and of `data_type`, of an unsigned type as wide, or bytes (4-bit types:
-    bytes of two, the first in the low half).
-    Raises InvalidArguments that says what to pass instead.
+    An array's elements must be dense, and of `data_type`, of an unsigned type of that width, or bytes (4-bit
+    types: two per byte, the first in the low half). Raises InvalidArguments that says what to pass instead.
     """
     array = data if isinstance(data, np.ndarray) else _exported(data)
     _check_elements(array, data_type)
@@ -155,10 +156,10 @@ def wrap(data: object, data_type: DataType) -> Buffer:
 
 
 def _exported(data: Any) -> Array:
-    """`data` as an array. The array holds the export, so that the owner refuses to resize meanwhile."""
+    """Return `data` as an array. It holds the export, so that the owner cannot be resized meanwhile."""
     try:
         return np.asarray(memoryview(data))
-    except Exception as error:  # a foreign __buffer__ may raise anything
+    except Exception as error:  # a foreign __buffer__ can raise anything
         raise _no_buffer(data) from error
 
 
@@ -190,6 +191,6 @@ def _check_dense(array: Array) -> None:
 
 
 def _fills_its_span(array: Array) -> bool:
-    """True for an array whose elements, in some order, fill the bytes from its pointer on."""
+    """True if an array's elements, in some order, fill the bytes from its pointer on."""
     steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
     return min(steps) >= 0 and bool(array.nbytes == sum(steps) + array.itemsize)

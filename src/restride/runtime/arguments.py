@@ -1,4 +1,4 @@
-"""The arguments that an execution passes to an executable, on any device."""
+"""The arguments of an execution of an executable, on any device."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Buffers for the slots of a program, whose addresses are those of element offset 0, and its scalars.
+    """Buffers for the slots of a program, with addresses of element offset 0, and its scalars.
 
-    `scratch`: memory for the program's temporaries, where the caller brings it.
+    `scratch`: memory for the program's temporaries, if the caller provides it.
     """
 
     buffers: tuple[Buffer, ...]
@@ -26,15 +26,15 @@ class Arguments:
 
 
 class Executable(Protocol):
-    """A program compiled for a device. Threads may share it.
+    """A program compiled for a device. Threads can share it.
 
-    `name` and `why` say which kernels run and for what reason; `scratch_bytes` is how much memory its
-    temporaries take; `threads` how many may share a run, on a device the work-items.
+    `name` and `why` say which kernels run and for what reason; `scratch_bytes` is the size of its
+    temporaries; `threads` is the number of threads that can share a run, or of work-items on a device.
     """
 
     @property
     def program(self) -> Program:
-        """The program, in the steps that the device does."""
+        """The program, in steps that the device supports."""
 
     @property
     def name(self) -> str:
@@ -46,32 +46,32 @@ class Executable(Protocol):
 
     @property
     def schedule(self) -> str:
-        """The transforms of each kernel, a line for each; behind a `#` what it is for and why it is so."""
+        """The transforms of each kernel, one line each; after a `#`, its purpose and the reason."""
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of temporaries that an execution takes."""
+        """Bytes of temporaries that an execution needs."""
 
     @property
     def threads(self) -> int:
-        """The number of threads, or work-items, that may share a run."""
+        """The number of threads, or work-items, that can share a run."""
 
     @property
     def call(self) -> Callable[[int, int, int], None] | None:
         """A function that runs in this process on the addresses of slots 0 and 1, and of words that hold
-        those of the other slots, then the scalars as doubles. None where executables are launched otherwise.
+        those of the other slots, then the scalars as doubles. None if executables are launched differently.
         """
 
     @property
     def lowered(self) -> Lowered | None:
-        """The lowered kernel of the nest that does the work; None where there is none."""
+        """The lowered kernel of the nest that does the work, or None."""
 
     def prepare(self) -> object:
         """Compile."""
 
 
 def name_and_reason(isa: str, work: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """The name of an executable, and why, for the kinds of its kernels and the reasons for them."""
+    """Return the name of an executable, and why, from the kinds of its kernels and their reasons."""
     if not work:
         return "jit:nothing", "there are no elements"
     kinds, whys = (dict.fromkeys(words) for words in zip(*work, strict=True))

@@ -1,7 +1,7 @@
-"""Names that arrays have and memories have not: who reads one is told the way to an array.
+"""Hints for array attributes that memories lack: reading one says how to get an array.
 
-`__getattr__` would tell the same, but with it Python finds every attribute of a memory the slow way: an
-execution took twice as long.
+`__getattr__` could do the same, but it makes every attribute access of a memory slow: an execution took twice
+as long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..desc.memory_desc import MemoryDesc
 
 
 class ArrayHint:
-    """Stands for such a name in a class; reading it raises AttributeError, so that `hasattr` is False."""
+    """Descriptor for such a name; reading it raises AttributeError, so that `hasattr` is False."""
 
     __slots__ = ("_name", "_way")
 
@@ -26,13 +26,11 @@ class ArrayHint:
 
 
 def add_hints(memory: type) -> None:
-    """Put a hint in the class for every public name of arrays and of descriptors that it has not."""
-    hints = {name: f"its descriptor has it: m.desc.{name}" for name in dir(MemoryDesc)}
-    hints |= {
-        name: f"to_numpy() gives an array, which has it: m.to_numpy().{name}" for name in dir(np.ndarray)
-    }
-    hints["numpy"] = "to_numpy() gives an array of NumPy"
-    hints["to_torch"] = "torch.from_dlpack(m) gives a tensor of a plain format, as of m.to('nchw')"
+    """Add a hint to the class for every public name of arrays and of descriptors that it lacks."""
+    hints = {name: f"its descriptor has one: m.desc.{name}" for name in dir(MemoryDesc)}
+    hints |= {name: f"to_numpy() returns an array with one: m.to_numpy().{name}" for name in dir(np.ndarray)}
+    hints["numpy"] = "to_numpy() returns a NumPy array"
+    hints["to_torch"] = "torch.from_dlpack(m) returns a tensor, if the format is plain"
     hints["from_torch"] = "from_dlpack(x) wraps a tensor, and rs.reorder takes it"
     for name, way in hints.items():
         if not name.startswith("_") and not hasattr(memory, name):
@@ -40,5 +38,5 @@ def add_hints(memory: type) -> None:
 
 
 def without_hints(memory: type, names: Iterable[str]) -> list[str]:
-    """The names that are no hints."""
+    """Return the names that are not hints."""
     return [name for name in names if not isinstance(vars(memory).get(name), ArrayHint)]

@@ -1,4 +1,4 @@
-"""Caches of made things: least recently used goes first, and nobody makes the same thing twice."""
+"""LRU caches in which every value is made only once, even by concurrent threads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HINT = f"0 turns the cache off, {_DEFAULT_CAPACITY} is the default"
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """The counters of a cache since the process began, and its present size.
+    """The counters of a cache since the process started, and its present size.
 
-    `hits`: found there, or made by another thread meanwhile. `misses`: made. `evictions`: made, kept, and
-    gone since. `size`: kept now, at most `capacity` of them.
+    `hits`: found, or made by another thread meanwhile. `misses`: made. `evictions`: made, kept, and removed
+    since. `size`: kept now, at most `capacity`.
     """
 
     hits: int
@@ -36,18 +36,18 @@ class CacheInfo:
 
 
 class _Turn(Generic[T]):
-    """Whose turn it is to make one value. Those who wait take it from here, whatever the cache keeps."""
+    """The making of one value. Waiting threads get the value from here, whether the cache keeps it or not."""
 
     __slots__ = ("lock", "value")
 
     def __init__(self) -> None:
-        # Reentrant, as all locks here: a signal's handler may ask for what the code it interrupts is making.
+        # Reentrant, like all locks here: a signal handler may request what the interrupted code is making.
         self.lock = threading.RLock()
         self.value: T | None = None
 
 
 class _CachedValue(Generic[T]):
-    """A value, and when it was last used: of two the larger number is later."""
+    """A value, and a counter of its last use: larger is later."""
 
     __slots__ = ("used", "value")
 
@@ -56,24 +56,24 @@ class _CachedValue(Generic[T]):
 
 
 class LruCache(Generic[T]):
-    """Key -> value, at most `capacity()` of them; safe for any number of threads, and across a fork.
+    """Map from keys to at most `capacity()` values; safe for any number of threads, and across a fork.
 
-    `on_evict` is told each value that goes, with no lock held.
+    `on_evict` is called with each removed value, with no lock held.
     """
 
     def __init__(self, capacity: Callable[[], int], on_evict: Callable[[T], None] | None = None) -> None:
         self._capacity, self._on_evict = capacity, on_evict
         self._hits = self._misses = self._evictions = 0
-        # To move what is found to the end of an OrderedDict would compare its key once more.
+        # Moving an entry to the end of an OrderedDict would compare its key once more.
         self._entries: dict[Hashable, _CachedValue[T]] = {}
         self._clock = count()
         self._making: dict[Hashable, _Turn[T]] = {}
         self._lock = threading.RLock()
 
     def get_or_make(self, key: Hashable, make: Callable[[], T]) -> tuple[T, bool]:
-        """The value of `key` and whether it was there.
+        """Return the value of `key` and whether it was found.
 
-        Where it was not, `make` is called once for all who ask meanwhile.
+        If it was not, `make` is called once for all concurrent callers.
         """
         value = self._get(key)
         if value is not None:
@@ -87,10 +87,10 @@ class LruCache(Generic[T]):
             return self._make(key, turn, make), False
 
     def trim(self, capacity: int) -> None:
-        """Keep at most `capacity` values; the least recently used go first."""
+        """Keep at most `capacity` values, removing the least recently used first."""
         with self._lock:
             excess = max(len(self._entries) - capacity, 0)
-            # To look a key up hashes it, and a problem is a deep one: only those that go are looked up.
+            # Lookups hash keys, and problems are deeply nested: only the keys that are removed are looked up.
             oldest = nsmallest(excess, self._entries.items(), key=lambda entry: entry[1].used)
             gone = [self._entries.pop(key).value for key, _ in oldest]
             self._evictions += len(gone)
@@ -98,18 +98,18 @@ class LruCache(Generic[T]):
             self._tell(value)
 
     def discard(self, key: Hashable) -> None:
-        """Keep the value of `key` no longer, which is no eviction."""
+        """Remove the value of `key`; this does not count as an eviction."""
         with self._lock:
             self._entries.pop(key, None)
 
     def info(self) -> CacheInfo:
-        """The counters and the size of this cache, all of one moment."""
+        """Return a consistent snapshot of the counters and the size."""
         capacity = self._capacity()
         with self._lock:
             return CacheInfo(self._hits, self._misses, self._evictions, len(self._entries), capacity)
 
     def reset_locks(self) -> None:
-        """In the child of a fork: a lock held by a thread that is not here would never be released."""
+        """Replace locks in the child of a fork: those of other threads would never be released."""
         self._lock = threading.RLock()
         self._making = {}
 
@@ -126,7 +126,7 @@ class LruCache(Generic[T]):
             return entry.value
 
     def _hit(self, value: T) -> T:
-        """A value that another thread has made while this one waited."""
+        """Count and return a value that another thread made while this one waited."""
         with self._lock:
             self._hits += 1
         return value
@@ -172,20 +172,20 @@ _LEVELS: dict[str, LruCache[object]] = {
 
 
 def cache_level(name: str) -> LruCache[Any]:
-    """The one level of that name; all levels have the primitive cache's capacity."""
+    """Return the one level of that name; all levels have the primitive cache's capacity."""
     return _LEVELS[name]
 
 
 def on_eviction(tell: Callable[[Any], None]) -> None:
-    """Call `tell` with each primitive that goes."""
+    """Call `tell` with each primitive that is evicted."""
     _evictions.append(tell)
 
 
 class CallLevel:
-    """The prepared calls, by signature: found without a lock, kept under one.
+    """The prepared calls, by signature: found without a lock, stored under one.
 
-    As many are kept as primitives, and the oldest goes first. Whoever finds one says `count_hit()`, and is
-    counted by one step of an iterator, which no other thread can interrupt.
+    It keeps as many as there may be primitives, and removes the oldest first. A reader that finds one calls
+    `count_hit()`, which is a single step of an iterator, and therefore atomic.
     """
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ class CallLevel:
         self._infos = self._misses = self._evictions = 0
 
     def keep(self, signature: Hashable, call: T) -> T:
-        """Keep what was made for a signature, and give it back."""
+        """Store what was made for a signature, and return it."""
         capacity = get_primitive_cache_capacity()
         with self._lock:
             self._misses += 1
@@ -214,44 +214,45 @@ class CallLevel:
                 self._evictions += 1
 
     def info(self) -> CacheInfo:
-        """The counters and the size of this level, all of one moment."""
+        """Return a consistent snapshot of the counters and the size."""
         capacity = get_primitive_cache_capacity()
         with self._lock:
-            # To read the counter is to step it: these steps are no hits.
+            # Reading the counter steps it: these steps are not hits.
             hits = self.count_hit() - self._infos
             self._infos += 1
             return CacheInfo(hits, self._misses, self._evictions, len(self._calls), capacity)
 
     def reset_locks(self) -> None:
-        """In the child of a fork: a lock held by a thread that is not here would never be released."""
+        """Replace locks in the child of a fork: those of other threads would never be released."""
         self._lock = threading.RLock()
 
 
 calls = CallLevel()
-"""Signature of a call -> what it needs, for all functions on arrays."""
+"""Prepared calls of all functions on arrays, by signature."""
 
 
 def cache_info() -> dict[str, CacheInfo]:
-    """The counters and sizes of the caches of this process.
+    """Return the counters and sizes of the caches of this process.
 
-    "calls": what functions on arrays keep for each kind of call (kinds of arrays, formats, which attributes);
-    a hit goes straight to machine code, and asks no other cache. "primitives": solved problems, one for each
-    pair of descriptors, structure of attributes (whatever the values of scales and the like) and engine.
-    "kernels": machine code, compiled or read from disk, which equal problems of different primitives share.
-    "sums": solved reductions, of compensations and of scales found from data, and quantisations in groups.
+    "calls": prepared calls of functions on arrays, for each kind of call (kinds of arrays, formats, which
+    attributes); a hit goes straight to machine code, without using another cache. "primitives": solved
+    problems, one for each pair of descriptors, structure of attributes (whatever the values of scales and the
+    like) and engine. "kernels": machine code, compiled or read from disk, shared by equal problems of
+    different primitives. "sums": solved reductions, of compensations and of scales computed from data, and
+    quantizations in groups.
     """
     return {"calls": calls.info()} | {name: level.info() for name, level in _LEVELS.items()}
 
 
 def get_primitive_cache_capacity() -> int:
-    """The number of primitives that are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
+    """Return the number of primitives that are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
     if _capacity is not None:
         return _capacity
     return lookup_int("PRIMITIVE_CACHE_CAPACITY", _DEFAULT_CAPACITY, low=0, high=_MOST)
 
 
 def set_primitive_cache_capacity(capacity: int) -> None:
-    """Keep at most `capacity` primitives and kernels; 0 keeps none. Wins over the environment.
+    """Keep at most `capacity` primitives and kernels; 0 keeps none. Takes precedence over the environment.
 
     Raises InvalidArguments for anything but an integer from 0 to 2**31 - 1.
     """

@@ -1,7 +1,7 @@
-"""DLPack capsules of the types that NumPy does not know by name: bf16 and the 8-bit floats (DLPack 1.1).
+"""DLPack capsules of types that NumPy cannot name: bf16 and the 8-bit floats (DLPack 1.1).
 
-NumPy makes and reads the capsules, of integers as wide: their lifetimes are its work. What is exchanged here
-is the type that the tensor's structure names, while the capsule is ours alone.
+NumPy makes and reads the capsules, as integers of the same width, and manages their lifetimes. Only the type
+in the tensor structure is exchanged, while the capsule has no other user.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _CODES: dict[NumpyType, tuple[int, int]] = {
 }
 _TYPES = {code: dtype for dtype, code in _CODES.items()}
 _UNSIGNED = 1
-# Where the tensor stands: in the versioned structure after version, context, deleter and flags.
+# Offset of the tensor: in the versioned structure after version, context, deleter and flags.
 _VERSIONED = b"dltensor_versioned"
 _NAMES = {b"dltensor": 0, _VERSIONED: 32}
 _LONGEST = 200
 # DLPack's numbers of devices whose memory the host does not read.
 _APART = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 12: "ext_dev", 15: "webgpu"}
-# The version that has codes for 8-bit floats; it stands at the begin of the versioned structure.
+# The version that has codes for 8-bit floats; it is at the beginning of the versioned structure.
 _MAJOR, _MINOR, _MINOR_AT = 1, 1, 4
 
-# Functions of our own: those that ctypes.pythonapi keeps are shared, and other libraries change their types.
+# Private function objects: those of ctypes.pythonapi are shared, and other libraries change their types.
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_IsValid", ctypes.pythonapi)
 )
@@ -66,14 +66,15 @@ class _Tensor(ctypes.Structure):
 
 
 def is_named(dtype: NumpyType) -> bool:
-    """True for a type that DLPack names: NumPy's numbers, and those of ml_dtypes from 8 bits on."""
+    """True for a type that DLPack can name: NumPy's numbers, and those of ml_dtypes from 8 bits on."""
     return dtype in _CODES or dtype.isbuiltin == 1
 
 
 def exported(x: Array, options: dict[str, Any]) -> object:
-    """A capsule of an array, of any type that DLPack names; options as those of `__dlpack__`.
+    """Return a capsule of an array, of any type that DLPack can name; options as for `__dlpack__`.
 
-    Raises BufferError as NumPy does: for types without a name, read-only data without a version to flag it.
+    Raises BufferError as NumPy does: for types without a name, and for read-only data without a version to
+    flag it.
     """
     code = _CODES.get(x.dtype)
     if code is None:
@@ -97,16 +98,17 @@ class Exported:
         self._array = array
 
     def __dlpack__(self, **options: object) -> object:
-        """A capsule over the array's bytes."""
+        """Return a capsule over the array's bytes."""
         return exported(self._array, options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's name for the CPU."""
+        """Return DLPack's device type and number of the CPU."""
         return 1, 0
 
 
 def imported(x: Any) -> Array:
-    """An object that has `__dlpack__` as an array over its bytes, of NumPy's types or those of ml_dtypes.
+    """Return an object that has `__dlpack__` as an array over its bytes, of NumPy's types or those of
+    ml_dtypes.
 
     Raises whatever the producer raises, and NumPy's errors for capsules that it cannot read.
     """
@@ -117,7 +119,7 @@ def imported(x: Any) -> Array:
 
 
 def not_imported(name: str, x: object, error: Exception) -> Error:
-    """The error for a producer that fails, or whose capsule cannot be read."""
+    """Return the error for a producer that fails, or whose capsule cannot be read."""
     if not has_attribute(x, "__dlpack__"):
         why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
     elif device := _device_apart(x):
@@ -133,16 +135,16 @@ def not_imported(name: str, x: object, error: Exception) -> Error:
 
 
 def _device_apart(x: Any) -> str:
-    """The device that an array is on, as "cuda:0"; "" for the host, and where the array does not say."""
+    """Return the device of an array, such as "cuda:0"; "" for the host, and if the array does not say."""
     try:
         kind, number = x.__dlpack_device__()
         return f"{_APART[int(kind)]}:{int(number)}"
-    except Exception:  # a foreign object may raise anything
+    except Exception:  # a foreign object can raise anything
         return ""
 
 
 class _Reader:
-    """A producer's capsule on its way to NumPy: what NumPy cannot name goes as unsigned integers."""
+    """Passes a producer's capsule to NumPy, with types that NumPy cannot name as unsigned integers."""
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
@@ -153,7 +155,7 @@ class _Reader:
         capsule = self._producer.__dlpack__(**options)
         name = _name(capsule)
         if name not in _NAMES or (name == _VERSIONED and _major(capsule) != _MAJOR):
-            return capsule  # NumPy says what is wrong with it
+            return capsule  # NumPy reports what is wrong
         tensor = self._tensor = _tensor(capsule, name)
         _check(tensor)
         self.dtype = _TYPES.get((tensor.code, tensor.bits))
@@ -165,7 +167,7 @@ class _Reader:
         return self._producer.__dlpack_device__()
 
     def restore(self) -> None:
-        """The structure as the producer made it: it lives as long as the array, and may not be ours alone."""
+        """Restore the structure of the producer: it lives as long as the array, and may be shared."""
         if self.dtype is not None and self._tensor is not None:
             self._tensor.code = _CODES[self.dtype][0]
 
@@ -183,12 +185,13 @@ def _major(capsule: object) -> int:
 
 
 def _check(tensor: _Tensor) -> None:
-    """Raise BufferError for a rank that no array has, and for a tensor without a shape or without data.
+    """Raise BufferError for an impossible rank, and for a tensor without a shape or without data.
 
-    NumPy would follow the pointers blindly. The rank comes first: it says how much of the shape may be read.
+    NumPy would follow the pointers blindly. The rank is checked first: it bounds how much of the shape is
+    read.
     """
     if not 0 <= tensor.ndim <= MAX_NDIMS:
-        raise BufferError(f"its tensor has {tensor.ndim} axes; a tensor has at most {MAX_NDIMS}")
+        raise BufferError(f"its tensor has {tensor.ndim} axes; the maximum is {MAX_NDIMS}")
     if tensor.ndim and not tensor.shape:
         raise BufferError("its tensor has axes, but no shape")
     has_elements = all(tensor.shape[d] for d in range(tensor.ndim))

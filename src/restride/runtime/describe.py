@@ -1,4 +1,4 @@
-"""A NumPy array as it lies: the descriptor of its strides, without touching its bytes (N8)."""
+"""Descriptors of NumPy arrays, from their strides, without touching the bytes (N8)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .alloc import Array, Buffer, NumpyType, address_of, extent
 Shape = tuple[int, ...]
 
 _HINTS = {
-    "O": "make numbers of the objects: x.astype(np.float32)",
-    "U": "make numbers of the text: x.astype(np.float32)",
-    "S": "make numbers of the text, x.astype(np.float32), or take its bytes, x.view(np.uint8)",
-    "T": "make numbers of the text: x.astype(np.float32)",
-    "M": "make numbers of the dates: x.astype(np.int64).astype(np.float64)",
-    "m": "make numbers of the durations: x.astype(np.int64).astype(np.float64)",
-    "c": "make the parts an axis: np.stack([x.real, x.imag], axis=-1)",
+    "O": "convert the objects to numbers: x.astype(np.float32)",
+    "U": "convert the text to numbers: x.astype(np.float32)",
+    "S": "convert the text to numbers, x.astype(np.float32), or use its bytes, x.view(np.uint8)",
+    "T": "convert the text to numbers: x.astype(np.float32)",
+    "M": "convert the dates to numbers: x.astype(np.int64).astype(np.float64)",
+    "m": "convert the durations to numbers: x.astype(np.int64).astype(np.float64)",
+    "c": "turn the parts into an axis: np.stack([x.real, x.imag], axis=-1)",
 }
 
 
 class Subject(NamedTuple):
     """The name of an array in errors: the call and its argument, and the title for a wrong format.
 
-    `hint` stands in for those that make a copy, as a copy of an output is of no use.
+    `hint` replaces those that suggest a copy, since a copy of an output is of no use.
     """
 
     refused: str
@@ -42,17 +42,17 @@ class Subject(NamedTuple):
 
     @classmethod
     def source(cls, call: str, argument: str = "x") -> Subject:
-        """An argument that a call reads; the format of `x` is `src`."""
+        """Return the subject of an argument that a call reads; the format of `x` is `src`."""
         return cls(f"{call}: {argument} cannot be read", f"{call}: src does not fit {argument}")
 
     @classmethod
     def target(cls, call: str) -> Subject:
-        """The argument `out` of a call."""
+        """Return the subject of the argument `out` of a call."""
         what = f"{call}: out cannot be written"
-        return cls(what, what, "pass an array as np.empty(dims, np.float32) makes them, or leave out out")
+        return cls(what, what, "pass an array such as np.empty(dims, np.float32), or omit out")
 
     def named(self, error: Error) -> Error:
-        """The error of this module, as one of this subject; others as they are."""
+        """Return an error of this module with this subject; others unchanged."""
         what = {_WRAPPED.refused: self.refused, _WRAPPED.misfit: self.misfit}.get(error.what)
         if what is None:
             return error
@@ -66,22 +66,22 @@ SOURCE, TARGET = Subject.source("reorder"), Subject.target("reorder")
 
 
 class Described(NamedTuple):
-    """A descriptor, and how many bytes its buffer starts before the array's first element."""
+    """A descriptor, and the number of bytes by which its buffer starts before the array's first element."""
 
     desc: MemoryDesc
     below: int
 
     def buffer_of(self, x: Array) -> Buffer:
-        """The bytes of `x`, from the lowest to the highest that the descriptor touches."""
+        """Return the bytes of `x`, from the lowest to the highest that the descriptor touches."""
         return Buffer(address_of(x) - self.below, extent(self.desc).high, not x.flags.writeable, x)
 
 
 def describe(x: Any, format: Format | MemoryDesc = None, subject: Subject = _WRAPPED) -> Described:
-    """The descriptor of `x`: its shape as dims, its strides in elements, offset0 where strides are negative.
+    """Return the descriptor of `x`: its shape as dims, its strides in elements, offset0 for negative strides.
 
-    `format` only confirms: a plain one must be what the strides say. With a blocked tag, or a descriptor
-    whose `physical_shape` is the shape of `x`, `x` is the physical array (as `Memory.physical()` gives it).
-    Raises InvalidArguments for arrays that no descriptor can say, with the way out; `subject` names them.
+    `format` only confirms: a plain one must match the strides. With a blocked tag, or a descriptor whose
+    `physical_shape` is the shape of `x`, `x` is the physical array (as returned by `Memory.physical()`).
+    Raises InvalidArguments for arrays that no descriptor can express, with a way out; `subject` names them.
     """
     try:
         _check_array(x)
@@ -98,7 +98,7 @@ def describe_kind(
     *,
     subject: Subject = SOURCE,
 ) -> Described:
-    """The descriptor of any array of this shape, strides in bytes, and type; the rest as `describe`."""
+    """Return the descriptor of any array of this shape, strides in bytes, and type; see `describe`."""
     try:
         return _of_kind(shape, strides, dtype, format)
     except Error as error:
@@ -116,12 +116,12 @@ def _of_kind(shape: Shape, strides: Shape, dtype: NumpyType, format: Format | Me
     return own if format is None else _confirmed(shape, own, format)
 
 
-# What to pass in place of what NumPy makes no numbers of.
+# What to pass in place of objects that NumPy does not convert to numbers.
 _INSTEAD: dict[type, str] = {
-    str: "pass an array; rs.load(path) reads those of a file",
+    str: "pass an array; rs.load(path) reads arrays from a file",
     type(None): "pass an array",
-    dict: "pass the arrays in it one by one",
-    bytes: "say what the bytes are: np.frombuffer(x, np.float32)",
+    dict: "pass the arrays in it separately",
+    bytes: "specify the type of the bytes: np.frombuffer(x, np.float32)",
 }
 
 
@@ -147,7 +147,7 @@ def _of_strides(shape: Shape, strides: Shape, dtype: NumpyType) -> Described:
 
 
 def in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
-    """Strides in elements. NumPy leaves those of axes of one element open: such get the row-major one."""
+    """Return strides in elements. NumPy leaves those of axes of extent 1 undefined: they become row-major."""
     steps: list[int] = []
     outer = 1
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
@@ -202,7 +202,7 @@ def _confirmed(shape: Shape, own: Described, format: Format | MemoryDesc) -> Des
 
 
 def _of_physical(desc: MemoryDesc) -> MemoryDesc | None:
-    """The plain descriptor that a physical array of `desc` has itself; None where it cannot have one."""
+    """Return the plain descriptor that a physical array of `desc` has itself, or None."""
     if desc.offset0 or len(desc.physical_shape) > MAX_NDIMS:
         return None
     return MemoryDesc.from_strides(desc.physical_shape, desc.data_type, desc.physical_strides)
@@ -216,7 +216,7 @@ def _of_format(shape: Shape, data_type: DataType, format: Format) -> MemoryDesc:
 
 
 def _of_blocked_tag(shape: Shape, data_type: DataType, tag: Tag | GenericTag) -> MemoryDesc:
-    """The descriptor without padding whose physical array has the shape of `x`."""
+    """Return the descriptor without padding whose physical array has the shape of `x`."""
     ndims = len(shape) - len(tag.inner_blks)
     if ndims < 1 or shape[ndims:] != tag.inner_blks:
         raise refuse(

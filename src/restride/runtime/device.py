@@ -1,7 +1,7 @@
-"""A device: the place of memory and kernels. One file each implements it: `host`, `sycl`.
+"""The interface of devices, which hold memory and run kernels; implemented in `host` and `sycl`.
 
-An engine stands for one device. What is above asks the device, never which kind it is: every method does the
-right thing on every device. Where a rule does depend on it, `is_host` is the question.
+An engine stands for one device. Code above calls the device without asking for its kind: every method works
+on every device. If a rule does depend on it, `is_host` is the question.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class Waitable(Protocol):
-    """The end of one execution: our `Event`, or one of the device's own."""
+    """The end of one execution: our `Event`, or the device's."""
 
     def wait(self) -> object:
         """Block until the execution has ended."""
 
 
 class Queue(Protocol):
-    """An order of work on a device, as a stream holds it."""
+    """A queue of work on a device, held by a stream."""
 
     def wait(self) -> object:
         """Block until all work on the queue has ended."""
 
 
 class Device(Protocol):
-    """One device. `name` is what `rs.Engine` takes for it, `kind` the word of `EngineKind` for what it is.
+    """One device. `name` is its name for `rs.Engine`, `kind` its word in `EngineKind`.
 
-    `is_host`: buffers are memory of this process, which Python reads and writes at their addresses, and work
-    has ended when the call that does it returns. Elsewhere an address is a number of the device's own; those
-    of two buffers overlap where their memory does. `is_default`: another process finds it by name and index.
-    `usm_queue`: a SYCL queue of the context that the buffers belong to, where they are USM.
+    `is_host`: buffers are memory of this process, which Python accesses at their addresses, and work has
+    ended when its call returns. Elsewhere, addresses are the device's own numbers; those of two buffers
+    overlap if their memory does. `is_default`: another process can find it by name and index. `usm_queue`: a
+    SYCL queue of the context that the buffers belong to, if they are USM.
     """
 
     name: str
@@ -50,51 +50,49 @@ class Device(Protocol):
     # --- memory: allocate, copy, wait -----------------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zero_last: bool = False) -> Buffer:
-        """New memory of undefined content; its last byte is zero if `zero_last`. Raises OutOfMemory."""
+        """Allocate memory of undefined content; its last byte is zero if `zero_last`. Raises OutOfMemory."""
 
     def wrap(self, data: object, data_type: DataType) -> Buffer:
-        """The memory that a user brings for elements of a type, or a `Buffer`, without a copy.
+        """Return a user's memory for elements of a type, or a `Buffer`, without a copy.
 
-        Raises InvalidArguments for what the device cannot reach.
+        Raises InvalidArguments for memory that the device cannot reach.
         """
 
     def check_alive(self, buffer: Buffer) -> None:
-        """Raise InvalidArguments for memory that the device does not know, or any more."""
+        """Raise InvalidArguments for memory that the device does not know, or no longer knows."""
 
     def host_view(self, buffer: Buffer) -> Buffer | None:
-        """The memory where Python reads and writes it, once nothing works on it; None where it cannot."""
+        """Return the memory where Python can access it, once no work uses it; None if it cannot."""
 
     def download(self, buffer: Buffer) -> Buffer:
-        """A copy of the bytes on the host, once nothing works on them; of a host device the buffer itself."""
+        """Return a copy of the bytes on the host, once no work uses them; on the host, the buffer itself."""
 
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
-        """Write the first bytes of a buffer of the host to one of the device, once nothing works on it."""
+        """Write the first bytes of a host buffer to one of the device, once no work uses it."""
 
     def synchronize(self, buffer: Buffer) -> None:
-        """Block until nothing that was submitted works on the buffer."""
+        """Block until no submitted work uses the buffer."""
 
     # --- queues ---------------------------------------------------------------------------------------------
 
     def open_queue(self, in_order: bool) -> Queue | None:
-        """The queue that a stream holds; None where work ends before its call returns."""
+        """Return the queue of a stream; None if work ends before its call returns."""
 
     def wait(self, queue: Queue | None) -> None:
         """Block until everything on the queue has ended."""
 
     def mark(self, queue: Queue | None) -> Waitable:
-        """The event of the end of all that is on the queue now."""
+        """Return the event of the end of everything on the queue now."""
 
     # --- programs: compile, launch --------------------------------------------------------------------------
 
     def compile(self, program: Program) -> Executable:
-        """The program for this device. Raises Unimplemented for what it cannot do."""
+        """Compile the program for this device. Raises Unimplemented for unsupported operations."""
 
     def constant(self, values: Buffer) -> Buffer:
-        """Values of the host where kernels read them; `values` itself where that is the host."""
+        """Return host values where kernels read them; `values` itself if that is the host."""
 
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[Waitable] = ()
     ) -> Waitable:
-        """Run an executable of this device on checked arguments, on the queue, or the device's own, after
-        `deps`; the event of its end.
-        """
+        """Run an executable on checked arguments after `deps`, on a queue or the device's; return its end."""

@@ -1,6 +1,6 @@
-"""The devices that there are, by the words that name them: `rs.Engine` finds every device here.
+"""Registry of devices by the words that name them, used by `rs.Engine`.
 
-A runtime of devices is loaded when one of its words is first used: programs of the CPU never pay for it.
+A device runtime is loaded when one of its words is first used: CPU programs never pay for it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from .device import Device, Queue
 
 
 class Platform(NamedTuple):
-    """The devices of one word. `has_filters`: what follows the word behind a colon narrows them down.
+    """The devices of one word. `has_filters`: text after a colon in the word narrows them down.
 
-    `open(filter, index)` gives a device, always the same object, or None; `count(filter)` says how many there
-    are; `why_none()` says why there is none, and what to do about it.
+    `open(filter, index)` returns a device, always the same object, or None; `count(filter)` their number;
+    `why_none()` why there is none, and what to do about it.
     """
 
     open: Callable[[str, int], Device | None]
@@ -40,7 +40,7 @@ def register_device(device: Device) -> None:
 
 
 def find_platform(word: str) -> tuple[Platform, str] | None:
-    """The devices that a word names, and the filter behind its colon; None for a word that names none."""
+    """Return the devices that a word names, and the filter after its colon; None for an unknown word."""
     first, colon, rest = word.partition(":")
     platform = _platforms.get(first)
     return None if platform is None or (colon and not platform.has_filters) else (platform, rest)
@@ -75,7 +75,7 @@ def _why_no_sycl() -> tuple[str, str]:
 
 
 def sycl_device_in(what: str, device: object, context: object) -> Device:
-    """The device that stands for one of dpctl's in a context; `what` is for errors."""
+    """Return the device for one of dpctl's in a context; `what` is for errors."""
     load_whole("restride.runtime.sycl.device")
     from .sycl import device as sycl
 
@@ -83,7 +83,7 @@ def sycl_device_in(what: str, device: object, context: object) -> Device:
 
 
 def sycl_queue_of(what: str, device: Device, queue: object) -> Queue:
-    """A queue of dpctl's that belongs to a device; `what` is for errors."""
+    """Return a queue of dpctl that belongs to a device; `what` is for errors."""
     load_whole("restride.runtime.sycl.device")
     from .sycl import device as sycl
 
@@ -91,7 +91,7 @@ def sycl_queue_of(what: str, device: Device, queue: object) -> Queue:
 
 
 def sycl_objects(what: str, device: Device) -> tuple[Any, Any]:
-    """dpctl's device and context of one of SYCL's devices; `what` is for errors."""
+    """Return dpctl's device and context of a SYCL device; `what` is for errors."""
     load_whole("restride.runtime.sycl.device")
     from .sycl import device as sycl
 
@@ -99,7 +99,7 @@ def sycl_objects(what: str, device: Device) -> tuple[Any, Any]:
     return sycl_device.device, sycl_device.context
 
 
-# "any" names no device, hence none of it can be opened.
+# "any" does not name a specific device, so none can be opened.
 register_platform("any", Platform(lambda _, index: None, lambda _: 0))
 register_device(CpuDevice("cpu"))
 register_platform("reference", Platform(lambda _, index: None if index else _reference(), lambda _: 1))

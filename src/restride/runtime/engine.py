@@ -14,7 +14,7 @@ from .devices import Platform, find_platform, sycl_device_in, sycl_objects
 
 
 class EngineKind(ValueLookup, enum.IntEnum, metaclass=LookupType):
-    """Kinds of engine (`dnnl::engine::kind`) with oneDNN's numbers; `reference` is ours."""
+    """Kinds of engine (`dnnl::engine::kind`) with oneDNN's numbers; `reference` is an extension."""
 
     any = 0
     cpu = 1
@@ -24,13 +24,13 @@ class EngineKind(ValueLookup, enum.IntEnum, metaclass=LookupType):
 
 @final
 class Engine:
-    """The device number `index` of one kind: "cpu", "gpu", "reference" or "sycl" (`dnnl::engine`).
+    """Device number `index` of a kind: "cpu", "gpu", "reference" or "sycl" (`dnnl::engine`).
 
-    "gpu" is a SYCL device that is a GPU. "sycl" is any SYCL device; "sycl:cpu", "sycl:opencl:cpu" and the
-    like narrow it down, as SYCL's own filters do. "reference" runs every primitive in plain NumPy on
-    the memory of the CPU. `Engine(kind, device, context)` is the engine of a SYCL device in a context, which
-    are dpctl's. There is one object per device, so equal engines are identical (`is`). Raises
-    InvalidArguments for a kind or an index that does not exist.
+    "gpu" is a SYCL device that is a GPU. "sycl" is any SYCL device; "sycl:cpu", "sycl:opencl:cpu" and so on
+    narrow it down, like SYCL's own filters. "reference" runs every primitive in plain NumPy on the memory of
+    the CPU. `Engine(kind, device, context)` is the engine of dpctl's SYCL device in dpctl's context. There is
+    one object per device, so equal engines are identical (`is`). Raises InvalidArguments for a kind or an
+    index that does not exist.
     """
 
     __slots__ = ("device",)
@@ -48,13 +48,13 @@ class Engine:
 
     @staticmethod
     def get_count(kind: str | EngineKind) -> int:
-        """The number of engines of `kind` there are (`dnnl::engine::get_count`)."""
+        """Return the number of engines of `kind` (`dnnl::engine::get_count`)."""
         _, platform, selector = _parse_kind(kind)
         return platform.count(selector)
 
     @classmethod
     def _of_sycl(cls, kind: object, device: object, context: object) -> Engine:
-        """The engine of dpctl's device in dpctl's context."""
+        """Return the engine of dpctl's device in dpctl's context."""
         word, _, _ = _parse_kind(kind)
         engine = cls.of_device(sycl_device_in("Engine", device, context))
         if word.partition(":")[0] in ("sycl", "any", engine.kind):
@@ -63,31 +63,31 @@ class Engine:
 
     @classmethod
     def of_device(cls, device: Device) -> Engine:
-        """The one engine of a device. Raises InvalidArguments for what is none."""
+        """Return the one engine of a device. Raises InvalidArguments for anything else."""
         if not has_attribute(device, "open_queue"):
             raise refuse("RS-V08:device", device=short_repr(device), type=type(device).__name__)
         return _OPEN.setdefault(device, _opened(device))
 
     @property
     def kind(self) -> str:
-        """The kind as a word: "cpu", "gpu" or "reference"; of a SYCL device what it is."""
+        """The kind as a word: "cpu", "gpu" or "reference"; for a SYCL device, that of the hardware."""
         return self.device.kind
 
     def get_kind(self) -> EngineKind:
-        """The kind as oneDNN's enumeration has it."""
+        """Return the kind as oneDNN's enumeration."""
         return EngineKind[self.kind]
 
     def get_sycl_device(self) -> Any:
-        """The `dpctl.SyclDevice` of the engine. Raises InvalidArguments for an engine of the host."""
+        """Return the `dpctl.SyclDevice` of the engine. Raises InvalidArguments for an engine of the host."""
         return sycl_objects("Engine.get_sycl_device", self.device)[0]
 
     def get_sycl_context(self) -> Any:
-        """The `dpctl.SyclContext` of the engine. Raises InvalidArguments for an engine of the host."""
+        """Return the `dpctl.SyclContext` of the engine. Raises InvalidArguments for an engine of the host."""
         return sycl_objects("Engine.get_sycl_context", self.device)[1]
 
     @property
     def name(self) -> str:
-        """The word that `rs.Engine` takes for this device: the kind, or "sycl:opencl:cpu"."""
+        """The name of this device for `rs.Engine`: the kind, or "sycl:opencl:cpu"."""
         return self.device.name
 
     @property
@@ -128,7 +128,7 @@ def _opened(device: Device) -> Engine:
 
 
 def _parse_kind(kind: object) -> tuple[str, Platform, str]:
-    """The word of a kind, the devices that it names, and what narrows them down."""
+    """Return the word of a kind, the devices that it names, and the filter."""
     word = kind.name if isinstance(kind, EngineKind) else kind.lower() if isinstance(kind, str) else ""
     platform = find_platform(word)
     if platform is not None:
@@ -145,7 +145,7 @@ def _index_text(index: object) -> str:
 def _parse_index(index: object) -> int:
     try:
         number = -1 if isinstance(index, bool) else operator.index(index)  # type: ignore[arg-type]
-    except Exception:  # a foreign __index__ may raise anything
+    except Exception:  # a foreign __index__ can raise anything
         number = -1
     if number >= 0:
         return number

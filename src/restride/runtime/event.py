@@ -6,7 +6,7 @@ from __future__ import annotations
 class Event:
     """The end of one execution on an in-order stream of the CPU, which is over when its call returns.
 
-    Waiting on the event alone is enough to read the destination.
+    Waiting on the event suffices before reading the destination.
     """
 
     __slots__ = ()
@@ -23,5 +23,5 @@ class Event:
         return "restride.Event(complete)"
 
 
-# One is enough: a completed event holds nothing, and handing it out costs nothing.
+# A shared instance suffices: a completed event has no state.
 COMPLETED = Event()

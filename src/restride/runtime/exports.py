@@ -1,7 +1,7 @@
-"""A memory as others read it: NumPy's interfaces and DLPack, without a copy unless one is asked for.
+"""Exports of a memory: NumPy's interfaces and DLPack, without a copy unless one is requested.
 
-What is exported is a plain layout: strides say where its elements lie. Blocked layouts are refused with the
-two ways out, the physical array and a reorder.
+Only plain layouts are exported, which strides describe. Blocked layouts are refused with two alternatives,
+the physical array and a reorder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _USUAL = {3: "ncw", 4: "nchw", 5: "ncdhw"}
 
 
 class NotExported(InvalidArguments, BufferError):
-    """A layout that no strides describe; a BufferError too, as DLPack's consumers expect."""
+    """A layout that strides cannot describe; a BufferError too, as DLPack's consumers expect."""
 
 
 class NotCarried(Unimplemented, BufferError):
@@ -37,13 +37,13 @@ class NotCarried(Unimplemented, BufferError):
 
 
 def refused(md: MemoryDesc, what: str) -> Error:
-    """The error for a blocked layout; `what` is the method that was called."""
+    """Return the error for a blocked layout; `what` is the method that was called."""
     plain = _USUAL.get(md.ndims, LETTERS[: md.ndims])
     return refuse("RS-A16:blocked", error=NotExported, what=what, md=md, plain=plain)
 
 
 def array(md: MemoryDesc, buffer: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
-    """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
+    """Implement `__array__` of a plain layout. Raises InvalidArguments if `copy=False` is impossible."""
     is_packed = md.data_type.bits < 8
     values = views.logical(md, buffer) if is_packed else views.strided(md, buffer)
     target_type = values.dtype if dtype is None else np.dtype(dtype)
@@ -53,12 +53,12 @@ def array(md: MemoryDesc, buffer: Buffer, dtype: DTypeLike | None, copy: bool | 
 
 
 def interface(md: MemoryDesc, buffer: Buffer) -> dict[str, Any]:
-    """`__array_interface__` of a plain layout.
+    """Implement `__array_interface__` of a plain layout.
 
-    Raises AttributeError, as the protocol wants it, for elements that it has no name for.
+    Raises AttributeError, as the protocol requires, for elements that it cannot name.
     """
     twin = _twin(md)
-    # Bytes in place of an address: whoever takes them keeps the buffer, whatever the memory attaches later.
+    # Bytes instead of an address: they keep the buffer alive, whatever the memory attaches later.
     return {
         "version": 3,
         "typestr": twin.str,
@@ -70,9 +70,10 @@ def interface(md: MemoryDesc, buffer: Buffer) -> dict[str, Any]:
 
 
 def usm_interface(md: MemoryDesc, buffer: Buffer, device: Device) -> dict[str, Any] | None:
-    """`__sycl_usm_array_interface__`, once nothing works on the memory; None for what is no plain USM.
+    """Implement `__sycl_usm_array_interface__`, once no work uses the memory; None for anything but plain
+    USM.
 
-    Strides and the offset count elements there. Raises AttributeError as `interface`.
+    Strides and the offset count elements there. Raises AttributeError as `interface` does.
     """
     if md.inner_blks or device.usm_queue is None:
         return None
@@ -96,9 +97,10 @@ def _twin(md: MemoryDesc) -> NumpyType:
 
 
 def dlpack(md: MemoryDesc, buffer: Buffer, options: dict[str, object]) -> object:
-    """A capsule as NumPy makes it: versioned where `max_version` asks for it, read-only flagged there.
+    """Return a capsule as NumPy makes it: versioned if `max_version` requests it, with read-only data
+    flagged.
 
-    Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.
+    Raises BufferError for a device other than the CPU, and for read-only data without a version to flag it.
     """
     if md.data_type.bits < 8:
         raise refuse(

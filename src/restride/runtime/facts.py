@@ -1,4 +1,4 @@
-"""The facts of this process that verbose lines begin with."""
+"""Facts about this process, with which verbose output begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .cpu.thread_pool import get_num_threads
 
 
 def header() -> Iterator[str]:
-    """Version, threads and instruction set, one text a line."""
+    """Yield version, threads and instruction set, one text per line."""
     yield f"restride v{VERSION}"
     yield f"cpu,runtime:threads,nthr:{get_num_threads()}"
     yield f"cpu,isa:{host_isa().name}"

@@ -1,4 +1,4 @@
-"""The memory that this process may use, and the free part of it: the machine's, or its control group's."""
+"""Total and free memory for this process: the machine's, or its control group's."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import NamedTuple
 from ..errors import OutOfMemory, refuse
 
 _PROC, _GROUPS = "/proc", "/sys/fs/cgroup"
-# Where neither the system nor a control group says.
+# Default if neither the system nor a control group says.
 _UNKNOWN = 8 << 30
-# To ask costs as much as to write some hundred kilobytes.
+# Smaller sizes are not checked: the query costs as much as writing some hundred kilobytes.
 _ASKED = 1 << 28
 
 
 class FreeMemory(NamedTuple):
-    """In bytes: all that this process may use, and what of it could be had now."""
+    """In bytes: the total that this process can use, and the available part."""
 
     total: int
     free: int
 
 
 def free_memory(proc: str = _PROC, groups: str = _GROUPS) -> FreeMemory:
-    """The tightest of the limits that hold for this process, each with what is left of it.
+    """Return the tightest of the limits that apply to this process, with the remainder of it.
 
-    `proc` and `groups`: where Linux tells of them. Files that are not there, or say something else, set none.
+    `proc` and `groups`: where Linux reports them. Missing or malformed files set no limit.
     """
     limits = [_of_machine(proc), *_of_groups(proc, groups)]
     return FreeMemory(min(limit.total for limit in limits), min(limit.free for limit in limits))
 
 
 def check_room(nbytes: int) -> None:
-    """Raise OutOfMemory for more bytes than could be had now.
+    """Raise OutOfMemory for more bytes than are available.
 
-    The system promises them all the same, and ends the process when they are written.
+    The system would grant them nevertheless, and end the process when they are written.
     """
     if nbytes < _ASKED or nbytes <= free_memory().free:
         return
@@ -42,11 +42,11 @@ def check_room(nbytes: int) -> None:
 
 
 def no_room(nbytes: int) -> OutOfMemory:
-    """The error of more bytes than could be had."""
+    """Return the error of more bytes than are available."""
     return OutOfMemory(
-        f"{nbytes} bytes are wanted",
+        f"{nbytes} bytes are needed",
         code="RS-D01",
-        why="that is more than the memory that is free",
+        why="that is more than the free memory",
         hint="free memory, or make the tensors smaller",
     )
 
@@ -64,7 +64,7 @@ def _of_machine(proc: str) -> FreeMemory:
 
 
 def _of_groups(proc: str, groups: str) -> Iterator[FreeMemory]:
-    """The limits of the control groups of this process, from its own to the one above all."""
+    """Yield the limits of the control groups of this process, from its own up to the root."""
     for line in _text(f"{proc}/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -82,13 +82,13 @@ def _limits(root: str, path: str, words: tuple[str, str, str]) -> Iterator[FreeM
         folder = "/".join((root, *parts[:length]))
         limit = _text(f"{folder}/{most}").strip()
         if limit.isdecimal():
-            # What files have in memory counts as used, and goes when memory is wanted.
+            # The page cache of files counts as used, but is reclaimed when memory is needed.
             spent = int(_text(f"{folder}/{used}") or 0) - _table(f"{folder}/memory.stat").get(cached, 0)
             yield FreeMemory(int(limit), max(int(limit) - max(spent, 0), 0))
 
 
 def _table(path: str) -> dict[str, int]:
-    """The first two words of each line, where the second is a number."""
+    """Return the first two words of each line whose second word is a number."""
     rows = (line.split() for line in _text(path).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
 

@@ -1,4 +1,4 @@
-"""The memory of this process as a device: what the CPU and the reference share."""
+"""The memory of this process as a device, shared by the CPU and the reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .result_pool import allocate
 
 
 class HostDevice(Device):
-    """A device that works on the memory of this process, in the call itself: no copies, no waiting."""
+    """A device that works on the memory of this process during the call: no copies, no waiting."""
 
     index = 0
     is_host = True
@@ -19,25 +19,25 @@ class HostDevice(Device):
         self.name = self.kind = name
 
     def allocate(self, nbytes: int, *, zero_last: bool = False) -> Buffer:
-        """New memory, aligned to a cache line or a page; its last byte is zero if `zero_last`."""
+        """Allocate memory, aligned to a cache line or a page; its last byte is zero if `zero_last`."""
         buffer = allocate(nbytes)
         if zero_last:
             buffer.bytes()[-1:] = 0
         return buffer
 
     def wrap(self, data: object, data_type: DataType) -> Buffer:
-        """The bytes of an array or of anything with the buffer protocol."""
+        """Return the bytes of an array or of any object with the buffer protocol."""
         return data if isinstance(data, Buffer) else wrap(data, data_type)
 
     def check_alive(self, buffer: Buffer) -> None:
-        """Memory of the host lives while its owner does."""
+        """Do nothing: memory of the host lives while its owner does."""
 
     def host_view(self, buffer: Buffer) -> Buffer:
-        """The buffer itself."""
+        """Return the buffer itself."""
         return buffer
 
     def download(self, buffer: Buffer) -> Buffer:
-        """The buffer itself."""
+        """Return the buffer itself."""
         return buffer
 
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
@@ -45,19 +45,19 @@ class HostDevice(Device):
         target.bytes()[:nbytes] = source.bytes()[:nbytes]
 
     def synchronize(self, buffer: Buffer) -> None:
-        """All work has ended."""
+        """Do nothing: all work has ended."""
 
     def open_queue(self, in_order: bool) -> Queue | None:
-        """None: there is no queue."""
+        """Return None: there is no queue."""
         return None
 
     def wait(self, queue: Queue | None) -> None:
-        """All work has ended."""
+        """Do nothing: all work has ended."""
 
     def mark(self, queue: Queue | None) -> Event:
-        """All work has ended."""
+        """Return a completed event: all work has ended."""
         return COMPLETED
 
     def constant(self, values: Buffer) -> Buffer:
-        """The values themselves."""
+        """Return the values themselves."""
         return values

@@ -1,4 +1,4 @@
-"""Memory: a descriptor, an engine and the bytes that hold the tensor."""
+"""Memory: a descriptor, an engine and the bytes of the tensor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_DATA", "Memory"]
 
-# Moving data is the work of rows above this one: `arrays` registers how.
+# Moving data is done by packages above this one: `arrays` registers how.
 _mover: list[Any] = []
 
 
@@ -45,18 +45,18 @@ class Memory(ArrayNames):
 
     `md`: a descriptor with a format and known dims. `data`: None allocates (aligned to 64 bytes or more,
     content undefined), `NO_DATA` leaves the buffer to `set_data_handle`; anything else is wrapped without a
-    copy, its length checked: an array, anything with the buffer protocol, or another Memory. The buffer's
-    first byte is element offset 0. Read-only data stays so, and serves as a source only. `Memory()` is empty,
-    and False.
+    copy, and its length is checked: an array, any object with the buffer protocol, or another Memory. The
+    buffer's first byte is element offset 0. Read-only data stays read-only, and can only be a source.
+    `Memory()` is empty, and False.
 
-    On a SYCL engine the bytes are USM: None allocates them on the device, USM of dpctl is wrapped. Device
-    memory is read and written from Python through `to_numpy` and `map_data` alone.
+    On a SYCL engine the bytes are USM: None allocates them on the device, USM of dpctl is wrapped. Python
+    accesses device memory only through `to_numpy` and `map_data`.
 
-    Raises InvalidArguments for what no memory can be made of, OutOfMemory where the system refuses.
+    Raises InvalidArguments for arguments that cannot form a memory, OutOfMemory if the system refuses.
     """
 
-    # Plain slots are what an execution reads. _address is that of element offset 0; _lo and _hi are the
-    # lowest and one past the highest byte address that elements and padding take. All are 0 without a buffer.
+    # Plain slots, which executions read. _address is that of element offset 0; _lo and _hi are the lowest and
+    # one past the highest byte address of elements and padding. All are 0 without a buffer.
     __slots__ = (
         "__weakref__",
         "_address",
@@ -84,21 +84,21 @@ class Memory(ArrayNames):
         desc = MemoryDesc() if md is None else checked_desc(md)
         on = checked_engine(engine, data, empty=md is None)
         buffer = None if on is None else _acquired(on, desc, data)
-        # Nothing is stored before all is right: a memory that is made again may stay what it was.
+        # Attributes are set after all checks: if a repeated __init__ fails, the memory stays unchanged.
         self._desc, self._engine, self._mapped, self._image = desc, on, False, None
         self._attach(buffer)
 
     @classmethod
     def from_numpy(cls, x: Any, format: Format | MemoryDesc = None, engine: Engine | None = None) -> Memory:
-        """Wrap a NumPy array without a copy: dims are its shape, strides are read off it.
+        """Wrap a NumPy array without a copy: dims are its shape, strides are taken from it.
 
-        Negative strides and broadcasts (stride 0) will do for sources. `format` is for what strides cannot
-        say: a blocked tag makes `x` the physical array, as `physical()` gives it; a `MemoryDesc` of that
-        physical shape names the padding too. A plain `format` must be what the strides say. `engine` is the
-        CPU unless given.
+        Negative strides and broadcasts (stride 0) are allowed for sources. `format` is for what strides
+        cannot express: with a blocked tag `x` is the physical array, as returned by `physical()`; a
+        `MemoryDesc` of that physical shape specifies the padding too. A plain `format` must match the
+        strides. `engine` is the CPU by default.
 
-        Raises InvalidArguments, with the way out, for arrays that no descriptor can say: no axes, strides
-        that are no multiple of the element size, foreign byte order, elements that restride has no type for.
+        Raises InvalidArguments, with a way out, for arrays that no descriptor can express: no axes, strides
+        that are not multiples of the element size, foreign byte order, unsupported element types.
         """
         try:
             described = describe(x, format)
@@ -109,17 +109,18 @@ class Memory(ArrayNames):
 
     @classmethod
     def from_dlpack(cls, x: object, engine: Engine | None = None, *, copy: bool | None = None) -> Memory:
-        """Wrap an array of any library that exports DLPack on the CPU; bf16 and f8 have its own codes.
+        """Wrap an array of any library that exports DLPack on the CPU; including bf16 and f8, by DLPack's
+        codes.
 
-        `copy`: True copies, False and None share the bytes, read-only where the producer says so or, without
-        a version, cannot say. Raises InvalidArguments that names the producer where it fails, and for types
-        and layouts that no descriptor has.
+        `copy`: True copies, False and None share the bytes, read-only if the producer says so or, without a
+        version, cannot say. Raises InvalidArguments, naming the producer, if it fails, and for types and
+        layouts that no descriptor has.
         """
         if copy is not None:
             parse_bool("Memory.from_dlpack: copy", copy)
         try:
             array = imported(x)
-        except Exception as error:  # a foreign __dlpack__ may raise anything
+        except Exception as error:  # a foreign __dlpack__ can raise anything
             raise not_imported("Memory.from_dlpack: x", x, error) from error
         try:
             return cls.from_numpy(array.copy() if copy else array, None, engine)
@@ -137,9 +138,9 @@ class Memory(ArrayNames):
         owner: object = None,
         readonly: bool = False,
     ) -> Memory:
-        """Wrap the `nbytes` bytes at a bare address. The caller vouches for them; `owner` is kept alive.
+        """Wrap the `nbytes` bytes at a bare address. The caller guarantees them; `owner` is kept alive.
 
-        Raises InvalidArguments where the descriptor needs more bytes than that.
+        Raises InvalidArguments if the descriptor needs more bytes than that.
         """
         return cls(md, engine, at_pointer(address, nbytes, owner, readonly))
 
@@ -160,16 +161,16 @@ class Memory(ArrayNames):
         raise refuse("RS-M36:empty-memory-none")
 
     def get_desc(self) -> MemoryDesc:
-        """`desc`, by oneDNN's name."""
+        """Return `desc`; oneDNN's name."""
         return self._desc
 
     def get_engine(self) -> Engine:
-        """`engine`, by oneDNN's name."""
+        """Return `engine`; oneDNN's name."""
         return self.engine
 
     @property
     def data(self) -> Array | None:
-        """The buffer as a flat array, without a copy; None without a buffer. 4-bit types: bytes of two.
+        """The buffer as a flat array, without a copy; None without a buffer. 4-bit types: two per byte.
 
         Raises InvalidArguments for device memory of a SYCL engine.
         """
@@ -177,27 +178,27 @@ class Memory(ArrayNames):
 
     @property
     def size(self) -> int:
-        """Number of elements, as of an array; the bytes of storage are `nbytes`."""
+        """Number of elements, as for an array; the bytes of storage are `nbytes`."""
         return self._desc.nelems
 
     @property
     def T(self) -> Memory:  # noqa: N802 - NumPy's name
-        """A memory over the same bytes with its axes in reverse order, as NumPy's `T`."""
+        """A memory over the same bytes with its axes in reverse order, like NumPy's `T`."""
         transposed = Memory(self._desc.T, self.engine, NO_DATA)
         transposed._attach(self._buffer)
         return transposed
 
     @property
     def readonly(self) -> bool:
-        """True for a buffer that must not be written: such a memory serves as a source only."""
+        """True for a buffer that must not be written: such a memory can only be a source."""
         return self._readonly
 
     def physical(self) -> Array:
-        """The storage as an array of `desc.physical_shape`, without a copy: outer, then inner blocks."""
+        """Return the storage as an array of `desc.physical_shape`, without a copy: outer and inner blocks."""
         return views.physical(self._desc, self._host_buffer("physical"))
 
     def to_numpy(self) -> Array:
-        """A copy in logical, row-major order and of the logical dims, without padding."""
+        """Return a copy with the logical dims in row-major order, without padding."""
         return views.logical(self._desc, self._copied("to_numpy"))
 
     def to(
@@ -208,7 +209,7 @@ class Memory(ArrayNames):
         format: Format | MemoryDesc = None,
         data_type: TypeLike | None = None,
     ) -> Memory:
-        """A new memory of the same elements in another format and type: `mem.to("nchw")`.
+        """Return a new memory of the same elements in another format and type: `mem.to("nchw")`.
 
         `dst` as in `rs.reorder`, None for the same; types convert under the numeric contract. `format` and
         `data_type` are the older names.
@@ -225,28 +226,28 @@ class Memory(ArrayNames):
             raise
 
     def astype(self, dtype: TypeLike) -> Memory:
-        """A new memory in the same format, of another type: `mem.to(None, dtype)`."""
+        """Return a new memory in the same format, of another type: `mem.to(None, dtype)`."""
         return self.to(None, dtype)
 
     def get_data_handle(self) -> int:
-        """The address of the buffer's first byte; 0 without a buffer."""
+        """Return the address of the buffer's first byte; 0 without a buffer."""
         return self._address
 
     def set_data_handle(self, data: object, stream: object = None) -> None:
-        """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
+        """Replace the buffer, as in the constructor; `NO_DATA` releases the present one.
 
-        `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
-        left as it is. Raises InvalidArguments for a short buffer or a mapped memory.
+        `stream` exists for oneDNN's signature: work on the CPU has ended when its call returns. Padding is
+        left unchanged. Raises InvalidArguments for a short buffer or a mapped memory.
         """
         if self._mapped or not self or data is None:
             raise cannot_replace_buffer(self, is_mapped=self._mapped)
         self._attach(_acquired(self.engine, self._desc, data))
 
     def map_data(self) -> Array | None:
-        """The flat array of `data`, the caller's alone until `unmap_data`; None without a buffer.
+        """Return the flat array of `data`, exclusive to the caller until `unmap_data`; None without a buffer.
 
-        Of device memory it is a copy, which `unmap_data` writes back. Raises InvalidArguments where the
-        memory is mapped already.
+        For device memory it is a copy, which `unmap_data` writes back. Raises InvalidArguments if the memory
+        is mapped already.
         """
         if self._mapped:
             raise refuse("RS-M38:memory-map-data", owner=self)
@@ -260,7 +261,7 @@ class Memory(ArrayNames):
         return views.flat(self._desc, view)
 
     def unmap_data(self, mapped: Array | None = None) -> None:
-        """Hand the mapped array back; what was written to it is in the memory.
+        """Return the mapped array to the memory, which then contains what was written to it.
 
         Raises InvalidArguments for a memory that is not mapped, or an array that was mapped elsewhere.
         """
@@ -275,39 +276,40 @@ class Memory(ArrayNames):
         self._mapped, self._image = False, None
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        """A plain layout as an array of the logical dims, without a copy unless it is asked for.
+        """Return a plain layout as an array of the logical dims, without a copy unless requested.
 
-        Raises InvalidArguments for a blocked layout, ValueError where `copy=False` cannot be had.
+        Raises InvalidArguments for a blocked layout, ValueError if `copy=False` is impossible.
         """
         return exports.array(self._desc, self._plain("__array__"), dtype, copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """NumPy's older interface, for a plain layout of NumPy's own types; AttributeError for all else."""
+        """NumPy's older interface, for a plain layout of NumPy's own types; AttributeError for others."""
         if self._desc.inner_blks or not self:
             raise AttributeError(f"__array_interface__: {self!r} has no strides; see Memory.physical and .to")
         return exports.interface(self._desc, self._host_buffer("__array_interface__"))
 
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]:
-        """dpctl's interface of USM, for a plain layout on a SYCL engine; AttributeError for all else."""
+        """dpctl's interface of USM, for a plain layout on a SYCL engine; AttributeError for others."""
         buffer = self._buffer
         interface = None if buffer is None else exports.usm_interface(self._desc, buffer, self.engine.device)
         if interface is None:
-            raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is no USM with strides")
+            raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is not USM with strides")
         return interface
 
     def __dlpack__(self, **options: object) -> Any:
-        """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.
+        """Return a DLPack capsule of a plain layout, without a copy; the options are the Array API's.
 
-        `max_version` from (1, 0) gives a versioned capsule, in which read-only data is flagged; `copy=True` a
-        copy; `dl_device` may only be the CPU. Raises errors that are BufferErrors too: InvalidArguments for a
-        blocked layout, Unimplemented for elements that share a byte. bf16 and f8 have DLPack's own codes.
+        `max_version` from (1, 0) requests a versioned capsule, in which read-only data is flagged;
+        `copy=True` a copy; `dl_device` can only be the CPU. Raises errors that are BufferErrors too:
+        InvalidArguments for a blocked layout, Unimplemented for elements that share a byte. bf16 and f8 use
+        DLPack's own codes.
         """
         return exports.dlpack(self._desc, self._plain("__dlpack__"), options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's name for the CPU."""
+        """Return DLPack's device type and number of the CPU."""
         return 1, 0
 
     def __dir__(self) -> list[str]:
@@ -344,8 +346,8 @@ class Memory(ArrayNames):
         return isinstance(array, np.ndarray) and (address_of(array) == address or not self._desc.nelems)
 
     def _required_buffer(self, what: str) -> Buffer:
-        """The buffer, wherever it lies; without elements none is needed."""
-        # Read once: another thread may take it away meanwhile.
+        """Return the buffer, wherever it is; without elements none is needed."""
+        # Read once: another thread may remove it meanwhile.
         buffer = self._buffer
         if buffer is not None:
             return buffer
@@ -354,7 +356,7 @@ class Memory(ArrayNames):
         raise refuse("RS-M36:no-data", what=what, owner=self)
 
     def _host_buffer(self, what: str) -> Buffer:
-        """The bytes themselves, where Python can see them."""
+        """Return the bytes themselves, if Python can access them."""
         buffer = self._required_buffer(what)
         view = buffer if buffer is NOTHING else self.engine.device.host_view(buffer)
         if view is None:
@@ -362,7 +364,7 @@ class Memory(ArrayNames):
         return view
 
     def _copied(self, what: str) -> Buffer:
-        """The bytes on the host, where a copy will do."""
+        """Return the bytes on the host, or a copy of them."""
         buffer = self._required_buffer(what)
         return buffer if buffer is NOTHING else self.engine.device.download(buffer)
 
@@ -376,7 +378,7 @@ add_hints(Memory)
 
 
 def allocated_memory(md: MemoryDesc, engine: Engine, buffer: Buffer | None = None) -> Memory:
-    """`Memory(md, engine)` of a descriptor and an engine that have been checked before.
+    """Return `Memory(md, engine)` for a checked descriptor and engine.
 
     `buffer`: new memory of the engine, long enough.
     """
@@ -387,21 +389,21 @@ def allocated_memory(md: MemoryDesc, engine: Engine, buffer: Buffer | None = Non
 
 
 def register_mover(move: Callable[[Memory, object, object], Memory] | str) -> None:
-    """Say what `Memory.to` calls: a function of the memory, a format and a type, or the dotted name of a
+    """Set the function that `Memory.to` calls, of a memory, a format and a type, or the dotted name of a
     module that registers one when it is imported.
     """
     _mover[:] = [move]
 
 
 def _acquired(engine: Engine, md: MemoryDesc, data: object) -> Buffer | None:
-    """The buffer that `data` stands for on an engine, for a memory of this descriptor."""
+    """Return the buffer that `data` stands for on an engine, for a memory of this descriptor."""
     if isinstance(data, Memory):
         data = buffer_for_engine(data._required_buffer("data"), data.engine, engine)
     return acquire(engine.device, md, data)
 
 
 def _rebuilt(md: MemoryDesc, engine: Engine, content: Array | None) -> Memory:
-    """A memory of its own with the bytes `content`, as pickle and copy want it."""
+    """Return a memory with its own bytes `content`, for pickle and copy."""
     memory = Memory(md, engine, NO_DATA)
     if content is not None:
         source = Buffer(address_of(content), content.nbytes, False, content)

@@ -1,4 +1,4 @@
-"""The arguments that a memory can be made of, and those that it refuses."""
+"""Checks of the arguments from which memories are made, and their errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ PAIRS = "pair each map_data() with one unmap_data()"
 
 
 def checked_desc(md: object) -> MemoryDesc:
-    """A descriptor that says where every element lies."""
+    """Check a descriptor, which must have a known layout."""
     if not isinstance(md, MemoryDesc):
         hint = "pass a rs.MemoryDesc; rs.Memory.from_numpy(x) wraps an array"
         raise refuse("RS-V08:no-descriptor", where="", type=type(md).__name__, hint=hint)
     if md.is_zero():
         raise refuse("RS-M03:memory", where="")
     if md.format_kind == "any":
-        hint = "take the format that a primitive descriptor chose, or name one"
+        hint = "use the format that a primitive descriptor chose, or name one"
         raise refuse("RS-M30:memory", md=md, hint=hint)
     if md.layout.has_runtime:
         raise refuse("RS-M41", md=md)
@@ -27,7 +27,7 @@ def checked_desc(md: object) -> MemoryDesc:
 
 
 def checked_engine(engine: object, data: object, *, empty: bool) -> Engine | None:
-    """The engine of a memory; None for that of an empty one, which may have no data either."""
+    """Check the engine of a memory; None for an empty one, which cannot have data either."""
     if empty and engine is None and data is None:
         return None
     if empty:
@@ -38,10 +38,11 @@ def checked_engine(engine: object, data: object, *, empty: bool) -> Engine | Non
 
 
 def acquire(device: Device, md: MemoryDesc, data: object) -> Buffer | None:
-    """The buffer that `data` stands for: None allocates, `NO_DATA` is none, the rest is wrapped.
+    """Return the buffer that `data` stands for: None allocates, `NO_DATA` is none, anything else is wrapped.
 
-    The half byte behind an odd number of 4-bit elements is zero in new memory. Raises InvalidArguments for
-    what the device cannot reach and for a buffer that is too short, OutOfMemory as `allocate` of the device.
+    The half byte after an odd number of 4-bit elements is zero in new memory. Raises InvalidArguments for
+    memory that the device cannot reach and for a buffer that is too short, OutOfMemory as the device's
+    `allocate` does.
     """
     if data is NO_DATA:
         return None
@@ -54,14 +55,14 @@ def acquire(device: Device, md: MemoryDesc, data: object) -> Buffer | None:
 
 
 def checked_length(md: MemoryDesc, buffer: Buffer) -> Buffer:
-    """The buffer. Raises InvalidArguments where it ends before the highest byte of `md`."""
+    """Return the buffer. Raises InvalidArguments if it ends before the highest byte of `md`."""
     if buffer.nbytes >= extent(md).high:
         return buffer
     raise refuse("RS-M16", md=md, high=extent(md).high, nbytes=buffer.nbytes)
 
 
 def buffer_for_engine(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
-    """A memory's buffer for a memory of another engine. Raises InvalidArguments for what it cannot reach."""
+    """Return a memory's buffer for another engine. Raises InvalidArguments if that cannot reach it."""
     if owner is taker or owner.device.is_host:
         return buffer
     view = owner.device.host_view(buffer) if taker.device.is_host else None
@@ -71,7 +72,7 @@ def buffer_for_engine(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
 
 
 def cannot_replace_buffer(memory: object, *, is_mapped: bool) -> Error:
-    """The error for a memory that takes no other buffer: it is mapped or empty, or None was given for one."""
+    """Return the error for a memory whose buffer cannot be replaced: mapped, empty, or given None."""
     if is_mapped:
         return refuse("RS-M38:memory-set-data", memory=memory)
     if not memory:
@@ -82,5 +83,5 @@ def cannot_replace_buffer(memory: object, *, is_mapped: bool) -> Error:
 
 
 def refused(code: str, what: str, why: str, hint: str, where: object = "") -> InvalidArguments:
-    """The error for what a memory cannot do."""
+    """Return the error of an operation that a memory does not support."""
     return InvalidArguments(f"{what} is not possible", code=code, where=str(where), why=why, hint=hint)

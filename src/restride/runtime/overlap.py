@@ -1,4 +1,4 @@
-"""The test for a common byte of two tensors: exact, where that is cheap."""
+"""Test for overlap of two tensors in memory: exact if that is cheap."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from ..desc.layout import block_products
 from ..desc.memory_desc import MemoryDesc
 from .alloc import Array, extent
 
-# How long NumPy may search for an element that lies in both: some microseconds up to a millisecond.
+# Limit on NumPy's search for a shared element: some microseconds up to a millisecond.
 _MOST_WORK = 4096
 
 
 def share_bytes_at(one: MemoryDesc, address: int, other: MemoryDesc, other_address: int) -> bool:
-    """True where elements or padding of the two have a byte in common, and where that is not surely untrue.
+    """True if elements or padding of the two share a byte, or if that cannot be excluded.
 
-    Addresses are those of element offset 0. Tensors that lie between each other's elements, as every other
-    column does, are apart.
+    Addresses are those of element offset 0. Interleaved tensors, such as every other column, do not overlap.
     """
     first, second = extent(one), extent(other)
     starts = address + first.low, other_address + second.low
@@ -28,19 +27,19 @@ def share_bytes_at(one: MemoryDesc, address: int, other: MemoryDesc, other_addre
     if min(one.data_type.bits, other.data_type.bits) < 8:
         return True
     ours, others = _places(one, address), _places(other, other_address)
-    # Where the search would take longer NumPy says that they may. Its stubs know no limit of our own.
+    # If the search would take longer, NumPy returns True. Its stubs do not allow max_work.
     return np.may_share_memory(ours, others, max_work=_MOST_WORK)  # type: ignore[arg-type]
 
 
 class _ArrayInterface:
-    """Says where an array lies that nobody reads."""
+    """Describes the location of an array that nobody reads."""
 
     def __init__(self, interface: dict[str, object]) -> None:
         self.__array_interface__ = interface
 
 
 def _places(md: MemoryDesc, address: int) -> Array:
-    """The elements and the padding of a tensor as an array: outer dims, then inner blocks."""
+    """Return the elements and the padding of a tensor as an array: outer dims, then inner blocks."""
     layout, width = md.layout, md.data_type.bits // 8
     products = block_products(md.ndims, layout.inner_blks, layout.inner_idxs)
     outer = [padded // block for padded, block in zip(layout.padded_dims, products, strict=True)]

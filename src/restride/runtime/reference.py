@@ -20,10 +20,10 @@ from .host import HostDevice
 
 
 class ReferenceDevice(HostDevice):
-    """The memory of the CPU, and the interpreter."""
+    """The memory of the CPU, with the interpreter."""
 
     def compile(self, program: Program) -> ReferenceExecutable:
-        """The program as it stands, but for grids."""
+        """Return the program unchanged, except for grids."""
         load_whole("restride.schedule.passes")
         from ..schedule.passes import without_grids
 
@@ -32,14 +32,14 @@ class ReferenceDevice(HostDevice):
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[object] = ()
     ) -> Event:
-        """Run to the end."""
+        """Run to completion."""
         assert isinstance(executable, ReferenceExecutable)
         executable.run(arguments)
         return COMPLETED
 
 
 class ReferenceExecutable:
-    """A program as it stands: each step is interpreted."""
+    """A program whose steps are interpreted."""
 
     name, why = "ref:any", "the interpreter"
     schedule = "# the interpreter has none"
@@ -50,7 +50,7 @@ class ReferenceExecutable:
         self.program = program
 
     def prepare(self) -> None:
-        """There is nothing to compile."""
+        """Do nothing: there is nothing to compile."""
 
     def run(self, arguments: Arguments) -> None:
         """Run on checked memory."""
@@ -78,7 +78,7 @@ class _ProgramMemory:
         self._slots, self._temporaries = slots, temporaries
 
     def flat(self, place: Place, data_type: DataType) -> tuple[Array, int]:
-        """The storage of a buffer, and at which element of it the place is."""
+        """Return the storage of a buffer, and the index of the place in it."""
         buffer = self._slots[place.buffer] if place.buffer >= 0 else self._temporaries[~place.buffer]
         dtype = storage_dtype(data_type)
         raw = buffer.bytes()

@@ -1,4 +1,4 @@
-"""Blocks: stretches of memory straight from the system, that results lie in one after the other."""
+"""Blocks of memory directly from the system, reused for results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import weakref
 
 from ..schedule.machine import HUGE_PAGE, PAGE
 
-# Blocks below the first share a region of the second: a huge page is found and cleared in the time of forty
-# small ones (measured), and nothing of the region is there before it is written.
+# Blocks below the first size share a region of the second: a huge page is found and cleared in the time of
+# forty small ones (measured), and no part of the region is allocated before it is written.
 _SHARING_BYTES, _REGION_BYTES = 8 << 20, 16 << 20
 _ADVICE_HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
 _ADVICE_FREE = getattr(mmap, "MADV_FREE", None)
@@ -20,20 +20,21 @@ _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0)
 
 
 class ArrayFinalizer(weakref.ref[object]):
-    """Tells when an array that was lent has died, by a callback in C: no code of Python runs then."""
+    """Signals that a lent array has died, by a callback in C, without running Python code."""
 
     __slots__ = ("block",)
     block: ResultBlock
-    # Each is one of its own: arrays have no hash, and dead ones are all equal.
+    # Identity hash: arrays are not hashable, and dead references are all equal.
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
 
 class ResultBlock:
-    """`size` bytes from `address` on, content undefined. A region goes with the last reference to its blocks.
+    """`size` bytes from `address` on, content undefined. A region is freed with the last reference to its
+    blocks.
 
-    `bytes` are all of them, for arrays. `era`: of the pool, when they came from the system; `since`: when
-    they were last put back; `is_spare`: the system may have taken the pages since.
+    `bytes` are all of them, for arrays. `era`: of the pool, at allocation from the system; `since`: when they
+    were last returned; `is_spare`: the system may have taken the pages since.
     """
 
     __slots__ = ("_offset", "_region", "address", "bytes", "era", "is_spare", "since", "size")
@@ -45,26 +46,26 @@ class ResultBlock:
         self.bytes = region.bytes(offset, size)
 
     def release_lazily(self) -> None:
-        """Let the system take the pages where it wants them; what is written from now on stays."""
+        """Let the system take the pages if it needs them; later writes are kept."""
         self.is_spare = True
         self._region.advise(_ADVICE_FREE, self._offset, self.size)
 
     def discard(self) -> None:
-        """Give the pages back, though other blocks may keep the region."""
+        """Return the pages to the system, even if other blocks keep the region."""
         if self.size < _SHARING_BYTES:
             self._region.advise(_ADVICE_DROP, self._offset, self.size)
 
 
 class MappedRegion:
-    """Memory of this process alone, on huge pages where the system has them; `start`: the first byte of one.
+    """Private memory of this process, on huge pages if the system has them; `start`: the first byte of one.
 
-    Raises MemoryError where the system has not as much.
+    Raises MemoryError if the system does not have enough.
     """
 
     __slots__ = ("_before", "_mapping", "start")
 
     def __init__(self, nbytes: int) -> None:
-        # Pages that nobody touches are none: to map more than is used costs nothing.
+        # Untouched pages do not exist: mapping more than is used costs nothing.
         self._mapping = _mapped(nbytes + HUGE_PAGE - PAGE)
         if _ADVICE_HUGE is not None:
             with contextlib.suppress(OSError):
@@ -74,20 +75,20 @@ class MappedRegion:
         self.start = first + self._before
 
     def bytes(self, offset: int, nbytes: int) -> ctypes.Array[ctypes.c_ubyte]:
-        """Some of the bytes, which keep the region: nobody can close it meanwhile."""
+        """Return some of the bytes, which keep the region alive."""
         return (ctypes.c_ubyte * nbytes).from_buffer(self._mapping, self._before + offset)
 
     def advise(self, advice: int | None, offset: int, nbytes: int) -> None:
-        """Tell the system about some pages; one that does not take it is as good, only slower."""
+        """Advise the system about some pages; without support for the advice, the region is only slower."""
         if advice is not None:
             with contextlib.suppress(OSError):
                 self._mapping.madvise(advice, self._before + offset, nbytes)
 
 
 def new_blocks(size: int, era: int, most: int) -> list[ResultBlock]:
-    """Blocks of a size of `block_size`: one, and where they are small more, up to `most` bytes of them.
+    """Allocate blocks of a size of `block_size`: one, or if they are small several, up to `most` bytes.
 
-    Raises MemoryError where the system has not as much.
+    Raises MemoryError if the system does not have enough.
     """
     count = max(min(_REGION_BYTES, most) // size, 1) if size < _SHARING_BYTES else 1
     region = MappedRegion(count * size)

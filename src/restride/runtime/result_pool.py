@@ -1,12 +1,12 @@
-"""New memory for results, and a pool that large results come from and go back to when they die.
+"""New memory for results, with a pool from which large results are allocated and to which they return.
 
-Memory that is fresh from the system costs more than what is done with it: each page is found and cleared when
-it is first written. So the blocks of dead results wait here for new ones. A block goes back to the pool when
-nothing refers to its array any more, whether the result itself, a view, or a tensor over its bytes.
+Fresh memory from the system costs more than the operation on it: each page is found and cleared when it is
+first written. So blocks of freed results are kept here for reuse. A block returns to the pool when nothing
+refers to its array any more: the result itself, a view, or a tensor over its bytes.
 
-No code here waits for a lock: it may run in any thread, in a handler of a signal, in a collector's callback,
-and while it runs itself. The end of an array only appends to a deque, in C. All else takes single steps that
-Python never divides: who pops a block from a deque, or removes it from a set, is the one who has it.
+No code here waits for a lock: it may run in any thread, in a signal handler, in a collector's callback, and
+while it is itself running. The end of an array only appends to a deque, in C. Everything else uses atomic
+steps of Python: whoever pops a block from a deque, or removes it from a set, owns it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .free_memory import free_memory
 if TYPE_CHECKING:
     from .result_block import ArrayFinalizer, ResultBlock
 
-# Results from here on come from the pool; smaller ones Python's own allocator recycles as well.
+# Larger results come from the pool; smaller ones are recycled as well by Python's own allocator.
 POOLED_BYTES = 1 << 18
 _MOST_IDLE_BYTES = 4 << 30
-# Idle blocks are the system's to take after so many seconds, and given back after so many.
+# After these times in seconds, the system may take idle blocks, and they are returned to it.
 _SPARE_S, _IDLE_S = 1.0, 10.0
-# The keeper looks so often while blocks are idle, and so often while all are in use.
+# Intervals at which the keeper checks while blocks are idle, and while all are in use.
 _TICK_S, _WAIT_S = 1.0, 5.0
-# Where less than this part of all memory is free, nothing idles; larger blocks ask before they are new.
+# If less than this part of all memory is free, nothing idles; the check precedes allocations of large blocks.
 _LEAST_FREE = 1 / 16
 _LARGE = 16 << 20
 _BYTE = np.dtype(np.uint8)
 
 
 class ResultPool:
-    """Blocks that wait for results, at most `limit` bytes of them; any thread may ask for one at any time."""
+    """Idle blocks for results, at most `limit` bytes; any thread can request one at any time."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -55,7 +55,7 @@ class ResultPool:
         self._ended: deque[ArrayFinalizer] = deque()
         self._tell_end = self._ended.append
         self._era = 0
-        # Who pops the one entry is the keeper.
+        # The thread that pops the one entry is the keeper.
         self._keeper = deque([True])
         load_whole("restride.runtime.result_block")
         from .result_block import ArrayFinalizer, new_blocks
@@ -63,15 +63,16 @@ class ResultPool:
         self._new_blocks, self._new_finalizer = new_blocks, ArrayFinalizer
 
     def take(self, nbytes: int) -> tuple[int, Array]:
-        """The address of `nbytes` bytes at a page, and an array that begins with them; content undefined.
+        """Return the address of `nbytes` bytes at a page, and an array that begins with them; content
+        undefined.
 
-        Their block comes back when nobody refers to that array. Raises MemoryError where the system has not
-        as much, idle blocks included.
+        Their block returns when nobody refers to that array. Raises MemoryError if the system does not have
+        enough, idle blocks included.
         """
         return self.take_block(block_size(nbytes))
 
     def take_block(self, size: int) -> tuple[int, Array]:
-        """As `take`, of a size that `block_size` gives."""
+        """As `take`, for a size returned by `block_size`."""
         block = self._collect(size) if self._ended else None
         if block is None:
             try:
@@ -79,7 +80,7 @@ class ResultPool:
                 self.idle_bytes -= size
             except (KeyError, IndexError):
                 block = self._grown(size)
-        # Its base is no array: so it is the base of all its views.
+        # Its base is not an array, so it is the base of all its views.
         array: Array = np.ndarray((size,), _BYTE, block.bytes)  # type: ignore[arg-type]  # it has a buffer
         finalizer = self._new_finalizer(array, self._tell_end)
         finalizer.block = block
@@ -89,7 +90,7 @@ class ResultPool:
         return block.address, array
 
     def trim(self, limit: int = 0) -> int:
-        """Give idle blocks back to the system until no more than `limit` bytes idle; how many bytes went."""
+        """Return idle blocks to the system until at most `limit` bytes are idle; returns the bytes freed."""
         self._collect()
         return self._shrink(limit)
 
@@ -101,23 +102,23 @@ class ResultPool:
         return nbytes
 
     def begin_era(self) -> None:
-        """From now on only new blocks are recycled: a fork shares all others, and each write would copy."""
+        """Recycle only new blocks from now on: a fork shares all others, and each write would copy."""
         self._era += 1
         self.trim()
 
     def forget_threads(self) -> None:
-        """In the child of a fork: no other thread is here."""
+        """Adapt to the child of a fork, which has no other threads."""
         self._keeper = deque([True])
 
-    # --- blocks that come back ------------------------------------------------------------------------------
+    # --- returning blocks -----------------------------------------------------------------------------------
 
     def _collect(self, size: int = 0) -> ResultBlock | None:
-        """Put back the blocks of arrays that have died, but for the last one of `size`."""
+        """Put back the blocks of arrays that have died, but return the last one of `size`."""
         match = None
         while self._ended:
             try:
                 finalizer = self._ended.popleft()
-            except IndexError:  # another thread was first
+            except IndexError:  # another thread took it
                 break
             block = self._reclaimed(finalizer)
             if block is not None and block.size == size:
@@ -127,13 +128,13 @@ class ResultPool:
         return match
 
     def _collect_lost(self) -> None:
-        """The same where what told of an end was interrupted before the block was put back."""
+        """Collect likewise where a notification was interrupted before the block was put back."""
         for finalizer in self._finalizers.copy():
             if finalizer() is None and (block := self._reclaimed(finalizer)) is not None:
                 self._put_back(block)
 
     def _reclaimed(self, finalizer: ArrayFinalizer) -> ResultBlock | None:
-        """The block of an array that has died; None where another thread has it, or it is not recycled."""
+        """Return the block of a dead array; None if another thread has it, or it is not recycled."""
         try:
             self._finalizers.remove(finalizer)
         except KeyError:
@@ -155,14 +156,14 @@ class ResultPool:
         if self.idle_bytes > self.limit:
             self._shrink(self.limit)
 
-    # --- blocks that go -------------------------------------------------------------------------------------
+    # --- releasing blocks -----------------------------------------------------------------------------------
 
     def _oldest(self, before: float = float("inf")) -> ResultBlock | None:
-        """The block that has waited longest, out of the pool; None where none has waited since `before`."""
-        # Those that wait for a size are in the order of time but for a moment, which does not matter here.
+        """Remove and return the block that is idle longest; None if none has been idle since `before`."""
+        # Blocks of a size are in the order of time, with brief exceptions that do not matter here.
         firsts = []
         for size, waiting in self._idle.copy().items():
-            with contextlib.suppress(IndexError):  # there is none, or another thread is first
+            with contextlib.suppress(IndexError):  # there is none, or another thread took it
                 firsts.append((waiting[0].since, size))
         since, size = min(firsts, default=(before, 0))
         with contextlib.suppress(IndexError):
@@ -185,7 +186,7 @@ class ResultPool:
         return block
 
     def _yield_to_others(self, nbytes: int = 0) -> None:
-        """Give back what idles where memory runs short, or will with as many bytes more."""
+        """Release idle blocks if memory is short, or will be with `nbytes` more."""
         total, free = free_memory()
         if free - nbytes < total * _LEAST_FREE:
             self.trim()
@@ -193,14 +194,14 @@ class ResultPool:
     # --- the keeper -----------------------------------------------------------------------------------------
 
     def _start_keeper(self) -> None:
-        """A thread that gives idle blocks back, and ends when none is idle or in use."""
+        """Start a thread that releases idle blocks, and ends when none is idle or in use."""
         turn = self._keeper
         if not _popped(turn):
             return
         try:
-            # Not one of `threading`: to start one of those waits, and a handler of a signal must not.
+            # Not one of `threading`: starting those waits, which a signal handler must not do.
             _thread.start_new_thread(self._keep, (turn,))
-        except RuntimeError:  # no more threads, or the interpreter is about to end
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
             turn.append(True)
 
     def _keep(self, turn: deque[bool]) -> None:
@@ -211,7 +212,7 @@ class ResultPool:
             if self._has_work():
                 continue
             turn.append(True)
-            # Who came in between may have found a keeper still.
+            # A concurrent caller may have relied on this keeper meanwhile.
             if not self._has_work() or not _popped(turn):
                 return
 
@@ -230,15 +231,15 @@ class ResultPool:
             self._spare(waiting, now - _SPARE_S)
         if self.idle_bytes:
             self._yield_to_others()
-        # Threads that count at the same time may lose a step.
+        # Concurrent updates of the count can be lost.
         self.idle_bytes = sum(size * len(waiting) for size, waiting in self._idle.copy().items())
 
     def _spare(self, waiting: deque[ResultBlock], before: float) -> None:
-        """Leave the pages of blocks that have waited since `before` to the system, where it wants them."""
+        """Let the system take the pages of blocks that have been idle since `before`."""
         for _ in range(len(waiting)):
             try:
                 block = waiting.popleft()
-            except IndexError:  # others take blocks meanwhile
+            except IndexError:  # other threads took blocks
                 return
             if block.since < before and not block.is_spare:
                 block.release_lazily()
@@ -246,7 +247,7 @@ class ResultPool:
 
 
 def _popped(turn: deque[bool]) -> bool:
-    """True where there was an entry to pop; another thread may have been first."""
+    """True if there was an entry to pop, which another thread may have taken."""
     with contextlib.suppress(IndexError):
         return turn.pop()
     return False
@@ -256,9 +257,9 @@ _pools: dict[str, ResultPool] = {}
 
 
 def result_pool() -> ResultPool:
-    """The pool of this process; RESTRIDE_RESULT_POOL bytes may wait in it.
+    """Return the pool of this process; up to RESTRIDE_RESULT_POOL bytes can be idle in it.
 
-    Raises InvalidArguments where that is no number of bytes.
+    Raises InvalidArguments if that is not a number of bytes.
     """
     pool = _pools.get("results")
     if pool is None:
@@ -269,9 +270,9 @@ def result_pool() -> ResultPool:
 
 
 def empty_cache() -> int:
-    """Give the memory of dead results that waits for new ones back to the system; how many bytes that was.
+    """Return the memory of freed results kept for reuse to the system; returns the number of bytes.
 
-    That happens by itself, too: after ten seconds, and where memory runs short.
+    This also happens automatically: after ten seconds, and if memory runs short.
     """
     for release in _owners:
         release()
@@ -282,17 +283,17 @@ _owners: list[Callable[[], None]] = []
 
 
 def on_empty(release: Callable[[], None]) -> None:
-    """Let `empty_cache` call `release` first: what holds memory between calls then lets it go."""
+    """Register `release` to be called first by `empty_cache`, to release memory held between calls."""
     _owners.append(release)
 
 
-trim = empty_cache  # by which earlier versions have pickled it
+trim = empty_cache  # the name in pickles of earlier versions
 
 
 def allocate(nbytes: int) -> Buffer:
-    """`nbytes` bytes of undefined content, aligned to a cache line, where they are many to a page.
+    """Allocate `nbytes` bytes of undefined content, aligned to a cache line, or to a page if they are many.
 
-    Raises OutOfMemory where the system has not as much.
+    Raises OutOfMemory if the system does not have enough.
     """
     if nbytes >= POOLED_BYTES:
         address, lent = take_bytes(nbytes)
@@ -306,9 +307,10 @@ def allocate(nbytes: int) -> Buffer:
 
 
 def take_bytes(nbytes: int) -> tuple[int, Array]:
-    """The address of `nbytes` bytes of the pool, at a page, there while the array or a view of it lives.
+    """Return the address of `nbytes` bytes of the pool, at a page, valid while the array or a view of it
+    lives.
 
-    Raises OutOfMemory where the system has not as much.
+    Raises OutOfMemory if the system does not have enough.
     """
     try:
         return result_pool().take(nbytes)
@@ -317,7 +319,7 @@ def take_bytes(nbytes: int) -> tuple[int, Array]:
 
 
 def block_size(nbytes: int) -> int:
-    """The size of the blocks for so many bytes: whole pages, eight sizes to each power of two."""
+    """Return the size of blocks for `nbytes` bytes: whole pages, eight sizes per power of two."""
     step = max(1 << max((nbytes - 1).bit_length() - 4, 0), PAGE)
     return -(-nbytes // step) * step
 
@@ -325,9 +327,10 @@ def block_size(nbytes: int) -> int:
 def new_array(
     size: int, shape: tuple[int, ...], dtype: NumpyType, offset: int, strides: tuple[int, ...]
 ) -> tuple[int, Array]:
-    """The address of a block of the pool, of a size of `block_size`, and an array `offset` bytes on in it.
+    """Return the address of a block of the pool, of a size of `block_size`, and an array at `offset` bytes in
+    it.
 
-    Raises OutOfMemory where the system has not as much.
+    Raises OutOfMemory if the system does not have enough.
     """
     pool = _pools.get("results") or result_pool()
     try:
@@ -338,9 +341,9 @@ def new_array(
 
 
 def new_buffer(size: int, nbytes: int) -> Buffer:
-    """The first `nbytes` of a block of the pool, of a size of `block_size`.
+    """Return the first `nbytes` of a block of the pool, of a size of `block_size`.
 
-    Raises OutOfMemory where the system has not as much.
+    Raises OutOfMemory if the system does not have enough.
     """
     pool = _pools.get("results") or result_pool()
     try:

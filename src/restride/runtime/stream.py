@@ -16,7 +16,7 @@ from .engine import Engine
 class StreamFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
     """The order of a stream's work (`dnnl::stream::flags`), with oneDNN's numbers.
 
-    `default_order` is what the specification 0.9 calls the default.
+    `default_order` is the default of specification 0.9.
     """
 
     in_order = 1
@@ -31,11 +31,11 @@ _KNOWN = int(StreamFlags.in_order | StreamFlags.out_of_order)
 class Stream:
     """A sequence of executions on one engine (`dnnl::stream`).
 
-    `flags` is a word, a `StreamFlags` or its number; or a `dpctl.SyclQueue`, whose stream it becomes.
+    `flags` is a word, a `StreamFlags` or its number; or a `dpctl.SyclQueue`, which the stream then wraps.
     Engines that run on the CPU are in-order: each execution has ended when its call returns. On a SYCL engine
     a stream is a queue, in-order or out-of-order: a call returns when the work is submitted, and without
-    dependencies an out-of-order stream runs it in any order. Raises InvalidArguments for flags that
-    the engine does not offer, and for a queue of another device or context.
+    dependencies an out-of-order stream runs it in any order. Raises InvalidArguments for flags that the
+    engine does not support, and for a queue of another device or context.
     """
 
     __slots__ = ("__weakref__", "_engine", "_flags", "_queue")
@@ -53,8 +53,8 @@ class Stream:
 
     @classmethod
     def of_queue(cls, engine: Engine, queue: object) -> Stream:
-        """The stream of a queue of dpctl; its order is that of the queue. That the queue is one of the engine
-        the caller has checked. Raises InvalidArguments for what is no engine or no queue.
+        """Return the stream of a queue of dpctl, with the order of the queue. The caller has checked that the
+        queue belongs to the engine. Raises InvalidArguments for anything but an engine and a queue.
         """
         if not isinstance(engine, Engine) or not has_attribute(queue, "is_in_order"):
             raise refuse("RS-V08:no-queue-engine", engine=short_repr(engine), queue=short_repr(queue))
@@ -69,15 +69,15 @@ class Stream:
 
     @property
     def engine(self) -> Engine:
-        """The engine that executes what is put on this stream."""
+        """The engine that executes the work on this stream."""
         return self._engine
 
     def get_engine(self) -> Engine:
-        """`engine`, by oneDNN's name."""
+        """Return `engine`; oneDNN's name."""
         return self._engine
 
     def get_sycl_queue(self) -> Any:
-        """The `dpctl.SyclQueue` of the stream. Raises InvalidArguments for a stream of the host."""
+        """Return the `dpctl.SyclQueue` of the stream. Raises InvalidArguments for a stream of the host."""
         sycl_objects("Stream.get_sycl_queue", self._engine.device)
         return self._queue
 
@@ -96,7 +96,7 @@ class Stream:
 
 
 def _parse(flags: object) -> StreamFlags:
-    """Flags as a word, words joined by |, a StreamFlags or its number."""
+    """Parse flags: a word, words joined by |, a StreamFlags or its number."""
     if isinstance(flags, str):
         return _of_words([word.strip() for word in flags.split("|")], flags)
     number = _to_int(flags)
@@ -107,7 +107,7 @@ def _parse(flags: object) -> StreamFlags:
         raise refuse(
             "RS-P04:unknown-flags-order",
             number=short_repr(number),
-            unknown=f", of which {short_repr(unknown)} is no flag" if number > 0 else "",
+            unknown=f", of which {short_repr(unknown)} is not a flag" if number > 0 else "",
         )
     return StreamFlags(number)
 

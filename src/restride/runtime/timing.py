@@ -1,4 +1,4 @@
-"""Timing one function: the median of several samples, each long enough for the clock."""
+"""Timing of a function: the median of several samples, each long enough for the clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A sample lasts at least this long: a thousand times what it costs to read the clock.
+# Minimum duration of a sample: a thousand times the cost of reading the clock.
 _SAMPLE = 1e-4
 _WARM_UP = 2
 
@@ -19,8 +19,8 @@ _WARM_UP = 2
 class Measured:
     """Seconds of one execution: the median over `rounds` samples, with the quartiles.
 
-    `moved_bytes` are those read and written; `threads` how many might share the work; on a SYCL
-    device the work-items.
+    `moved_bytes` are those read and written; `threads` is the number that could share the work, or of
+    work-items on a SYCL device.
     """
 
     seconds: float
@@ -32,17 +32,17 @@ class Measured:
 
     @property
     def gb_per_s(self) -> float:
-        """Bytes read and written, in 1e9 a second, at the median."""
+        """Bytes read and written, in 1e9 per second, at the median."""
         return self.moved_bytes / self.seconds / 1e9
 
     @property
     def spread(self) -> float:
-        """The distance of the quartiles as a part of the median."""
+        """The interquartile range relative to the median."""
         return (self.high - self.low) / self.seconds
 
 
 def time_call(call: Callable[[], object], rounds: int) -> list[float]:
-    """Seconds of `call`, one value per round, after a warm-up. Short calls are taken many to a sample."""
+    """Return seconds of `call`, one value per round, after a warm-up. A sample repeats short calls."""
     for _ in range(_WARM_UP):
         call()
     number = _number(call)
@@ -50,13 +50,13 @@ def time_call(call: Callable[[], object], rounds: int) -> list[float]:
 
 
 def quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Lower quartile, median and upper quartile."""
+    """Return lower quartile, median and upper quartile."""
     low, median, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
     return low, median, high
 
 
 def available_memory() -> int | None:
-    """Bytes that this process could still take without swapping, where the system tells."""
+    """Return the bytes that this process could still use without swapping, if the system reports them."""
     try:
         with open("/proc/meminfo", encoding="utf-8") as lines:
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
@@ -82,5 +82,5 @@ def _sample(call: Callable[[], object], number: int) -> float:
     begin = time.perf_counter_ns()
     for _ in itertools.repeat(None, number):
         call()
-    # A clock may stand still between two readings.
+    # A clock can stand still between two readings.
     return max(time.perf_counter_ns() - begin, 1) / (number * 1e9)

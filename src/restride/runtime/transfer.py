@@ -1,4 +1,4 @@
-"""Memories between the host and devices: in place where bytes can be reached, copied where they cannot."""
+"""Transfers of memories between the host and devices: in place if bytes can be reached, else by copying."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CPU = Engine("cpu")
 
 
 def from_host(md: MemoryDesc, engine: Engine, data: object) -> Memory:
-    """A memory of an engine with the bytes of `data`, which is on the host: over them, or over a copy."""
+    """Return a memory of an engine with the bytes of `data` on the host: over them, or over a copy."""
     if engine.device.is_host:
         return Memory(md, engine, data)
     return to_engine(Memory(md, _CPU, data), engine)
 
 
 def to_host(memory: Memory) -> Memory:
-    """The memory itself on the host; of a device a copy there, once nothing works on it."""
+    """Return the memory itself if on the host; for a device, a copy there, once no work uses it."""
     device = memory.engine.device
     if device.is_host or memory._buffer is None:
         return memory
@@ -27,7 +27,7 @@ def to_host(memory: Memory) -> Memory:
 
 
 def to_engine(memory: Memory, engine: Engine) -> Memory:
-    """The memory itself where the engine's device reaches it; else a copy there, once nothing works on it."""
+    """Return the memory itself if the engine's device reaches it; else a copy there, once no work uses it."""
     device = engine.device
     if memory.engine.device is device or (device.is_host and memory.engine.device.is_host):
         return memory
@@ -38,7 +38,7 @@ def to_engine(memory: Memory, engine: Engine) -> Memory:
 
 
 def share_with(memory: Memory, engine: Engine) -> Memory:
-    """The same bytes as a memory of another engine of the host; a memory of or for a device as it is."""
+    """Return the same bytes as a memory of another host engine; memories involving a device unchanged."""
     is_same = memory.engine is engine or memory._mapped
     if is_same or not (engine.device.is_host and memory.engine.device.is_host):
         return memory
@@ -46,7 +46,7 @@ def share_with(memory: Memory, engine: Engine) -> Memory:
 
 
 def synchronize(*memories: Memory) -> None:
-    """Block until nothing submitted works on these memories."""
+    """Block until no submitted work uses these memories."""
     for memory in memories:
         if memory._buffer is not None:
             memory.engine.device.synchronize(memory._buffer)

@@ -1,4 +1,4 @@
-"""The bytes of a memory as NumPy arrays: as they lie, and in logical order."""
+"""The bytes of a memory as NumPy arrays: in physical and in logical order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .alloc import Array, Buffer, NumpyType, address_of
 
 
 def flat(md: MemoryDesc, buffer: Buffer) -> Array:
-    """All whole elements of the buffer in one axis, without a copy; 4-bit types as bytes of two."""
+    """Return all whole elements of the buffer in one axis, without a copy; 4-bit types two per byte."""
     twin = md.data_type.numpy
     if twin is None or md.data_type.bits < 8:
         return buffer.bytes()
@@ -22,7 +22,7 @@ def flat(md: MemoryDesc, buffer: Buffer) -> Array:
 
 
 def physical(md: MemoryDesc, buffer: Buffer) -> Array:
-    """The storage as an array of `md.physical_shape`, without a copy: outer blocks, then inner blocks."""
+    """Return the storage as an array of `md.physical_shape`, without a copy: outer, then inner blocks."""
     shape, strides = md.physical_shape, md.physical_strides
     twin = element_type(md)
     if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
@@ -31,12 +31,12 @@ def physical(md: MemoryDesc, buffer: Buffer) -> Array:
 
 
 def strided(md: MemoryDesc, buffer: Buffer) -> Array:
-    """A plain layout as an array of the logical dims, without a copy."""
+    """Return a plain layout as an array of the logical dims, without a copy."""
     return buffer.view(element_type(md), md.dims, md.strides, md.offset0)
 
 
 def logical(md: MemoryDesc, buffer: Buffer) -> Array:
-    """A copy in logical, row-major order, without padding."""
+    """Return a copy in logical, row-major order, without padding."""
     if md.format_kind == "opaque":
         raise refuse("RS-M15:opaque", what="Memory.to_numpy")
     if md.data_type.bits < 8:
@@ -53,7 +53,7 @@ def logical(md: MemoryDesc, buffer: Buffer) -> Array:
 
 
 def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
-    """A logical copy of packed elements, one to a byte as NumPy keeps them; the low half is first."""
+    """Return a logical copy of packed elements, one to a byte as in NumPy; the low half is first."""
     packed = buffer.bytes()
     twin = md.data_type.numpy
     if twin is None:
@@ -66,19 +66,19 @@ def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
 
 
 def unpacked_nibbles(packed: Array) -> Array:
-    """The elements of 4 bits of bytes, one to a byte; the low half is first."""
+    """Unpack elements of 4 bits, one to a byte; the low half is first."""
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
 
 
 def packed_nibbles(x: Array) -> Array:
-    """Elements of 4 bits, which NumPy keeps one to a byte, in bytes of two."""
+    """Pack elements of 4 bits, which NumPy keeps one to a byte, two per byte."""
     nibbles = np.zeros(x.size + x.size % 2, np.uint8)
     nibbles[: x.size] = x.reshape(-1).view(np.uint8) & 15
     return nibbles[::2] | nibbles[1::2] << 4
 
 
 def of_nibbles(nibbles: Array, data_type: DataType) -> Array:
-    """Bytes with 4 bits each as elements of a type of so many."""
+    """Return bytes with 4 bits each as elements of a 4-bit type."""
     if data_type.numpy is None or not data_type.is_integral:
         return nibbles if data_type.numpy is None else nibbles.view(data_type.numpy)
     signed = (nibbles ^ np.uint8(8)).view(np.int8) - np.int8(8) if data_type is DataType.s4 else nibbles
@@ -86,7 +86,7 @@ def of_nibbles(nibbles: Array, data_type: DataType) -> Array:
 
 
 def element_type(md: MemoryDesc) -> NumpyType:
-    """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two."""
+    """Return the NumPy type of the elements. Raises Unimplemented for types that share a byte."""
     twin = md.data_type.numpy
     if twin is None or md.data_type.bits < 8:
         raise refuse("RS-A16:elements-numpy-array", md=md)
@@ -94,14 +94,14 @@ def element_type(md: MemoryDesc) -> NumpyType:
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int], offset0: int) -> int:
-    """One past the highest element offset of such an array; 0 for an empty one."""
+    """Return one past the highest element offset of such an array; 0 for an empty one."""
     if 0 in shape:
         return 0
     return offset0 + sum(max(0, (n - 1) * stride) for n, stride in zip(shape, strides, strict=True)) + 1
 
 
 def _gathered(md: MemoryDesc, buffer: Buffer) -> Array:
-    """A logical copy element by element: for a submemory and a buffer that end inside a block."""
+    """Return a logical copy element by element: for a submemory and a buffer that end inside a block."""
     offsets = np.full((1,) * md.ndims, md.offset0)
     for axis, n in enumerate(md.dims):
         along = [axis_offset(md.layout, axis, i) for i in range(n)]

@@ -1,1 +1,1 @@
-"""Formats for the tensors of a graph: what each node can do, what it costs, and the choice."""
+"""Formats for the tensors of a graph: the alternatives of each node, their costs, and the choice."""

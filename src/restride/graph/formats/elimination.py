@@ -1,17 +1,17 @@
-"""The least sum of tables: exact elimination of variables, with a bound on the memory it takes.
+"""Minimum of a sum of tables: exact elimination of variables, within a memory bound.
 
-Each variable has a few states, and each table a cost for every combination of states of its variables. One
-variable after the other is eliminated: its tables become one table over its neighbours, which holds the least
-cost over its states.
+Each variable has a few states, and each table a cost for every combination of states of its variables.
+Variables are eliminated in sequence: the tables of a variable become one table over its neighbors, which
+holds the minimum over its states.
 
 1. Variables of one state are fixed, and disappear from all tables.
-2. The variable whose table over its neighbours would be smallest is next.
-3. Where even that table exceeds the bound, the variable with most neighbours is fixed to the state that a
-   known solution has, and the result is no longer proved to be the best.
-4. In the end every variable reads its best state off the states of those that were eliminated later.
+2. The variable whose table over its neighbors would be smallest is next.
+3. If even that table exceeds the bound, the variable with most neighbors is fixed to its state in a
+   known solution, and the result is no longer proved optimal.
+4. Finally every variable reads its best state off the states of those that were eliminated later.
 
-On a tree no table has more than two variables. A fixed state is always that of the known solution: so the
-result is never worse than it.
+On a tree no table has more than two variables. Since variables are only fixed to states of the known
+solution, the result is never worse than that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 __all__ = ["CostTable", "LeastCost", "least_cost"]
 
-# The largest table, in costs: 8 MB of them.
+# Size limit of a table in costs: 8 MB.
 MOST_COSTS = 1 << 20
 
 
@@ -34,7 +34,7 @@ MOST_COSTS = 1 << 20
 class CostTable:
     """A cost for each combination of states: axis i of `costs` is the state of `variables[i]`.
 
-    `variables` ascend, and no variable is in them twice. Infinite costs say what cannot be.
+    `variables` ascend without repetition. Infinite costs mark impossible combinations.
     """
 
     variables: tuple[int, ...]
@@ -52,16 +52,16 @@ class LeastCost:
 def least_cost(
     sizes: Sequence[int], tables: Sequence[CostTable], start: Sequence[int], most_costs: int = MOST_COSTS
 ) -> LeastCost:
-    """The states with the least sum of all tables; `start` are states of a finite sum.
+    """Return the states with the least sum of all tables; `start` is a solution with a finite sum.
 
-    `sizes`: the number of states of each variable. Where tables would hold more than `most_costs` costs, some
-    variables keep the state of `start`.
+    `sizes`: the number of states of each variable. Where a table would exceed `most_costs` costs, some
+    variables keep their state in `start`.
     """
     return _Elimination(sizes, tables, start, most_costs).run()
 
 
 class _Elimination:
-    """The tables that are left, by number, and which variable is in which of them."""
+    """The remaining tables by number, and the numbers of the tables of each variable."""
 
     def __init__(
         self, sizes: Sequence[int], tables: Sequence[CostTable], start: Sequence[int], most_costs: int
@@ -84,17 +84,17 @@ class _Elimination:
             if variable not in left or size != self._table_size(variable):
                 continue
             if size > self._most:
-                variable = max(left, key=lambda v: (len(self._neighbours(v)), -v))
+                variable = max(left, key=lambda v: (len(self._neighbors(v)), -v))
                 is_exact = False
             left.discard(variable)
-            neighbours = self._neighbours(variable)
+            neighbors = self._neighbors(variable)
             if size > self._most:
                 self._fix(variable)
                 queue.extend((self._table_size(v), v) for v in left)
                 heapq.heapify(queue)
                 continue
             done.append(self._eliminate(variable))
-            for other in neighbours:
+            for other in neighbors:
                 heapq.heappush(queue, (self._table_size(other), other))
         return LeastCost(self._read_back(done), is_exact)
 
@@ -105,7 +105,7 @@ class _Elimination:
         self._count += 1
 
     def _take(self, variable: int) -> list[CostTable]:
-        """The tables of a variable, in their order, which are left to nobody else."""
+        """Remove and return the tables of a variable, in order."""
         tables = []
         for number in sorted(self._users[variable]):
             table = self._tables.pop(number)
@@ -114,15 +114,15 @@ class _Elimination:
             tables.append(table)
         return tables
 
-    def _neighbours(self, variable: int) -> set[int]:
+    def _neighbors(self, variable: int) -> set[int]:
         variables = {v for number in self._users[variable] for v in self._tables[number].variables}
         return variables - {variable}
 
     def _table_size(self, variable: int) -> int:
-        return self._sizes[variable] * prod(self._sizes[v] for v in self._neighbours(variable))
+        return self._sizes[variable] * prod(self._sizes[v] for v in self._neighbors(variable))
 
     def _eliminate(self, variable: int) -> tuple[int, CostTable]:
-        """The variable, and its table with the neighbours that were left."""
+        """Return the variable, and its table with its remaining neighbors."""
         whole = _summed(self._take(variable), variable, self._sizes)
         axis = whole.variables.index(variable)
         rest = tuple(v for v in whole.variables if v != variable)
@@ -143,13 +143,13 @@ class _Elimination:
 
 
 def _sliced(table: CostTable, states: dict[int, int]) -> CostTable:
-    """The table without the variables that have a state."""
+    """Return the table at the given states of some of its variables."""
     index = tuple(states.get(v, slice(None)) for v in table.variables)
     return CostTable(tuple(v for v in table.variables if v not in states), np.asarray(table.costs[index]))
 
 
 def _summed(tables: list[CostTable], variable: int, sizes: Sequence[int]) -> CostTable:
-    """One table over all variables of several, and over `variable` at least."""
+    """Sum tables into one over all their variables, and at least over `variable`."""
     scope = tuple(sorted({variable, *(v for table in tables for v in table.variables)}))
     costs = np.zeros([sizes[v] for v in scope])
     for table in tables:

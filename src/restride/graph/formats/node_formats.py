@@ -1,18 +1,18 @@
-"""From a graph to a problem of formats: in which formats each node can run, and how long that takes.
+"""Format problem of a graph: the formats in which each node can run, and the time that takes.
 
 | nodes | alternatives |
 | --- | --- |
 | convolution, deconvolution | the formats that "any" gives; every pair of row-major, channels last, blocked |
 | gradients of these | the same |
-| inner product, matmul | row-major, with weights as "any" gives them; and what comes |
+| inner product, matmul | row-major, with weights as "any" gives them; and the incoming format |
 | recurrent layers | row-major, and any strides of the source; weights as "any" gives them |
-| what is strided, as attention | any strides of each tensor by itself |
-| reshape, transpose, slice | what comes, where its result is the same memory with another descriptor |
-| all others | what comes, and the result like it, as "any" gives it |
+| strided operations, such as attention | any strides, independently for each tensor |
+| reshape, transpose, slice | the incoming format, if the result is another descriptor of the same memory |
+| all others | the incoming format, and the result like it, as "any" gives it |
 
-What comes is what the nodes before can give, row-major, and the formats of images where what reads a tensor,
-or what follows that, is faster by them; a tensor has at most eight. So reorders may stand anywhere, behind a
-pooling that makes a tensor small as well as in front of it.
+Incoming formats are those that earlier nodes can produce, row-major, and the formats of images if a reader of
+the tensor, or a node after it, is faster with them; at most eight per tensor. So a reorder can be placed
+anywhere: after a pooling that shrinks a tensor as well as before it.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ from .step_cost import EDGES, CostModel, gains_by_channels
 
 __all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_of"]
 
-# Operations whose result is the same memory with another descriptor, wherever a descriptor can say so.
+# Operations whose result is the same memory with another descriptor, if a descriptor can express it.
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
 
 _MOST_FORMATS = 8
-# Formats that the views of a tensor want of it.
+# Maximum number of formats that the views of a tensor request.
 _MOST_WANTED = 2
-# Formats of each source of what reads any of them.
+# Maximum number of formats of each source of an operation that reads any strides.
 _MOST_STRIDED = 3
-# Nodes whose results need not be in the format of what they read: rows and elements are written anywhere.
+# Nodes whose results can differ in format from their sources: they write rows and elements anywhere.
 _TO_ANY_FORMAT = ("layer_normalization", "binary", "eltwise")
 _LETTERS = "abcdefghijkl"
 _NO_DESC = MemoryDesc()
@@ -84,10 +84,10 @@ def format_problem(
     formats: Mapping[str, MemoryDesc] | None = None,
     costs: CostModel | None = None,
 ) -> FormatProblem:
-    """The format problem of a graph: a step for each node, in the same order.
+    """Return the format problem of a graph: one step per node, in the same order.
 
-    `formats`: the descriptors of inputs and outputs that are not row-major; of format "any" are outputs that
-    stay as they are written. `costs`: what steps take; as on this machine where it is left out.
+    `formats`: the descriptors of inputs and outputs that are not row-major; an output of format "any" stays
+    as it is written. `costs`: the cost model; by default that of this machine.
     """
     edges = formats or {}
     costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
@@ -96,10 +96,10 @@ def format_problem(
 
 
 def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
-    """The problem of a graph whose steps have one alternative each, which was chosen before.
+    """Return the problem of a graph with one alternative per step, chosen earlier.
 
-    What is read of a file is checked: every format is of the dims and the type of its tensor, and what is a
-    view of another tensor lies where the view says. Raises InvalidArguments where one does not.
+    Input from a file is checked: every format must have the dims and the type of its tensor, and a view of
+    another tensor must be at its place in it. Raises InvalidArguments otherwise.
     """
     if len(ways) != len(graph.nodes):
         raise refuse("RS-F10:graph-nodes", count=short_repr(f"{len(ways)} steps"), count2=len(graph.nodes))
@@ -123,7 +123,7 @@ def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
 
 
 def _problem(graph: Graph, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]) -> FormatProblem:
-    # Reorders cost what they do with as many threads as share work now.
+    # Reorders are priced for the current number of threads.
     threads = get_num_threads()
     ends = {name: edges.get(name, row_major(graph.tensors[name])) for name in graph.outputs}
     return FormatProblem(
@@ -136,15 +136,15 @@ def _problem(graph: Graph, steps: Iterator[FormatStep], edges: Mapping[str, Memo
 
 
 def _edge_formats(graph: Graph, edges: Mapping[str, MemoryDesc]) -> dict[str, MemoryDesc]:
-    """The formats of what no node makes."""
+    """Return the formats of the tensors that no node makes."""
     plain = {name: row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.constants)}
     return {name: edges.get(name, md) if name in graph.inputs else md for name, md in plain.items()}
 
 
 def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
-    """True where two formats have every element in the same place, and all zeros of padding too.
+    """True if two formats put every element, and all zeros of padding, in the same place.
 
-    As `nChw16c` and `nchw` have it of one pixel with 32 channels: nothing has to move.
+    Example: `nChw16c` and `nchw` of one pixel with 32 channels.
     """
     if (src.dims, src.data_type) != (dst.dims, dst.data_type):
         return False
@@ -162,7 +162,7 @@ def _moves_nothing(src: MemoryDesc, dst: MemoryDesc, nest: LoopNest) -> bool:
 
 @lru_cache(maxsize=4096)
 def _edge_cost(threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-    """The cost that a kernel of so many threads is predicted to have, on the machine that plans."""
+    """Predict the cost of a reorder with this many threads on the planning machine."""
     nest = reorder_nest(src, dst, Compute())
     if _moves_nothing(src, dst, nest):
         return EdgeCost(0.0, 0)
@@ -178,7 +178,7 @@ def _edge_cost(threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
 
 
 def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> MemoryDesc | None:
-    """The result of a reshape, transpose or slice as another descriptor of its source; None where none is."""
+    """Return the result of a reshape, transpose or slice as a descriptor of its source, or None."""
     if isinstance(operation, TransposeOperation):
         places = sorted(range(len(operation.order)), key=operation.order.__getitem__)
         return source.permute_axes(places) if operation.order else source
@@ -193,9 +193,7 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
 
 
 def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
-    """A window; with longer or negative strides where elements are left out or go backwards, which blocks
-    cannot say.
-    """
+    """Return a slice as a descriptor; blocks allow no steps other than 1."""
     if not operation.sizes:
         return source
     counted = list(zip(operation.starts, operation.sizes, operation.steps, strict=True))
@@ -216,7 +214,7 @@ def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
 
 
 def _families(tensor: TensorType) -> list[MemoryDesc]:
-    """Row-major; of images channels last and channels in blocks too."""
+    """Return the row-major format, and for images channels last and blocked channels too."""
     dims, data_type = tensor.desc_dims, tensor.data_type
     if len(dims) < 3 or not prod(dims):
         return [MemoryDesc(dims, data_type)]
@@ -230,15 +228,12 @@ def _is_strided(operation: Operation) -> bool:
 
 
 def _is_gradient(operation: Operation) -> bool:
-    """True for gradients of convolutions."""
     spec = operation._spec
     return spec is not None and issubclass(spec, ConvolutionProblem) and spec.direction is not FORWARD
 
 
 def _images(graph: Graph) -> set[str]:
-    """The tensors whose format as an image matters: what is faster in one reads them, or a node behind them
-    that gives their format on.
-    """
+    """Return the tensors whose image format matters to a reader, or to a node to which that passes it on."""
     found = set[str]()
     for node in reversed(graph.nodes):
         has_gain = isinstance(node.operation, ConvolutionOperation) or gains_by_channels(node.kind)
@@ -251,7 +246,7 @@ def _images(graph: Graph) -> set[str]:
 
 
 def _row(md: MemoryDesc) -> int:
-    """The axis along which so many elements are neighbors that vectors move them; -1 where there is none."""
+    """Return the axis along which enough elements are adjacent for vector moves; -1 if there is none."""
     if md.inner_blks:
         axis, run = md.inner_idxs[-1], md.inner_blks[-1] * (md.layout.inner_steps[-1] == 1)
     else:
@@ -261,9 +256,7 @@ def _row(md: MemoryDesc) -> int:
 
 
 def _before_views(graph: Graph) -> dict[str, list[MemoryDesc]]:
-    """By tensor, the formats of which reshapes and transposes make row-major tensors: of heads side by side,
-    of windows of an image one after the other.
-    """
+    """Return, by tensor, the formats that views turn into row-major ones: heads or windows side by side."""
     found: dict[str, list[MemoryDesc]] = {}
     for node in reversed(graph.nodes):
         operation = node.operation
@@ -282,12 +275,12 @@ def _before_views(graph: Graph) -> dict[str, list[MemoryDesc]]:
 
 
 def is_dense(md: MemoryDesc) -> bool:
-    """No gaps and no repetition: what can be written, and made again from the order of its axes."""
+    """True without gaps and repetition: it can be written, and rebuilt from the order of its axes."""
     return md.offset0 == 0 and resolved(MemoryDesc(md.dims, md.data_type, "any"), md) == md
 
 
 class _AlternativesWriter:
-    """The nodes of a graph in turn, and the formats in which each tensor may come: at first what is known."""
+    """Goes through the nodes of a graph and collects the formats in which each tensor can arrive."""
 
     def __init__(self, graph: Graph, costs: CostModel, formats: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
@@ -305,7 +298,7 @@ class _AlternativesWriter:
             try:
                 alternatives = tuple(dict.fromkeys(find(self, node)))
             except Error as error:
-                # Most do not know which node they are of.
+                # Most errors do not name their node.
                 name = f"node {node.name!r} ({node.kind}): "
                 raise error.with_context(name + error.what.removeprefix(name)) from None
             for i, name in enumerate(node.outputs):
@@ -313,12 +306,12 @@ class _AlternativesWriter:
             yield FormatStep(node.name, node.inputs, node.outputs, alternatives, choose is None)
 
     def _formats(self, name: str) -> list[MemoryDesc]:
-        """The formats in which the tensor may arrive, then row-major, and the formats of images."""
+        """Return the formats in which the tensor can arrive, row-major, and the formats of images."""
         others = _families(self._types[name]) if name in self._images else [self._plain(name)]
         return list(dict.fromkeys([*self._homes[name], *others]))[:_MOST_FORMATS]
 
     def _unblocked(self, name: str) -> list[MemoryDesc]:
-        """Row-major, and what comes without blocks."""
+        """Return row-major, and incoming formats without blocks."""
         mds = [self._plain(name), *(md for md in self._homes[name] if not md.inner_blks)]
         return list(dict.fromkeys(mds))[:_MOST_FORMATS]
 
@@ -331,7 +324,7 @@ class _AlternativesWriter:
     # --- choosers -------------------------------------------------------------------------------------------
 
     def _problem(self, node: Node, **numbers: Any) -> ProductProblem:
-        """The problem of a product whose formats are open."""
+        """Return the problem of a product with open formats."""
         spec = node.operation._spec
         assert spec is not None
         assert issubclass(spec, ProductProblem)
@@ -340,13 +333,13 @@ class _AlternativesWriter:
         return spec(tensors=descs, bias=_NO_DESC, block=kernel_block(), pack=pack, **numbers)
 
     def _of_product(self, node: Node, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc) -> Alternative:
-        """The formats of a product: a bias is row-major, and operands of epilogues are like the result."""
+        """Return the formats of a product: row-major bias, operands of epilogues like the result."""
         bias = map(self._plain, node.sources[2:])
         operands = (resolved_operand(self._any(name), dst) for name in node.operands)
         return Alternative((src, weights, *bias, *operands), (dst,))
 
     def _gradient(self, node: Node) -> Iterator[Alternative]:
-        """A gradient of a convolution: of the three tensors the source and the result come as in that."""
+        """Yield alternatives of a gradient of a convolution, with source and result as in the forward one."""
         spec, operation = node.operation._spec, node.operation
         assert spec is not None
         assert issubclass(spec, ConvolutionProblem)
@@ -396,12 +389,12 @@ class _AlternativesWriter:
         problem = self._problem(node)
         formats, is_packed = problem.preferred(), right in self._graph.constants
         if isinstance(node.operation, QuantizedMatmulOperation):
-            # What is packed best depends on scales and zero points too.
+            # The best packing also depends on scales and zero points.
             reads = [self._any(x) if x == right else self._plain(x) for x in node.inputs]
             lowered = lower_node(node, reads, [self._plain(node.output)], Engine("cpu"))
             formats["weights"] = lowered.pd.weights_desc()
         rights = [formats["weights"]] if is_packed else self._unblocked(right)
-        # Tiles of products are written to strides; into blocks of rows they would be copied.
+        # Tiles of products can be written to strides; into blocks of rows they would have to be copied.
         strided = (md for md in self._before_views.get(node.output, ()) if not md.inner_blks)
         results = dict.fromkeys([formats["dst"], *strided])
         for src, weights, dst in product(self._unblocked(left), rights, results):
@@ -439,7 +432,7 @@ class _AlternativesWriter:
 
     def _view(self, node: Node) -> Iterator[Alternative]:
         (source,) = node.sources
-        # Row-major tensors have every view.
+        # Row-major tensors support every view.
         for md in dict.fromkeys([*self._formats(source), self._plain(source)]):
             view = view_of(node.operation, md, self._types[node.output])
             if view is not None:
@@ -456,7 +449,7 @@ class _AlternativesWriter:
                 continue
             inputs = tuple(md if name == lead else self._like(name, md) for name in node.inputs)
             outputs = tuple(self._result_like(name, md) for name in node.outputs)
-            # A concat need not run, where what makes its parts writes them into the whole.
+            # A concat does not run if the producers of its parts write them into the whole.
             is_free = node.output in self._free_concats and part_windows(self._graph, node, outputs[0])
             seconds = 0.0 if is_free else self._costs.moving(node.kind, inputs, outputs)
             yield Alternative(inputs, outputs, seconds)
@@ -466,9 +459,7 @@ class _AlternativesWriter:
     def _mixed(
         self, node: Node, inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]
     ) -> Iterator[Alternative]:
-        """A result in a format that its views want, and another input in one in which it comes, where all
-        have the same rows.
-        """
+        """Yield results in formats that views request, and other inputs as they arrive, if rows agree."""
         result, *others = outputs
         row = _row(result)
         found = [(inputs, md) for md in self._before_views.get(node.output, ())]
@@ -482,21 +473,21 @@ class _AlternativesWriter:
                 yield Alternative(mds, written, self._costs.moving(node.kind, mds, written))
 
     def _leading(self, node: Node) -> str:
-        """The input whose format the result takes: as large as it, no constant, the first of these."""
+        """Return the input that gives the result its format: the first non-constant one as large as it."""
         moving = [name for name in node.sources if name not in self._graph.constants] or list(node.inputs)
         dims = self._types[node.output].dims
         return next((name for name in moving if self._types[name].dims == dims), moving[0])
 
     def _like(self, name: str, md: MemoryDesc) -> MemoryDesc:
-        """Another input of a follower: in the same order of axes, with blocks where they fit."""
+        """Return another input's format in a follower: the same order of axes, with blocks where they fit."""
         if len(self._types[name].desc_dims) != md.ndims:
             return self._plain(name)
         operand = resolved_operand(self._any(name), md)
-        # A copy need not have the gaps of a view.
+        # A copy does not need the gaps of a view.
         return operand if operand in self._homes[name] or is_dense(operand) else self._plain(name)
 
     def _result_like(self, name: str, md: MemoryDesc) -> MemoryDesc:
-        """The result of a follower, dense; without blocks where a dim has become 1."""
+        """Return the dense format of a follower's result; without blocks if a dim has become 1."""
         like = resolved(self._any(name), md)
         return MemoryDesc(md.dims, md.data_type) if like == md and not is_dense(md) else like
 

@@ -1,4 +1,4 @@
-"""The problem of propagation: steps with alternatives, formats at the edge, costs of reorders."""
+"""The propagation problem: steps with alternatives, formats at the edge, and costs of reorders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Alternative", "EdgeCost", "FormatProblem", "FormatStep"]
 
 @dataclass(frozen=True)
 class Alternative:
-    """One way to run a step: the format of each input and output, and the seconds that it takes by itself."""
+    """One way to run a step: the format of each input and output, and the seconds it takes by itself."""
 
     inputs: tuple[MemoryDesc, ...]
     outputs: tuple[MemoryDesc, ...]
@@ -25,8 +25,8 @@ class Alternative:
 class FormatStep:
     """A step of a network: the tensors that it reads and writes, and its alternatives.
 
-    The first alternative of what chooses is what the format "any" gives. What `follows` takes the format of
-    its first input that is no constant, where the eager rule has its way.
+    The first alternative of a chooser is what the format "any" gives. Under the eager rule a follower takes
+    the format of its first non-constant input.
     """
 
     name: str
@@ -46,14 +46,14 @@ class EdgeCost:
 
 @dataclass(frozen=True, eq=False)
 class FormatProblem:
-    """Steps in the order in which they run, and the formats that are fixed.
+    """Steps in execution order, and the formats that are fixed.
 
-    `inputs`: what no step writes, with its format, constants among them. `outputs`: what the network gives
-    away, with the format it is to have. `constants`: inputs whose reorders cost nothing, since they are done
-    once. `edge_cost`: what a reorder between two descriptors costs, a pure function; one that moves no byte
-    is none, but another descriptor of the same memory.
+    `inputs`: tensors that no step writes, constants among them, with their formats. `outputs`: the outputs of
+    the network, with the required formats. `constants`: inputs whose reorders cost nothing, since they run
+    once. `edge_cost`: pure function giving the cost of a reorder between two descriptors; where no byte
+    moves, the reorder is only another descriptor of the same memory.
 
-    Raises InvalidArguments for a step that does not fit its alternatives, or reads what is not there yet.
+    Raises InvalidArguments for a step that does not fit its alternatives, or reads a tensor before it exists.
     """
 
     steps: tuple[FormatStep, ...]
@@ -70,13 +70,13 @@ class FormatProblem:
         _check_there("the network", "gives", [name for name, _ in self.outputs], available)
 
     def reorder_cost(self, tensor: str, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-        """The cost of `tensor` in another format: nothing for constants and for the same format."""
+        """Return the cost of converting `tensor`; zero for constants and for equal formats."""
         if src == dst or tensor in self.constants:
             return EdgeCost(0.0, 0)
         return self.edge_cost(src, dst)
 
     def readers(self) -> dict[str, tuple[int, ...]]:
-        """For each tensor that steps read, their places in `steps`, each once."""
+        """Map each tensor to the indices of the steps that read it, without repetition."""
         readers: dict[str, dict[int, None]] = {}
         for place, step in enumerate(self.steps):
             for tensor in step.inputs:

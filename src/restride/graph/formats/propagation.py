@@ -1,20 +1,20 @@
-"""Formats for the tensors of a network: how each step runs, and where a reorder stands between two.
+"""Choice of formats for a network: how each step runs, and where reorders are inserted.
 
-A **problem** (`problem.py`) has steps in the order in which they run. Each step has **alternatives**:
-the formats in which it can read its inputs and write its outputs, and how long it takes by itself. What
-chooses, such as a convolution, has a few; what follows, such as a pooling, one for each format that may come.
-Between a tensor's format and another one that a step reads stands a **reorder**, one for each format, which
-all readers of that format share. The total is the time of all steps and all reorders.
+A **problem** (`problem.py`) has steps in execution order. Each step has **alternatives**: the formats in
+which it can read its inputs and write its outputs, and its own time. Choosers, such as convolutions, have a
+few; followers, such as poolings, have one for each incoming format. Where a step reads a format other than
+that of the tensor, there is a **reorder**, one per format, shared by all readers of that format. The total is
+the time of all steps and all reorders.
 
 | rule | how alternatives are chosen |
 | --- | --- |
-| `plain` | everything row-major, where a step can |
-| `greedy` | step by step: what chooses takes its first alternative, what follows takes what comes |
+| `plain` | row-major wherever a step supports it |
+| `greedy` | step by step: choosers take their first alternative, followers the incoming format |
 | `optimal` | the least total |
 
-`greedy` is what the format "any" does in primitives. `optimal` is exact on trees, and on all networks whose
-joins are narrow (`elimination.py`); on others it keeps some steps as `greedy` has them, and says so. Its
-total is never above that of `greedy`.
+`greedy` is the behavior of the format "any" in primitives. `optimal` is exact on trees, and on all networks
+with narrow joins (`elimination.py`); on others some steps stay as in `greedy`, and the result says so. Its
+total never exceeds that of `greedy`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ RULES = ("plain", "greedy", "optimal")
 
 @dataclass(frozen=True)
 class InsertedReorder:
-    """A reorder between a tensor's format and another one: what it costs, who reads the result, and why.
+    """A reorder between a tensor's format and another: its cost, its readers and the reason for it.
 
-    `readers`: names of steps; "" is the edge of the network. `is_constant`: done once, and costs nothing.
+    `readers`: names of steps; "" is the edge of the network. `is_constant`: runs once, at no cost.
     """
 
     tensor: str
@@ -53,11 +53,11 @@ class InsertedReorder:
 
     @property
     def why(self) -> str:
-        """The writer of one format, and the readers that want the other."""
+        """The writer of one format, and the readers that need the other."""
         names = ", ".join(reader for reader in self.readers if reader)
         uses = [f"{names} read{'s' if names.count(',') == 0 else ''}"] * bool(names)
-        uses += ["the network gives"] * ("" in self.readers)
-        writer = f"{self.writer} writes" if self.writer else "the network gets"
+        uses += ["the network outputs"] * ("" in self.readers)
+        writer = f"{self.writer} writes" if self.writer else "the network receives"
         return f"{writer} {format_name(self.src)}, {' and '.join(uses)} {format_name(self.dst)}"
 
     def __str__(self) -> str:
@@ -69,11 +69,11 @@ class InsertedReorder:
 
 @dataclass(frozen=True)
 class Propagation:
-    """The decisions of a rule: the format of every tensor, the reorders, and the cost of all of it.
+    """The decisions of a rule: the format of every tensor, the reorders, and the total cost.
 
-    `choices`: for each step the place of its alternative, `steps`: these alternatives. `formats`: the
-    format in which each tensor is written. `reorders`: in the order in which their tensors are written.
-    `seconds`: of all steps and reorders. `is_exact`: no other choice has a lower total.
+    `choices`: the index of each step's alternative, `steps`: these alternatives. `formats`: the format in
+    which each tensor is written. `reorders`: in the order in which their tensors are written. `seconds`: of
+    all steps and reorders. `is_exact`: no other choice has a lower total.
     """
 
     rule: str
@@ -86,12 +86,12 @@ class Propagation:
 
     @property
     def reorder_seconds(self) -> float:
-        """The time of all reorders that are not of constants."""
+        """Time of all reorders except those of constants."""
         return fsum(reorder.cost.seconds for reorder in self.reorders)
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes that all reorders read and write, those of constants apart."""
+        """Bytes read and written by all reorders except those of constants."""
         return sum(reorder.cost.bytes_moved for reorder in self.reorders)
 
     def __str__(self) -> str:
@@ -104,9 +104,9 @@ class Propagation:
 
 
 def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int = MOST_COSTS) -> Propagation:
-    """The formats that `rule` gives to a problem; `most_costs` bounds the tables of the search.
+    """Choose the formats of a problem by `rule`; `most_costs` bounds the tables of the search.
 
-    Raises InvalidArguments for another rule than plain, greedy and optimal.
+    Raises InvalidArguments for a rule other than plain, greedy and optimal.
     """
     if rule not in RULES:
         raise refuse("RS-V04:rule", rule=short_repr(rule), advice=one_of(RULES, rule))
@@ -117,13 +117,13 @@ def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int 
         return greedy
     optimum = optimal_choices(problem, greedy.choices, most_costs)
     best = priced(problem, optimum.states, "optimal", optimum.is_exact)
-    # Sums that are rounded in another order may differ by the last place.
+    # Sums rounded in another order can differ in the last place.
     is_better = best.seconds <= greedy.seconds
     return best if is_better else priced(problem, greedy.choices, "optimal", optimum.is_exact)
 
 
 def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: bool = False) -> Propagation:
-    """The formats, reorders and costs that follow from the alternatives at these places."""
+    """Return the formats, reorders and costs that follow from these choices."""
     writers = {name: "" for name, _ in problem.inputs}
     formats = dict(problem.inputs)
     uses: dict[tuple[str, MemoryDesc], dict[str, None]] = {}
@@ -155,7 +155,7 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
 
 
 def _plainest(alternatives: tuple[Alternative, ...]) -> int:
-    """The alternative with the fewest formats that are not row-major, first of all of inputs."""
+    """Return the alternative with the fewest formats that are not row-major, counting inputs first."""
     odd = [
         [sum(md != MemoryDesc(md.dims, md.data_type) for md in mds) for mds in (way.inputs, way.outputs)]
         for way in alternatives
@@ -175,7 +175,7 @@ def _eager(problem: FormatProblem) -> list[int]:
 
 
 def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: frozenset[str]) -> int:
-    """The alternative that reads its first input as it comes, and then most of the others; else the first."""
+    """Return the alternative that reads its first input, then most others, as they come; else the first."""
     moving = [i for i, name in enumerate(step.inputs) if name not in constants]
     if not moving:
         return 0
@@ -185,7 +185,7 @@ def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: 
 
 
 def format_name(md: MemoryDesc) -> str:
-    """A format in a word: its tag or name, or its strides where it has none."""
+    """Describe a format: its tag or name, or else its strides."""
     if md.format_kind == "opaque":
         return str(md).rpartition(" ")[2]
     return md.tag or f"strides {'x'.join(map(str, md.strides))}"

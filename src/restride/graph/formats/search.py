@@ -1,10 +1,10 @@
 """The alternatives with the least total, as variables and tables of costs.
 
 Every step is a variable, its alternatives the states. A tensor with one reader is a table over its writer and
-its reader. A tensor with several would be a table over all of them; instead it is a variable of its own: its
-format, and the set of formats in which copies of it are made. The table over writer and tensor holds what the
-copies cost, and that over tensor and reader says which alternatives find what they read. So tables are of two
-variables, whatever the number of readers, and a copy is paid for once.
+its reader. A tensor with several readers would be a table over all of them; instead it is a variable itself:
+its format, and the set of formats in which copies of it are made. The table over writer and tensor holds the
+costs of the copies; the table over tensor and reader marks which alternatives find their format. So every
+table has two variables, whatever the number of readers, and a copy is counted once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .problem import FormatProblem
 
 __all__ = ["optimal_choices"]
 
-# Copies of a tensor that are chosen among; more of them are only those of the known solution.
+# Limit on the sets of copies of a tensor; beyond it only those of the known solution are tried.
 _MOST_SETS = 1 << 10
 
 
@@ -46,14 +46,14 @@ class _FormatReader:
 
 
 def optimal_choices(problem: FormatProblem, start: Sequence[int], most_costs: int = MOST_COSTS) -> LeastCost:
-    """The place of each step's alternative in the best solution found; `start` is a known one."""
+    """Return each step's alternative in the best solution found; `start` is a known solution."""
     search = _FormatSearch(problem, start)
     optimum = least_cost(search.sizes, search.tables, search.start, most_costs)
     return LeastCost(optimum.states[: len(problem.steps)], optimum.is_exact and search.is_whole)
 
 
 class _FormatSearch:
-    """The variables and tables of a problem: first one variable for each step, then some for tensors."""
+    """The variables and tables of a problem: one variable for each step, then one for each shared tensor."""
 
     def __init__(self, problem: FormatProblem, start: Sequence[int]) -> None:
         self._problem = problem
@@ -111,7 +111,7 @@ class _FormatSearch:
             self._add_table(variable, reader.variable, costs)
 
     def _states(self, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]) -> list[_TensorState]:
-        """All homes, each with all sets of copies that may be of use; with few where that were too many."""
+        """Return all homes, each with all useful sets of copies; with fewer if those are too many."""
         formats = list(dict.fromkeys(md for reader in readers for needs in reader.needs for md in needs))
         most = min(len(formats), sum(max(map(len, reader.needs)) for reader in readers))
         if len(set(homes)) * sum(comb(len(formats), n) for n in range(most + 1)) > _MOST_SETS:
@@ -134,11 +134,11 @@ class _FormatSearch:
         return _TensorState(home, frozenset(formats - {home}))
 
     def _copying(self, tensor: str, home: MemoryDesc, copies: frozenset[MemoryDesc]) -> float:
-        # Rounded once: the order in which a set is gone through does not show.
+        # fsum rounds once, so the result does not depend on the iteration order of the set.
         return fsum(self._problem.reorder_cost(tensor, home, md).seconds for md in copies)
 
     def _add_table(self, first: int | None, second: int | None, costs: list[list[float]]) -> None:
-        """A table over two variables; None is no variable, and has one state."""
+        """Add a table over two variables; None stands for a constant with one state."""
         table = np.asarray(costs, np.float64)
         if first is not None and second is not None and first > second:
             first, second, table = second, first, table.T

@@ -1,1 +1,1 @@
-"""Graphs from models that others wrote."""
+"""Importers of models from other libraries."""

@@ -1,8 +1,8 @@
-"""Decisions of a model on numbers that follow from extents: for other batches they may differ.
+"""Decisions of a model based on extents, which can differ between batches.
 
-Extents, and what is added to them or taken out of them, lie on a line over the batch. All other operators
-on such numbers (remainders, comparisons, minima) leave a note of what they saw. Where the notes of several
-batches are alike, so are those of all batches between them, and extents alone differ.
+Extents, and sums and selections of them, are linear in the batch. All other operators on such numbers
+(remainders, comparisons, minima) record a note of what they saw. If the notes of several batches agree, so do
+those of all batches between, and only extents differ.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ...runtime.alloc import Array
 
 Note = Mapping[str, bytes]
-"""What an operator saw, in one way or more: one of them that stays the same is enough."""
+"""What an operator saw, in one or more descriptions: it suffices that one of them stays the same."""
 
 # Operators of ONNX, and layers of OpenVINO.
 EXTENTS = frozenset(("Shape", "ShapeOf", "Size"))
@@ -24,7 +24,7 @@ _WIDE = frozenset(map(np.dtype, ("i4", "i8")))
 
 
 def note_of(operator: str, inputs: Sequence[Array], result: Array) -> Note | None:
-    """The note of an operator with a known result; None where that lies on a line if its inputs do."""
+    """Return the note of an operator with a known result, or None if it is linear for linear inputs."""
     if operator in EXTENTS:
         return {"extents": _bytes(result)}
     input_bytes = _bytes(*inputs)
@@ -48,7 +48,7 @@ def note_of(operator: str, inputs: Sequence[Array], result: Array) -> Note | Non
 
 
 def are_alike(batches: Sequence[Sequence[Note]]) -> bool:
-    """True where the notes of all these batches say the same. Two of the batches follow one another."""
+    """True if the notes of all these batches agree. Two of the batches are consecutive."""
     if len({len(batch) for batch in batches}) > 1:
         return False
     return all(

@@ -1,4 +1,4 @@
-"""oneDNN's graphs, as JSON of its graph driver: operations become those of ONNX, or formulas of these."""
+"""oneDNN graphs, as JSON of its graph driver: operations become ONNX operators, or formulas of these."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ...dtypes import DataType
 from ...errors import refuse
 from ...files.mapped_file import MappedFile
 from ...model.result_dims import Misfit, from_end
-from .onnx import operators as _operators  # noqa: F401  (enters those of ONNX, which these are made of)
+from .onnx import operators as _operators  # noqa: F401  (registers the ONNX operators used here)
 from .onnx.model import OnnxInput, OnnxModel, OnnxNode, listed
 from .onnx.tensors import ELEMENTS, NUMBERS
 from .operator_call import Made, OperatorCall, OperatorTable, Value
 
 __all__ = ["read_graph", "translate_operation"]
 
-# The numbers that ONNX has for element types, by oneDNN's words.
+# ONNX's numbers of element types, by oneDNN's words.
 _NUMBERS = {kind.name: NUMBERS[kind.numpy] for kind in DataType if kind.numpy in NUMBERS}
 ONEDNN_GRAPH = OperatorTable(())
-"""The operations of graphs, by their kinds."""
+"""The operations of graphs, by kind."""
 
 
 def read_graph(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> OnnxModel:
-    """The operations of a graph as nodes, whose tensors are called by their numbers.
+    """Read the operations of a graph as nodes, whose tensors are named by their numbers.
 
-    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no graph,
-    Unimplemented for operations that there are not.
+    Raises RuntimeFailure if the system refuses the file, InvalidArguments for anything but a graph,
+    Unimplemented for unsupported operations.
     """
     text, where = _text(source), ""
     try:
@@ -48,7 +48,7 @@ def read_graph(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> OnnxMode
             for each in (*operation["outputs"], *operation["inputs"]):
                 before = tensors.setdefault(str(each["id"]), each)
                 if _input("", before) != _input("", each):
-                    raise ValueError(f"tensor {each['id']} is of another shape or type than before")
+                    raise ValueError(f"tensor {each['id']} has a different shape or type than before")
             nodes += [] if kind in ("End", "Wildcard") else [node]
         where = ""
         made = {name for node in nodes for name in node.outputs}
@@ -68,7 +68,7 @@ def read_graph(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> OnnxMode
 
 
 def _in_order(nodes: Sequence[OnnxNode]) -> tuple[OnnxNode, ...]:
-    """Nodes behind what makes their inputs, else as they stand; those of a cycle are the last ones."""
+    """Sort nodes after the producers of their inputs, otherwise keeping their order; cycles come last."""
     made = {name for node in nodes for name in node.outputs}
     waits, readers = [{*node.inputs} & made for node in nodes], dict[str, list[int]]()
     for at, names in enumerate(waits):
@@ -86,7 +86,7 @@ def _in_order(nodes: Sequence[OnnxNode]) -> tuple[OnnxNode, ...]:
 
 
 def translate_operation(call: OperatorCall) -> Made:
-    """The values and tensors that stand for an operation."""
+    """Return the values and tensors that stand for an operation."""
     named = {name: value for name, value in call.node.attributes.items() if not name.startswith("_")}
     if len(call.node.outputs) != 1:
         raise call.unimplemented(f"it has {len(call.node.outputs)} outputs")
@@ -95,11 +95,11 @@ def translate_operation(call: OperatorCall) -> Made:
     result = made[0] if isinstance(made, tuple) else made
     kind, dims = call.type_of(result), call.dims(result)
     if word not in ("undef", kind.name):
-        raise call.unimplemented(f"its result is of type {short_repr(word)}, and restride makes {kind}")
-    # A shape that is empty is unknown, or that of one number.
+        raise call.unimplemented(f"its result type is {short_repr(word)}, but restride's is {kind}")
+    # An empty shape is unknown, or that of a scalar.
     said = [m if n is None else n for n, m in zip(shape, dims, strict=False)]
     if shape and (len(shape) != len(dims) or said != [*dims]):
-        raise Misfit(f"its result is of {list(dims)}, and the graph says {list(shape)}")
+        raise Misfit(f"its result dims are {list(dims)}, but the graph says {list(shape)}")
     return made
 
 
@@ -113,20 +113,20 @@ def _text(source: str | os.PathLike[str] | IO[str] | IO[bytes]) -> str | bytes:
 
 
 def _part(value: Any, name: str, kind: type) -> Any:
-    """A field of an object of JSON. Raises ValueError where it is not there, or something else."""
+    """Return a field of a JSON object. Raises ValueError if it is missing or of another kind."""
     if not isinstance(value, dict) or name not in value:
-        raise ValueError(f"there is no {name!r} in {short_repr(value)}")
+        raise ValueError(f"{name!r} is missing in {short_repr(value)}")
     if not isinstance(value[name], kind) or isinstance(value[name], bool):
         raise ValueError(f"its {name!r} is {short_repr(value[name])}")
     return value[name]
 
 
 def _numbers(value: Any, name: str) -> list[int]:
-    """A field that is a list of integers. Raises ValueError."""
+    """Return a field that is a list of integers. Raises ValueError."""
     found: list[int] = _part(value, name, list)
     for n in found:
         if type(n) is not int:
-            raise ValueError(f"in its {name!r} is {short_repr(n)}, no integer")
+            raise ValueError(f"its {name!r} contains {short_repr(n)}, which is not an integer")
     return found
 
 
@@ -141,13 +141,13 @@ def _node(operation: Any, kind: str, name: str) -> OnnxNode:
             raise ValueError(f"attribute {short_repr(word)} has no 'value'")
         value = each["value"]
         attributes[word] = tuple(value) if isinstance(value, list) else value
-    # What a cast makes is said by its result alone.
+    # Only its result says what a cast makes.
     attributes["_results"] = tuple((_part(x, "dtype", str), _dims(x)) for x in operation["outputs"])
     return OnnxNode(kind, f"{name} {','.join(outputs)}", inputs, outputs, attributes)
 
 
 def _dims(tensor: Any) -> tuple[int | None, ...]:
-    """The dims of a tensor, None for those that a run says."""
+    """Return the dims of a tensor, with None for those known only in a run."""
     return tuple(n if n >= 0 else None for n in _numbers(tensor, "shape"))
 
 
@@ -156,16 +156,16 @@ def _input(name: str, tensor: Any) -> OnnxInput:
 
 
 def _number(call: OperatorCall) -> int:
-    """ONNX's number of the type of the result."""
+    """Return ONNX's number of the result type."""
     ((word, _),) = call.node.attributes["_results"]
     if word not in _NUMBERS:
-        raise call.unimplemented(f"its result is of type {short_repr(word)}")
+        raise call.unimplemented(f"its result type is {short_repr(word)}")
     return _NUMBERS[word]
 
 
 # --- operations that ONNX has -------------------------------------------------------------------------------
 
-# By the number of their inputs: names in oneDNN and, where it has another one, in ONNX.
+# By number of inputs: names in oneDNN, followed by that in ONNX if it differs.
 _SAME = {
     1: "Abs Exp Log Reciprocal ReLU:Relu Reorder:Identity Round Sigmoid Sqrt Tanh",
     2: "Add Divide:Div Maximum:Max Minimum:Min Multiply:Mul Subtract:Sub GreaterEqual:GreaterOrEqual",
@@ -184,7 +184,7 @@ def _same(call: OperatorCall, *xs: Value, auto_broadcast: str = "numpy") -> Made
     if auto_broadcast not in ("numpy", "none"):
         raise Misfit(f"auto_broadcast is {auto_broadcast!r}")
     if len(xs) != count:
-        raise Misfit(f"it has {len(xs)} inputs, and takes {count}")
+        raise Misfit(f"it has {len(xs)} inputs, not {count}")
     return call.onnx(name, *xs)
 
 
@@ -288,13 +288,13 @@ def _quantization(
 def _factors(
     kind: np.dtype[Any], scales: Sequence[float], zps: Sequence[int], qtype: str
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Scales and zero points as ONNX has them: of one number where they are for all of the tensor."""
+    """Return scales and zero points as ONNX has them: scalars if they are for the whole tensor."""
     points = np.zeros(len(scales), kind) if not zps else np.array(zps).astype(kind)
     if zps and not np.array_equal(points, zps):
-        raise Misfit(f"zps {list(zps)[:4]} are none of {kind}")
+        raise Misfit(f"zps {list(zps)[:4]} are not values of {kind}")
     factors = np.array(scales, np.float32)
     if qtype == "per_tensor" and not len(scales) == len(points) == 1:
-        raise Misfit(f"{len(scales)} scales and {len(points)} zero points are not one for the tensor")
+        raise Misfit(f"{len(scales)} scales and {len(points)} zero points, instead of one for the tensor")
     return (factors.reshape(()), points.reshape(())) if qtype == "per_tensor" else (factors, points)
 
 
@@ -320,12 +320,12 @@ def _dynamic_dequantize(
         raise call.unimplemented(f"its qtype is {qtype!r}")
     groups = tuple(n // max(count, 1) for n, count in zip(dims, counts, strict=True))
     if any(n != count * group for n, count, group in zip(dims, counts, groups, strict=True)):
-        raise Misfit(f"scales of {counts} are not for {dims}")
+        raise Misfit(f"scales of {counts} do not fit {dims}")
     if group_shape and group_shape != groups:
-        raise Misfit(f"group_shape is {group_shape}, and by the scales it is {groups}")
+        raise Misfit(f"group_shape is {group_shape}, but the scales imply {groups}")
     split = tuple(n for pair in zip(counts, groups, strict=True) for n in pair)
     spread = tuple(n for count in counts for n in (count, 1))
-    # In f32, and rounded once.
+    # Computed in f32, and rounded once.
     value = call.reshaped(apart.onnx("Cast", x, to=1), split)
     if zps is not None:
         value = apart.onnx("Sub", value, call.reshaped(apart.onnx("Cast", zps, to=1), spread))

@@ -1,25 +1,26 @@
-"""An operator of a model is a function: its inputs are passed by position, its attributes by name.
+"""Operators of a model as functions: inputs are passed by position, attributes by name.
 
     @ONNX("LRN")
     def _lrn(call: OperatorCall, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75) -> Value:
         return call.add(LrnOperation("lrn_across_channels", size, alpha, beta, 1.0), x)
 
-The signature is the table of what the operator has, and its annotations say what the function takes:
+The signature lists the inputs and attributes of the operator, and its annotations say what the function
+accepts:
 
-| annotation | what |
+| annotation | meaning |
 | --- | --- |
-| `Tensor` | a tensor of the graph whose numbers are computed with: no integers, which f32 rounds |
-| `Parameter` | such a tensor as f32, beside 16 bits too |
-| `Operand` | such a tensor, or its values where they are known |
-| `Chosen` | the same where the result has its elements as they are, so that integers of 8 bits are exact |
-| `Moved`, `Value` | a tensor of any type: of the graph, or its values where they are known |
-| `Annotated[Value, "indices"]` | the same, of places: numbers in a call are integers |
-| `Array`, `Ints`, `float`, ... | what must be known: `Annotated[Ints, "the padding"]` says what an input is |
-| `Annotated[int, Usual("it trains")]` | an attribute of which there is the default alone, and why |
-| a dataclass | attributes that travel together, which are its fields |
+| `Tensor` | a tensor of the graph to compute with: integers are refused, as f32 rounds them |
+| `Parameter` | such a tensor as f32, even if others have 16 bits |
+| `Operand` | such a tensor, or its values if they are known |
+| `Chosen` | the same, for results that are unchanged elements, so that integers of 8 bits are exact |
+| `Moved`, `Value` | a tensor of any type: of the graph, or its values if they are known |
+| `Annotated[Value, "indices"]` | the same, for indices: numbers in a call become integers |
+| `Array`, `Ints`, `float`, ... | must be known: `Annotated[Ints, "the padding"]` describes an input |
+| `Annotated[int, Usual("it trains")]` | an attribute of which only the default is supported, and why |
+| a dataclass | a group of attributes, which are its fields |
 
-An input that is left out is the attribute of its name, as older versions have it. Attributes that the
-function does not have are refused, so that nothing that matters is left out unnoticed.
+An omitted input is taken from the attribute of its name, as in older versions. Attributes that the function
+does not have are refused, so that nothing relevant is ignored.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ Value: TypeAlias = Array | str
 
 @dataclass(frozen=True, slots=True)
 class ValueList:
-    """A list of tensors: what is in it is known in a translation, and nothing of it is in the graph."""
+    """A list of tensors: its contents are known during translation; the list is not in the graph."""
 
     items: tuple[Value, ...]
 
@@ -76,35 +77,35 @@ Words = tuple[str, ...]
 
 
 class Usual(NamedTuple):
-    """Why an attribute must have its default: `{name}` and `{value!r}` stand for its own."""
+    """Why an attribute must have its default; `{name}` and `{value!r}` are replaced by the attribute's."""
 
     why: str = "its {name} is {value!r}"
     hint: str = ""
 
 
 class KnownInRun(Unimplemented):
-    """What decides on the graph is known only in a run, where there is none yet."""
+    """The structure of the graph depends on values that are known only in a run."""
 
 
 TRAINS = Usual("it trains", "save the model for inference")
 V = TypeVar("V", bound=Value)
 Made = Value | tuple[Value, ...]
 Function = Callable[..., Made]
-"""What becomes of a node of one operator: the first argument is the call."""
+"""Translation of a node of one operator: the first argument is the call."""
 
 _MOST_KNOWN = 4096
-"""Results of so many elements are computed when a model is read, where all that they need is known."""
+"""Results with at most this many elements are computed when a model is read, if all inputs are known."""
 _LARGEST_CONSTANT = 1 << 28
-"""To make larger ones takes seconds and gigabytes, and no network has them but as weights."""
+"""Larger constants take seconds and gigabytes to compute, and networks have them only as weights."""
 NEWEST_OPSET = 18
-"""The version of the operators that are called without a model."""
+"""The version of operators that are called without a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """A node, the values that it reads, None for those left out, and the graph where its operations go.
+    """A node, its input values (None for omitted ones), and the graph to which operations are added.
 
-    `origins`: the inputs of the model that these values follow from, where only a run knows them.
+    `origins`: the inputs of the model that these values depend on, if they are known only in a run.
     """
 
     node: OnnxNode
@@ -113,46 +114,46 @@ class OperatorCall:
     opset: int
     origins: frozenset[str] = frozenset()
 
-    # --- what is known of values ----------------------------------------------------------------------------
+    # --- properties of values -------------------------------------------------------------------------------
 
     @property
     def count_of_outputs(self) -> int:
-        """How many outputs the node is asked for."""
+        """Number of outputs requested from the node."""
         return sum(map(bool, self.node.outputs))
 
     def dims(self, value: Value) -> tuple[int, ...]:
-        """The dims of a value."""
+        """Return the dims of a value."""
         return self.builder.type(value).dims if isinstance(value, str) else value.shape
 
     def type_of(self, value: Value) -> DataType:
-        """The type of a value; undef for one that no tensor of a graph has, such as complex numbers."""
+        """Return the type of a value; undef for types that graphs do not have, such as complex numbers."""
         if isinstance(value, str):
             return self.builder.type(value).data_type
         twins = (each for each in DataType if each.numpy is not None and each.numpy == value.dtype)
         return next(twins, DataType.undef)
 
     def numpy_type(self, value: Value) -> np.dtype[Any]:
-        """NumPy's type of a value."""
+        """Return NumPy's type of a value."""
         twin = self.type_of(value).numpy if isinstance(value, str) else value.dtype
         assert twin is not None
         return twin
 
-    # --- what is made ---------------------------------------------------------------------------------------
+    # --- adding operations ----------------------------------------------------------------------------------
 
     def add(self, operation: Operation, *inputs: Value | None) -> str:
-        """A node of the graph; what is None is no input. It has the first output's name if that is free."""
+        """Add a node to the graph, omitting None inputs. It takes the first output's name if that is free."""
         return self._added(operation, inputs)[0]
 
     def primitive(self, name: str, *inputs: Value | None, **parameters: Any) -> Made:
-        """What a primitive of `onednn` makes: its result, or all of several. `parameters`: numbers, texts,
-        data types, and tuples of these, by the names that its specification has.
+        """Add a primitive of `onednn` and return its result, or all of several. `parameters`: numbers, texts,
+        data types, and tuples of these, by the names in its specification.
         """
         operation = PrimitiveOperation(name, tuple(parameters.items()))
         results = _known_results(operation, inputs) or self._added(operation, inputs)
         return results if len(results) > 1 else results[0]
 
     def elements(self, algorithm: str, *xs: Value, **parameters: Any) -> Value:
-        """A function of `onednn.Elementwise` of tensors of any ranks; one of two takes more from the left."""
+        """Add an `onednn.Elementwise` of tensors of any ranks; a binary one takes more from the left."""
         first, *others = xs
         if not others and FUNCTIONS[algorithm].sources == 2:
             return first
@@ -173,14 +174,14 @@ class OperatorCall:
         return self.builder.add_all(operation, *read, name=name)
 
     def placed(self, value: Value) -> str:
-        """A value as a tensor of the graph, of its own type."""
+        """Return a value as a tensor of the graph, with its type unchanged."""
         return value if isinstance(value, str) else self.builder.constant(value)
 
     def parameter(self, value: Value) -> str:
-        """A scale or its like of a normalization as a tensor of the graph: f32, beside 16 bits too."""
+        """Return a parameter of a normalization as an f32 tensor of the graph, even beside 16-bit ones."""
         kind = self.type_of(value)
         if kind is DataType.f64:
-            raise self.unimplemented("it normalizes f64", "cast to f32 before")
+            raise self.unimplemented("it normalizes f64", "cast to f32 first")
         if kind not in AS_F32[1:]:
             return self.placed(value)
         if isinstance(value, str):
@@ -188,7 +189,7 @@ class OperatorCall:
         return self.placed(value.astype(np.float32))
 
     def reshaped(self, value: V, dims: Sequence[int]) -> V:
-        """A value in other dims; itself where it has them."""
+        """Reshape a value; returns it unchanged if it has these dims."""
         if isinstance(value, np.ndarray):
             return value.reshape(dims)  # type: ignore[return-value]
         if self.builder.type(value).dims == tuple(dims):
@@ -196,7 +197,7 @@ class OperatorCall:
         return self.builder.add(ReshapeOperation(tuple(dims)), value)  # type: ignore[return-value]
 
     def transposed(self, value: V, order: Sequence[int]) -> V:
-        """A value with its dims in another order; itself where they stay."""
+        """Permute the dims of a value; returns it unchanged if the order stays."""
         if isinstance(value, np.ndarray):
             return value.transpose(order)
         if tuple(order) == tuple(range(len(self.builder.type(value).dims))):
@@ -204,28 +205,28 @@ class OperatorCall:
         return self.builder.add(TransposeOperation(tuple(order)), value)  # type: ignore[return-value]
 
     def matrices_transposed(self, value: V) -> V:
-        """A value with its last two dims in the other order."""
+        """Transpose the last two dims of a value."""
         rank = len(self.dims(value))
         return self.transposed(value, [*range(rank - 2), rank - 1, rank - 2])
 
     def of_rank(self, value: Value, rank: int) -> str:
-        """A tensor with dims of 1 in front, up to a rank."""
+        """Prepend dims of 1 to a tensor, up to a rank."""
         dims = self.dims(value)
         return self.placed(self.reshaped(value, (*(1,) * (rank - len(dims)), *dims)))
 
     def function(self, x: Value, algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> str:
-        """A function of a value. Raises Unimplemented where that is f64, and numbers are no f32."""
+        """Add a function of a value. Raises Unimplemented for f64 with parameters that f32 rounds."""
         if self.type_of(x) is DataType.f64:
             for number in (alpha, beta):
                 if float(np.float32(number)) != number:
                     raise self.unimplemented(
-                        f"its number {number} is no f32, as numbers of functions are",
-                        "cast to f32 before",
+                        f"its parameter {number} is not exact in f32, the type of function parameters",
+                        "cast to f32 first",
                     )
         return self.add(EltwiseOperation(f"eltwise_{algorithm}", alpha, beta), x)
 
     def binary(self, algorithm: str, left: Value, right: Value) -> str:
-        """A binary operation on tensors of any ranks; with a known number a function of the other."""
+        """Add a binary operation on tensors of any ranks; with a known number, a function of the other."""
         ranks = [len(self.dims(each)) for each in (left, right)]
         operation = BinaryOperation(f"binary_{algorithm}")
         for number, other, is_left in ((right, left, True), (left, right, False)):
@@ -237,21 +238,21 @@ class OperatorCall:
         return self.add(operation, *(self.of_rank(each, max(ranks)) for each in (left, right)))
 
     def onnx(self, operator: str, *values: object, **attributes: object) -> Value:
-        """What an ONNX operator makes: tuples of integers are its dims and axes, numbers are f32."""
+        """Apply an ONNX operator: tuples of integers are its dims and axes, numbers are f32."""
         if operator not in ONNX:
-            raise self.unimplemented(f"it is made of {operator}, which restride has not")
+            raise self.unimplemented(f"it requires {operator}, which is unsupported")
         node = replace(self.node, operator=operator, attributes=attributes)
         read = tuple(map(_as_value, values, range(len(values))))
         return ONNX.translate(replace(self, node=node, values=read, opset=NEWEST_OPSET))  # type: ignore[return-value]
 
     def with_outputs(self, count: int) -> OperatorCall:
-        """The call with its first outputs alone: without one the builder makes the names of nodes."""
+        """Return the call with only its first outputs; with 0, the builder names the nodes."""
         return replace(self, node=replace(self.node, outputs=self.node.outputs[:count]))
 
-    # --- what is refused ------------------------------------------------------------------------------------
+    # --- refusals -------------------------------------------------------------------------------------------
 
     def known_later(self, why: str) -> Error:
-        """The error of what must be known before a run, and follows from inputs."""
+        """Return the error of a value that must be known before a run, but depends on inputs."""
         names = sorted(self.origins)
         values = ", ".join(f'"{name}": ...' for name in names)
         return refuse(
@@ -264,23 +265,23 @@ class OperatorCall:
         )
 
     def known_in_run(self, what: str, how: str = "known") -> Error:
-        """The error of what must be a constant; `how`: what happens to it in a run alone."""
+        """Return the error of a value that must be constant; `how`: what happens to it only in a run."""
         why, hint = f"{what} is {how} only in a run", "make it a constant of the model"
         return refuse("RS-G02:node", error=KnownInRun, node=self.node, why=why, hint=hint)
 
     def unimplemented(self, why: str, hint: str = "") -> Error:
-        """The error of a form of the operator that restride has not."""
-        hint = hint or "another form of the operator may do; restride explain tells which operators there are"
+        """Return the error of an unsupported form of the operator."""
+        hint = hint or "try another form of the operator; restride explain lists the supported operators"
         return refuse("RS-G02:node", node=self.node, why=why, hint=hint)
 
     def check_size(self, dims: Sequence[int]) -> None:
-        """Raise Unimplemented for a constant that is much larger than all that it is made of."""
+        """Raise Unimplemented for a constant that is much larger than everything it is computed from."""
         known = sum(value.size for value in self.values if isinstance(value, np.ndarray))
         if prod(dims) > max(_LARGEST_CONSTANT, known):
             raise self.unimplemented(f"it makes a constant of {prod(dims)} elements", "make it an input")
 
     def check_types(self, *operands: Value | None, is_exact: bool = False) -> None:
-        """Raise Unimplemented for integers that f32 rounds, and for other types beside floats."""
+        """Raise Unimplemented for integers that f32 rounds, and for other types mixed with floats."""
         kinds = tuple(dict.fromkeys(self.type_of(each) for each in operands if each is not None))
         floats = [kind for kind in kinds if kind.kind == "float"]
         has_doubles = DataType.f64 in kinds and len(floats) > 1
@@ -288,14 +289,14 @@ class OperatorCall:
             raise self.unimplemented(f"it mixes {' and '.join(map(str, kinds))}", "cast all to one type")
         for kind in self.rounded_integers(operands, is_exact=is_exact):
             raise self.unimplemented(
-                f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
+                f"it computes with {kind}, which restride rounds and saturates, whereas ONNX wraps around",
                 "compute with floats there",
             )
 
     def rounded_integers(
         self, operands: Sequence[Value | None], *, is_exact: bool = False
     ) -> tuple[DataType, ...]:
-        """The types of integers among operands that f32 rounds; `is_exact`: it holds those of 8 bits."""
+        """Return the integer types among operands that f32 rounds; `is_exact`: those of 8 bits are exact."""
         small = (DataType.s8, DataType.u8) if is_exact else ()
         return tuple(
             kind for kind in self._computed_types(operands) if kind.is_integral and kind not in small
@@ -307,12 +308,12 @@ class OperatorCall:
 
 
 def _may_be_shape(value: Value) -> bool:
-    """True for known integers of 64 bits: extents and their like, which are computed before any run."""
+    """True for known integers of 64 bits: extents and the like, which are computed before any run."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.dtype.itemsize == 8
 
 
 def _known_results(operation: PrimitiveOperation, inputs: Sequence[Value | None]) -> tuple[Array, ...] | None:
-    """What an operation makes of few numbers that are all known, as shapes are: by the interpreter."""
+    """Evaluate an operation on few numbers that are all known, such as shapes, with the interpreter."""
     arrays = [x for x in inputs if isinstance(x, np.ndarray)]
     if len(arrays) != len([x for x in inputs if x is not None]) or not arrays:
         return None
@@ -338,10 +339,10 @@ class OperatorParameter:
 
     @staticmethod
     def of(name: str, kind: Any, hint: Any, default: Any) -> OperatorParameter:
-        """A parameter by its annotation."""
+        """Return a parameter from its annotation."""
         options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         if NoneType in options and default is _NO_DEFAULT:
-            default = None  # one that may be left out in front of others that may not
+            default = None  # optional, but followed by required ones
         kinds = tuple(each for each in options if each is not NoneType)
         hint, mark = kinds[0] if len(kinds) == 1 else Value, None
         if get_origin(hint) is Annotated:
@@ -362,18 +363,18 @@ class OperatorParameter:
 
     @property
     def is_known(self) -> bool:
-        """True for values that a run does not make."""
+        """True for values that are never computed in a run."""
         return self.mark not in (*_COMPUTED, "moved") and self.hint not in (Any, Value)
 
     def is_in(self, attributes: Mapping[str, Any]) -> bool:
-        """True for an input that attributes have where it is left out: what must be known, or a number."""
+        """True for an omitted input that attributes supply: a known value, or a number."""
         value = attributes.get(self.name)
         return self.name in attributes and (
             self.is_known or (self.hint == Value and isinstance(value, int | float))
         )
 
     def of_input(self, call: OperatorCall, value: Any) -> Any:
-        """What the function takes for an input."""
+        """Convert an input for the function."""
         if self.hint is Any and (value is not None or self.default is _NO_DEFAULT):
             return value
         if value is None:
@@ -384,14 +385,14 @@ class OperatorParameter:
                 return call.parameter(value)
             return call.placed(value) if self.hint is str else value
         if isinstance(value, str):
-            if self.mark or not call.origins:  # no input of integers would make it known
+            if self.mark or not call.origins:  # known values for integer inputs would not make it known
                 what = self.mark or f"its {self.name}"
                 raise call.known_in_run(what)
             raise call.known_later(_FOR_SHAPES)
         return _converted(self.hint, value)
 
     def of_attributes(self, call: OperatorCall, attributes: Mapping[str, Any]) -> Any:
-        """What the function takes of the attributes of a node."""
+        """Convert attributes of a node for the function."""
         if self.parts:
             return self.hint(**{each.name: each.of_attributes(call, attributes) for each in self.parts})
         value = attributes.get(self.name)
@@ -407,7 +408,7 @@ class OperatorParameter:
 
 @cache
 def parameters_of(function: Function) -> tuple[OperatorParameter, ...]:
-    """The parameters behind the call; one without annotation takes what there is, or what its default is."""
+    """Return the parameters after the call; without annotation they accept anything or the default's type."""
     hints = get_type_hints(function, include_extras=True)
     return tuple(
         OperatorParameter.of(
@@ -421,7 +422,7 @@ def parameters_of(function: Function) -> tuple[OperatorParameter, ...]:
 
 
 def _converted(hint: Any, value: Any) -> Any:
-    """A known value, or a text, as what a parameter is declared as. Raises Misfit, TypeError."""
+    """Convert a known value, or a text, to the declared type of a parameter. Raises Misfit, TypeError."""
     if hint == Array:
         return np.asarray(value)
     if get_origin(hint) is tuple:
@@ -448,34 +449,36 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _number(kind: Any, value: Any, *, is_text: bool) -> Any:
-    """One number, or a word, of a model; an integer may be a float of the same value. Raises Misfit."""
+    """Convert one number, or a word, of a model; an integer can be given as an equal float. Raises Misfit."""
     if is_text or kind not in (int, float):
         try:
             return kind(value)
         except (ValueError, TypeError):
-            raise Misfit(f"{short_repr(value)} is no {'integer' if kind is int else 'number'}") from None
+            raise Misfit(
+                f"{short_repr(value)} is not {'an integer' if kind is int else 'a number'}"
+            ) from None
     array = np.asarray(value)
     if array.size != 1 or array.dtype.kind not in "iufbV":
-        raise Misfit(f"{short_repr(value)} is no number")
+        raise Misfit(f"{short_repr(value)} is not a number")
     number = array.reshape(()).item()
     if kind is int and not float(number).is_integer():
-        raise Misfit(f"{number} is no integer")
+        raise Misfit(f"{number} is not an integer")
     return kind(number)
 
 
 def _as_value(value: Any, at: int) -> Value | None:
-    """A number as a tensor of f32 without dims, integers as those of dims and axes."""
+    """Return a number as a scalar f32 tensor, and integers as those of dims and axes."""
     if isinstance(value, tuple | list):
         return np.array(value, np.int64)
     if isinstance(value, int | float):
         return np.array(value, np.float32)
     if value is None or isinstance(value, str | np.ndarray):
         return value
-    raise Misfit(f"argument {at} is missing, or no tensor")
+    raise Misfit(f"argument {at} is missing, or not a tensor")
 
 
 def _is_exact(function: Function) -> bool:
-    """True where a result has elements of the operands as they are, which may be integers of 8 bits."""
+    """True if a result has unchanged elements of the operands, which can then be integers of 8 bits."""
     return all(each.mark == "chosen" for each in parameters_of(function) if each.mark in _COMPUTED)
 
 
@@ -485,15 +488,15 @@ def _is_neutral(value: Any) -> bool:
 
 # --- tables -------------------------------------------------------------------------------------------------
 
-_FOR_SHAPES = "it reads what is known only in a run; restride has it for shapes alone"
+_FOR_SHAPES = "its inputs are known only in a run; restride supports it only for shapes"
 
 
 class OperatorTable:
-    """Operators by name: a function for each, or several, each for models since some version.
+    """Operators by name: a function for each, or several, each from some version on.
 
-    `ignored`: attributes without effect on results; None where no attribute is refused. `on_arrays`: what
-    operators are where all that they read is known. `of_integers`: what they are of integers that their own
-    functions would round.
+    `ignored`: attributes without effect on results; None if no attribute is refused. `on_arrays`: functions
+    for operators whose inputs are all known. `of_integers`: functions for integers that the regular ones
+    would round.
     """
 
     def __init__(self, ignored: Sequence[str] | None, prefix: str = "") -> None:
@@ -503,7 +506,7 @@ class OperatorTable:
         self.of_integers: dict[str, Function] = {}
 
     def __call__(self, *names: str, since: int = 1) -> Callable[[Function], Function]:
-        """A decorator: operators of these names are the function."""
+        """Return a decorator that registers a function for operators of these names."""
 
         def enter(function: Function) -> Function:
             for name in names:
@@ -516,15 +519,15 @@ class OperatorTable:
         return iter({**self._functions, **self.on_arrays})
 
     def parameters(self, name: str) -> tuple[OperatorParameter, ...]:
-        """The inputs and attributes of an operator in its newest version; none where all must be known."""
+        """Return the inputs and attributes of an operator's newest version; none if all must be known."""
         versions = self._functions.get(name)
         return parameters_of(versions[max(versions)]) if versions else ()
 
     def translate(self, call: OperatorCall) -> Made:
-        """What a node becomes: values where all that it reads is known, else tensors of the graph.
+        """Translate a node: to values if all its inputs are known, otherwise to tensors of the graph.
 
         Raises Unimplemented for an operator that would compute with integers in f32, and saturate, where ONNX
-        does so exactly and modulo 2**n.
+        is exact modulo 2**n.
         """
         name = call.node.operator
         if name in self.on_arrays and not any(isinstance(each, str | ValueList) for each in call.values):
@@ -550,10 +553,10 @@ class OperatorTable:
         names: Sequence[str] = (),
         marked: Iterable[str] | None = None,
     ) -> Made:
-        """What the function of an operator makes of inputs and attributes.
+        """Call the function of an operator on inputs and attributes.
 
-        `names`: those of the inputs, where attributes have them too. `marked`: the attributes that must be
-        read; all where that is left out.
+        `names`: those of the inputs, if attributes have them too. `marked`: the attributes that must be read;
+        by default all.
         """
         versions = self._functions[call.node.operator]
         function = versions[max(since for since in versions if since <= max(call.opset, 1))]
@@ -583,7 +586,7 @@ class OperatorTable:
             return function(call, *args, **attributes)
         if self._ignored is not None:
             read = {each.name for parameter in parameters for each in (parameter, *parameter.parts)}
-            # What is 0 or empty asks for nothing: models have attributes of other versions so.
+            # Values of 0 or empty have no effect: models carry attributes of other versions this way.
             there = {name for name, value in attributes.items() if not _is_neutral(value)}
             left = (there if marked is None else {*marked}) - read - {*names[: len(pairs)], *self._ignored}
             if left:

@@ -1,1 +1,1 @@
-"""Networks: graphs that are planned, run, and kept in files."""
+"""Networks: graphs that are planned, run, and saved to files."""

@@ -1,4 +1,4 @@
-"""Parts of concats as windows of the whole: which may be written there, and where they lie."""
+"""Parts of concats as windows of the result: which ones can be written in place, and their location."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..nodes.products import ConvolutionOperation
 
 __all__ = ["free_concats", "part_windows"]
 
-# What writes any strides as fast as dense ones.
+# Operations that write strided results as fast as dense ones.
 _WRITERS = (BinaryOperation, ConvolutionOperation, PoolingOperation)
 
 
 def free_concats(graph: Graph) -> frozenset[str]:
-    """The results of concats whose parts steps make for them alone: each is read once, by the concat."""
+    """Return the results of concats all of whose parts are made by steps and read only by the concat."""
     readers = graph.readers()
     makers = {name: node for node in graph if len(node.outputs) == 1 for name in node.outputs}
 
@@ -31,7 +31,7 @@ def free_concats(graph: Graph) -> frozenset[str]:
 
 
 def part_windows(graph: Graph, concat: Node, whole: MemoryDesc) -> dict[str, MemoryDesc]:
-    """The windows of all parts in the whole; none where a descriptor cannot say one of them."""
+    """Return the windows of all parts in the whole; empty if a descriptor cannot express one of them."""
     if whole.padded_dims != whole.dims or not whole.nelems:
         return {}
     assert isinstance(concat.operation, ConcatOperation)

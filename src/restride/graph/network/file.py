@@ -1,13 +1,13 @@
-"""A saved network as a file: its header, checked, and its tensors, mapped.
+"""The file of a saved network: a verified header, and mapped tensors.
 
     file    := head header tensor*
     head    := "restride network" version 0 bytes-of-header sha256-of-header      16, 4, 4, 8 and 32 bytes
     header  := JSON: rule, precision, inputs, outputs, machine, plans, graphs for other batches, and numbered
-               lists of tensors, of constants, and of what they became in other formats
+               lists of tensors, of constants, and of their copies in other formats
     tensor  := bytes at a multiple of 64, in the order of the list; each has its CRC-32 in the header
 
-Nothing in a file is executed, and no address or kernel is in it. Tensors are mapped, and checked when they
-are first used. What the header says of graphs is read, and checked, by `saved.py`.
+Nothing in a file is executed, and it contains no addresses or kernels. Tensors are mapped, and verified at
+their first use. The graphs in the header are read, and checked, by `saved.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 3, 64
 HEAD = Struct("<16sIIQ32s")
 """Magic, version, zero, bytes of the header, and its SHA-256."""
-# An earlier version, of which all constants were row-major.
+# An earlier version, in which all constants were row-major.
 _WITHOUT_ORDERS = 2
 
 _MOST_HEADER = 1 << 28
@@ -58,16 +58,15 @@ _T = TypeVar("_T")
 
 
 def is_saved_network(path: str) -> bool:
-    """True for a file that begins as one that `Network.save` wrote. Raises RuntimeFailure as reading does."""
+    """True for a file that begins like those of `Network.save`. Raises RuntimeFailure as reading does."""
     with opened(path, "a model, or a file that Network.save wrote") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def read_network_file(path: str) -> NetworkFile:
-    """The file of a network, mapped.
+    """Map the file of a network.
 
-    Raises InvalidArguments for what is no such file, or a damaged one; RuntimeFailure where the system
-    refuses.
+    Raises InvalidArguments for another or a damaged file; RuntimeFailure if the system refuses.
     """
     with opened(path, "a file that Network.save wrote") as file:
         magic, version, zero, nbytes, digest = HEAD.unpack(read_at(file, path, 0, HEAD.size))
@@ -91,9 +90,9 @@ def read_network_file(path: str) -> NetworkFile:
 
 
 class NetworkFile:
-    """The content of a file: inputs, outputs, a header, and tensors by their number. Threads may share it.
+    """The content of a file: inputs, outputs, a header, and tensors by number. Threads can share it.
 
-    `digest`: the SHA-256 of the header, which names the places, sizes and checksums of all tensors too.
+    `digest`: the SHA-256 of the header, which covers the locations, sizes and checksums of all tensors.
     """
 
     def __init__(
@@ -115,17 +114,17 @@ class NetworkFile:
         )
 
     def tensor(self, number: int) -> Array:
-        """The bytes of a tensor."""
+        """Return the bytes of a tensor."""
         start, nbytes = self.place(number)
         return self._mapped[start : start + nbytes]
 
     def place(self, number: int) -> tuple[int, int]:
-        """The byte of the file at which a tensor starts, and its length."""
+        """Return the offset in the file at which a tensor starts, and its length."""
         place = self.header["tensors"][number]
         return self._begin + place["start"], place["nbytes"]
 
     def check(self, number: int) -> None:
-        """Raise InvalidArguments where the bytes of a tensor are not those that were written."""
+        """Raise InvalidArguments if the bytes of a tensor differ from those that were written."""
         if number in self._checked:
             return
         if zlib.crc32(self.tensor(number).data) != self.header["tensors"][number]["crc32"]:
@@ -138,13 +137,13 @@ class NetworkFile:
             is_place = type(start) is type(nbytes) is type(place["crc32"]) is int and min(start, nbytes) >= 0
             if not is_place or start % ALIGNMENT:
                 raise refuse("RS-F10:tensor-lies-nowhere", path=shown(self.path), number=number)
-            # The file ends where another tensor could begin: a cut of what fills it up is a cut.
+            # The file ends where another tensor could begin: cutting even the final padding is detected.
             if self._begin + aligned(start + nbytes) > self._mapped.nbytes:
                 raise refuse("RS-F10:ends-before-tensor", path=shown(self.path), number=number)
 
 
 def machine_facts() -> list[str | int]:
-    """The facts, beside the graph, on which the choices of propagation depend."""
+    """Return the facts, besides the graph, on which the choices of propagation depend."""
     isa, caches = host_isa(), host_caches()
     return [VERSION, isa.name, isa.features, caches.l2, caches.l3, get_num_threads()]
 
@@ -155,12 +154,12 @@ def _input(values: Mapping[str, Any]) -> NetworkInput:
 
 
 def aligned(nbytes: int) -> int:
-    """The next place where a tensor may begin."""
+    """Return the next offset at which a tensor can begin."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
 def naming_file(path: str, function: Callable[[], _T]) -> _T:
-    """The result of a function that reads a file; every error names the file."""
+    """Call a function that reads a file, adding the file's name to every error."""
     try:
         return function()
     except MemoryError:
@@ -176,5 +175,5 @@ def naming_file(path: str, function: Callable[[], _T]) -> _T:
 
 
 def damaged(path: str, why: str) -> Error:
-    """The error of a file that does not hold."""
+    """Return the error of a damaged file."""
     return refuse("RS-F10:cannot-read", path=shown(path), why=why)

@@ -1,4 +1,4 @@
-"""The inputs of a network's calls: names, dims and types, checked, and the arrays that they become."""
+"""Inputs of a network's calls: checks of names, dims and types, and conversion to arrays."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NetworkInput:
-    """An input of a network: its name, its extents, None for one that a run brings, and its type.
+    """An input of a network: its name, its extents (None for open ones), and its type.
 
-    `dims` is None where any number of them may come.
+    `dims` is None if any rank is allowed.
     """
 
     name: str
@@ -48,7 +48,7 @@ class NetworkInput:
 
 
 def dense_input(tensor: NetworkInput, x: Any) -> Array:
-    """An input as a row-major array of NumPy, of the type that the network takes."""
+    """Return an input as a row-major NumPy array of the type that the network takes."""
     name = f"Network: input {tensor.name!r}"
     array = numpy_of(x, name)
     if array.dtype != tensor.data_type.numpy:
@@ -64,17 +64,17 @@ def dense_input(tensor: NetworkInput, x: Any) -> Array:
 
 
 def as_stored(tensor: NetworkInput, x: Array) -> Array:
-    """A dense input as a run reads it: elements of 4 bits lie by two in a byte, the first in its low half."""
+    """Return a dense input as a run reads it: 4-bit elements are packed two to a byte, low half first."""
     return x if tensor.data_type.bits >= 8 else packed_nibbles(x)
 
 
 def returned(x: Any, result: Array) -> Any:
-    """An output as an array of the kind of an input."""
+    """Return an output as an array of the same library as an input."""
     return back_to(x, result) if is_foreign(x) else result
 
 
 def in_order(inputs: Sequence[NetworkInput], x: Any) -> list[Any]:
-    """What a call brings, one array or a dict of them, in the order of the inputs, as it came."""
+    """Return the inputs of a call, one array or a dict of them, in order and unconverted."""
     names = [tensor.name for tensor in inputs]
     if not isinstance(x, Mapping):
         if len(names) != 1:
@@ -86,7 +86,7 @@ def in_order(inputs: Sequence[NetworkInput], x: Any) -> list[Any]:
 
 
 def check_dims(tensor: NetworkInput, dims: Dims) -> None:
-    """Raise InvalidArguments for dims that an input does not take."""
+    """Raise InvalidArguments for dims that an input does not accept."""
     shape = tensor.dims
     if shape is None:
         return
@@ -96,7 +96,7 @@ def check_dims(tensor: NetworkInput, dims: Dims) -> None:
 
 
 def fixed_dims(tensor: NetworkInput) -> Dims:
-    """The dims of an input. Raises InvalidArguments where a run brings some of them."""
+    """Return the dims of an input. Raises InvalidArguments if some are open."""
     dims = tensor.dims
     if dims is not None and all(n is not None for n in dims):
         return tuple(n for n in dims if n is not None)
@@ -108,7 +108,7 @@ def _dims_text(dims: Sequence[int | None]) -> str:
 
 
 def wrong_inputs(names: Sequence[str], inputs: Sequence[object]) -> Error:
-    """The error of a call that brings other inputs than these names."""
+    """Return the error of a call with inputs other than these names."""
     return refuse(
         "RS-G03:other-inputs",
         x=", ".join(map(str, inputs)) or "none",

@@ -1,15 +1,16 @@
-"""The places of a network's tensors in one block of memory: those that live at the same time lie apart.
+"""Placement of a network's tensors in one block of memory: tensors that are live at the same time do not
+overlap.
 
-1. **Liveness**: a tensor lives from the step that writes it to the last step that reads it; one that is a
-   view of another lives in its bytes, and keeps them.
-2. **In place**: where a step may write over what it reads last, the two are one region, as large as the
+1. **Liveness**: a tensor lives from the step that writes it to the last step that reads it; a view of
+   another lives in its bytes, and keeps them alive.
+2. **In place**: if a step can overwrite a tensor at its last read, both form one region, as large as the
    larger.
-3. **Places**: regions get their places one after the other, each in the smallest gap between those that live
-   at the same time and have a place, or behind them. Three orders are tried: largest first, longest and
-   largest first, in the order of the steps; the one with the lowest peak is taken.
+3. **Placement**: regions are placed in sequence, each in the smallest gap between placed regions that are
+   live at the same time, or after them. Three orders are tried: largest first, longest and largest first,
+   and the order of the steps; the one with the lowest peak is taken.
 
-Places are multiples of 64 bytes, the width of the widest vectors and of a cache line. Finding the lowest peak
-is as hard as bin packing; `lower_bound` says how far from it the plan may be.
+Offsets are multiples of 64 bytes, the width of the widest vectors and of a cache line. Finding the lowest
+peak is as hard as bin packing; `lower_bound` limits how far from it the plan can be.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ ALIGNMENT = 64
 class MemoryStep:
     """The reads and writes of a step, by names of tensors.
 
-    `in_place`: pairs (written, read): the step may write the one over the other, if nobody reads that later.
-    `views`: pairs (written, read): the one is no memory of its own, but another descriptor of the other.
-    `scratch`: bytes that only this step needs.
+    `in_place`: pairs (written, read): the step can write the first over the second, if that is not read
+    later. `views`: pairs (written, read): the first is another descriptor of the second, without its own
+    memory. `scratch`: bytes that only this step needs.
     """
 
     reads: tuple[str, ...]
@@ -47,7 +48,7 @@ class MemoryStep:
 class ArenaTensor:
     """A tensor of `size` bytes that lives from step `first` to step `last`, both included.
 
-    `over`: the tensor that its step may write over, "" for none.
+    `over`: the tensor that its step can overwrite, "" for none.
     """
 
     name: str
@@ -61,8 +62,8 @@ class ArenaTensor:
 class ArenaPlan:
     """The offset of each tensor in bytes, and the size of the block that holds them all.
 
-    `peak`: bytes of the block. `lower_bound`: bytes that live at once, which no plan can do without.
-    `unshared`: bytes if every tensor had its own.
+    `peak`: bytes of the block. `lower_bound`: the most bytes that are live at once, a minimum for any plan.
+    `unshared`: bytes if no tensors shared memory.
     """
 
     offsets: Mapping[str, int]
@@ -73,7 +74,7 @@ class ArenaPlan:
 
 @dataclass(frozen=True, slots=True)
 class _ArenaRegion:
-    """Tensors that lie in the same bytes, one after the other."""
+    """Tensors that occupy the same bytes in sequence."""
 
     names: tuple[str, ...]
     size: int
@@ -82,18 +83,18 @@ class _ArenaRegion:
 
 
 def scratch_name(step: int) -> str:
-    """The name of the scratch memory of a step among the offsets of a plan."""
+    """Name of the scratch memory of a step among the offsets of a plan."""
     return f"scratch of step {step}"
 
 
 def lifetimes(
     steps: Sequence[MemoryStep], sizes: Mapping[str, int], outputs: Iterable[str] = ()
 ) -> tuple[ArenaTensor, ...]:
-    """The tensors of an arena, with the first and the last step of each.
+    """Return the tensors of an arena, with the first and the last step of each.
 
-    `sizes`: bytes of each tensor that lies in the arena; others, such as inputs and weights, lie elsewhere.
-    `outputs`: tensors that must be there after the last step. A view counts as a use of what it is a view of,
-    and has no memory of its own. A step's scratch is a tensor that lives for that step.
+    `sizes`: bytes of each tensor in the arena; others, such as inputs and weights, are elsewhere. `outputs`:
+    tensors that must exist after the last step. A view counts as a use of its base, and has no memory. A
+    step's scratch is a tensor that lives for that step.
 
     Raises InvalidArguments for a tensor of `sizes` that no step writes.
     """
@@ -107,7 +108,7 @@ def lifetimes(
             first.setdefault(owner, place)
             last[owner] = place
     last.update((owners.get(name, name), len(steps)) for name in outputs)
-    # What several steps write in parts is one tensor, from the first of them on.
+    # A tensor written in parts by several steps lives from the first of them on.
     writes = dict.fromkeys(name for step in steps for name in step.writes if name in sizes)
     for missing in sizes.keys() - writes.keys():
         raise refuse("RS-G11:no-step-writes", missing=missing)
@@ -132,10 +133,10 @@ def lifetimes(
 
 
 def plan_memory(tensors: Sequence[ArenaTensor], alignment: int = ALIGNMENT) -> ArenaPlan:
-    """Offsets for all tensors, none of which overlaps another that lives at the same time.
+    """Compute offsets for all tensors; those that are live at the same time do not overlap.
 
-    Only a tensor that lies over another one (`over`) shares bytes with one that lives at the same step.
-    Raises InvalidArguments for a tensor over one that lives on, or is not there, or is written over twice.
+    Only a tensor placed over another one (`over`) shares bytes with one that is live at the same step. Raises
+    InvalidArguments for a tensor over one that is still live, unknown, or already overwritten.
     """
     by_name = {tensor.name: tensor for tensor in tensors}
     covered = Counter(tensor.over for tensor in tensors)
@@ -158,7 +159,7 @@ _ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (
 
 
 def _regions(tensors: Sequence[ArenaTensor]) -> list[_ArenaRegion]:
-    """Chains of tensors that lie over each other, as one region each."""
+    """Merge chains of tensors placed over each other into one region each."""
     followers = {tensor.over: tensor for tensor in tensors if tensor.over}
     regions = []
     for tensor in tensors:
@@ -175,7 +176,7 @@ def _regions(tensors: Sequence[ArenaTensor]) -> list[_ArenaRegion]:
 
 
 def _placed(regions: Sequence[_ArenaRegion]) -> tuple[int, dict[str, int]]:
-    """The peak, and the offset of each tensor, with regions placed in this order."""
+    """Place regions in this order; return the peak, and the offset of each tensor."""
     placed: list[tuple[int, _ArenaRegion]] = []
     for region in regions:
         ranges = sorted(
@@ -189,7 +190,7 @@ def _placed(regions: Sequence[_ArenaRegion]) -> tuple[int, dict[str, int]]:
 
 
 def _best_gap(ranges: list[tuple[int, int]], size: int) -> int:
-    """The offset of the smallest gap of `size` between ranges, or the end of all of them."""
+    """Return the offset of the smallest gap of at least `size` between ranges, or the end of all of them."""
     best, best_gap, end = -1, -1, 0
     for low, high in ranges:
         if low - end >= size and (best < 0 or low - end < best_gap):
@@ -199,7 +200,7 @@ def _best_gap(ranges: list[tuple[int, int]], size: int) -> int:
 
 
 def _most_alive(tensors: Sequence[ArenaTensor]) -> int:
-    """The most bytes that live at one step, where what lies over another shares its bytes."""
+    """Return the most bytes that are live at one step, counting bytes shared by `over` once."""
     by_name = {tensor.name: tensor for tensor in tensors}
     changes: Counter[int] = Counter()
     for tensor in tensors:

@@ -42,21 +42,22 @@ InputDims = Sequence[int] | Mapping[str, Sequence[int]]
 """The dims of an input, or of all inputs by name."""
 
 ProgressCallback = Callable[[int, int], None]
-"""Hears how many steps are ready, and how many there are."""
+"""Called with the number of steps that are ready, and their total number."""
 
 _NO_INPUT: Any = object()
 
 
 class Network:
-    """A graph that is called with arrays: `Network(graph)`; `rs.onnx.load` makes one of a model.
+    """A graph that is called with arrays: `Network(graph)`; `rs.onnx.load` makes one from a model.
 
-    `net(x)` where there is one input, `net({"name": x, ...})` else: arrays of NumPy, of torch, or of what has
-    `__dlpack__`. One output comes as an array, several as a dict; of the kind of the first input.
+    `net(x)` with a single input, otherwise `net({"name": x, ...})`: arrays of NumPy, of torch, or objects
+    with `__dlpack__`. A single output is returned as an array, several as a dict; of the library of the first
+    input.
 
-    `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of fusions that are off,
-    of `rs.graph.FUSIONS`. `precision`: "f32"; with "bf16" or "f16" tensors may be of that type where that
-    is faster, sums are of f32. For each dims of the inputs a plan is made at the first call, and kept; the
-    eight used last stay. Threads may call one network at the same time.
+    `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of disabled fusions, of
+    `rs.graph.FUSIONS`. `precision`: "f32"; "bf16" or "f16" allow tensors of that type where that is faster,
+    with f32 sums. For each set of input dims a plan is made at the first call, and kept; the eight used last
+    are kept. Threads can call one network at the same time.
 
     >>> import numpy as np
     >>> import restride as rs
@@ -90,12 +91,12 @@ class Network:
         largest: int = 1024,
         precision: str = "f32",
     ) -> Network:
-        """A network whose graph depends on the dims of its inputs: `source` makes it of them.
+        """Return a network whose graph depends on the dims of its inputs: `source` makes it for given dims.
 
-        `dims`: of all inputs, what is planned where a caller names none and the inputs leave them open.
-        `is_linear`: called with dims by name for several batches, the least first; True says that extents
-        alone differ in the graphs of these and all batches between them, so that a file may serve them all,
-        up to the batch `largest`.
+        `dims`: of all inputs, planned if a caller names none and the inputs leave them open. `is_linear`:
+        called with dims by name for several batches, the smallest first; True means that the graphs of these
+        and all batches between them differ only in extents, so that a file can serve them all, up to the
+        batch `largest`.
         """
         load_whole("restride.graph.network.planned_runs")
         from .planned_runs import PlannedRuns
@@ -126,7 +127,7 @@ class Network:
         precision: str = "f32",
         file: NetworkFile | None = None,
     ) -> None:
-        attach_logger()  # a run that was recorded makes no primitive
+        attach_logger()  # a recorded run does not create primitives, which would attach it
         self._inputs, self._outputs, self._rule = tuple(inputs), tuple(outputs), rule
         self._precision = precision
         self._planned, self._file, self._usual = plans, file, file.dims if file else ()
@@ -139,7 +140,7 @@ class Network:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of what a call gives."""
+        """The names of the results of a call."""
         return self._outputs
 
     @property
@@ -149,11 +150,11 @@ class Network:
 
     @property
     def precision(self) -> str:
-        """The precision that it may compute with: "f32", "bf16" or "f16". `explain` says what does."""
+        """The precision allowed for computation: "f32", "bf16" or "f16". `explain` lists where it is used."""
         return self._precision
 
     def with_rule(self, rule: str) -> Network:
-        """The same network, whose formats are chosen by another rule."""
+        """Return the same network with formats chosen by another rule."""
         network = type(self).__new__(type(self))
         plans = self._plans.with_rule(rule)
         network._start(plans, self._inputs, self._outputs, rule, self._precision)
@@ -161,9 +162,10 @@ class Network:
         return network
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Its graph, or what makes it, without plans and kernels; the path of a file that it was loaded from.
+        """Pickle its graph, or the source of it, without plans and kernels; or the path of its file if it was
+        loaded.
 
-        Raises Unimplemented for a network of a module of torch.
+        Raises Unimplemented for a network of a torch module.
         """
         if self._file is not None:
             return type(self).load, (os.path.abspath(self._file.path),)
@@ -171,7 +173,7 @@ class Network:
         return type(self).of_source, parts_of(self).arguments
 
     def __copy__(self) -> Network:
-        """The same plans under another name."""
+        """Return another network that shares the plans."""
         network = type(self).__new__(type(self))
         vars(network).update(vars(self))
         return network
@@ -179,28 +181,32 @@ class Network:
     # --- files ----------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], *dims: InputDims) -> None:
-        """Write the network to a file: what it computes, its constants, and these as its kernels read them.
+        """Write the network to a file: graphs, constants, and copies of these in the formats of its kernels.
 
-        `dims`: of each input in order, or one dict of them by name; without them all that have a plan are
-        saved, else those of a module's example, or that the network fixes. Where the inputs leave the batch
-        open, and the graph is the same for all, the file serves other batches too, up to 1024 or the most
-        that a program of torch.export takes. Kernels are no part of the file: they lie in the store on disk.
-        The file appears whole under its name or not at all. Raises RuntimeFailure where the system refuses.
+        `dims`: of each input in order, or one dict of them by name; without them all dims that have a plan
+        are saved, or else those of a module's example, or those that the network fixes. If the inputs leave
+        the batch open, and the graph is the same for all batches, the file supports other batches too, up to
+        1024 or the maximum that a program of torch.export accepts. Kernels are not part of the file: they are
+        in the cache on disk. The file is written atomically: it appears complete or not at all. Raises
+        RuntimeFailure if the system refuses.
         """
         own_dims = (*(self._file.dims if self._file else ()), *self._plans.dims)
-        name = path_text(path, "Network.save: path", "where the file is to be")
+        name = path_text(path, "Network.save: path", "the name of the file to write")
         self._plans.save(name, (not dims and list(dict.fromkeys(own_dims))) or self._all_dims(dims))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Network:
-        """The network of a file that `save` wrote, for the dims that it was saved for, and other batches.
+        """Load the network of a file that `save` wrote, for the dims that it was saved for, and other
+        batches.
 
-        Constants are mapped, and read when a run first wants them; a machine that wants them in other formats
-        makes these of the plain ones. The file must not be changed while the network lives. Raises
-        InvalidArguments for another or a damaged file, RuntimeFailure where the system refuses.
+        Constants are mapped, and read at their first use; a machine that needs them in other formats converts
+        the plain ones. The file must not be changed while the network exists. Raises InvalidArguments for
+        another or a damaged file, RuntimeFailure if the system refuses.
         """
         try:
-            file = read_network_file(path_text(path, "Network.load: path", "of a file that save wrote"))
+            file = read_network_file(
+                path_text(path, "Network.load: path", "the name of a file that save wrote")
+            )
         except Error as error:
             error.drop_frames()
             raise
@@ -217,7 +223,7 @@ class Network:
 
     @property
     def _last_plan(self) -> NetworkPlan | None:
-        """The plan that was made last; None where there is none yet."""
+        """The plan that was made last, or None."""
         dims = self._planned.dims if self._planned is not None else ()
         return self._planned.plan(dims[-1]) if self._planned is not None and dims else None
 
@@ -239,14 +245,14 @@ class Network:
     @overload
     def __call__(self, x: ArrayLike | Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> Any: ...
     def __call__(self, x: Any = _NO_INPUT, *more: Any, out: Any = None, **named: Any) -> Any:
-        """Run on `x`, one array or a dict of them: the output, or a dict of them, in new memory.
+        """Run on `x`, one array or a dict of them; return the output, or a dict of outputs, in new memory.
 
-        `out`: an array that the output is written into, or a dict of such for some of the outputs; it is what
-        comes back. One that is row-major and begins at a multiple of 64 bytes, as those of `rs.empty` do, is
+        `out`: an array into which the output is written, or a dict of arrays for some of the outputs; it is
+        returned. If it is row-major and begins at a multiple of 64 bytes, like arrays of `rs.empty`, it is
         written without a copy.
 
-        Raises InvalidArguments for inputs that are missing, and inputs or `out` of other dims or types than
-        the network has; what primitives raise, with the name of the node, where a plan has to be made.
+        Raises InvalidArguments for missing inputs, and for inputs or `out` whose dims or types differ from
+        the network's; if a plan has to be made, what primitives raise, with the name of the node.
         """
         try:
             if x is _NO_INPUT or more or named:
@@ -261,10 +267,10 @@ class Network:
             raise refuse("RS-D01:network") from None
 
     def prepare(self, *dims: InputDims, told: ProgressCallback | None = None) -> None:
-        """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
+        """Do the preparations of a first call with inputs of these dims: plan, compile, pack weights.
 
-        `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
-        many steps are ready, and how many there are. Raises as a call does.
+        `dims`: as in `plan`; without them all that a file was saved for. `told`: called during preparation
+        with the number of steps that are ready, and their total number. Raises as a call does.
         """
         try:
             check_function("Network.prepare: told", told)
@@ -275,24 +281,24 @@ class Network:
             raise
 
     def profile(self, x: Any) -> tuple[StepTime, ...]:
-        """Run on `x`, and tell how long each step took."""
+        """Run on `x`, and return how long each step took."""
         times: list[StepTime] = []
         self._run(x, times)
         return tuple(times)
 
     def plan(self, *dims: InputDims) -> NetworkPlan:
-        """The plan for inputs of these dims, one for each input in order or a dict of them by name; none
-        where the network fixes them, or for the first that a file was saved for.
+        """Return the plan for inputs of these dims, one for each input in order or a dict of them by name;
+        none if the network fixes them, or for the first that a file was saved for.
 
         Raises as a call does.
         """
         return self._plans.plan(self._all_dims(dims)[0])
 
     def explain(self, *dims: InputDims) -> Explanation:
-        """The plan for inputs of these dims in words, as `plan` has it.
+        """Describe the plan for inputs of these dims, which are as in `plan`.
 
-        What was fused, the format of every tensor, every reorder with its reason and cost, and the memory of
-        a run.
+        It lists fusions, the format of every tensor, every reorder with its reason and cost, and the memory
+        of a run.
         """
         return self._plans.explain(self._all_dims(dims)[0])
 
@@ -323,25 +329,25 @@ class Network:
         return (results if len(results) > 1 else next(iter(results.values())),)
 
     def _in_order(self, x: Any) -> list[Any]:
-        """The inputs in order, as they came."""
+        """Return the inputs in order, unconverted."""
         return in_order(self._inputs, x)
 
     # --- plans ----------------------------------------------------------------------------------------------
 
     @property
     def _plans(self) -> PlannedRuns:
-        """The planner of the network; for a file it is made only when a run, or a caller, asks for a plan."""
+        """The planner of the network; for a file it is created only when a plan is needed."""
         if self._planned is None:
             load_whole("restride.graph.network.planned_runs")
             from .planned_runs import planned_file
 
             assert self._file is not None
-            # Of threads that plan the first time, each may make one: all of them use what came last.
+            # Threads that plan for the first time may each make one: all of them use the last.
             self._planned = planned_file(self._file)
         return self._planned
 
     def _all_dims(self, dims: Sequence[InputDims]) -> list[tuple[Dims, ...]]:
-        """Dims of all inputs: where a caller names none those of the file or the example, or fixed ones."""
+        """Return the dims of all inputs: by default those of the file or the example, or fixed ones."""
         if len(dims) == 1 and isinstance(dims[0], Mapping):
             dims = self._in_order(dims[0])
         if dims:
@@ -349,9 +355,10 @@ class Network:
         return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]
 
     def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Runner | RecordedRun:
-        """The runner for inputs of these dims: of a file first of all the run recorded on this machine.
+        """Return the runner for inputs of these dims: for a file, preferably the run recorded on this
+        machine.
 
-        `report`: what hears how far it is ready; without it kernels may be compiled later.
+        `report`: called with the progress of preparation; without it kernels may be compiled later.
         """
         is_first = self._file is not None and dims not in self._recorded
         if self._file is not None:
@@ -373,7 +380,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetworkParts:
-    """What a network is made of: the arguments of `Network.of_source`."""
+    """The parts of a network: the arguments of `Network.of_source`."""
 
     inputs: tuple[NetworkInput, ...]
     outputs: tuple[str, ...]
@@ -387,12 +394,12 @@ class NetworkParts:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """These, in order."""
+        """Return the parts in order."""
         return tuple(getattr(self, each.name) for each in fields(self))
 
 
 def parts_of(net: Network) -> NetworkParts:
-    """What a network is made of.
+    """Return the parts of a network.
 
     Raises Unimplemented for one that was loaded from a file, or that a run divides: it has no graph.
     """

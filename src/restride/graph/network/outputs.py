@@ -1,4 +1,4 @@
-"""The outputs of a network's calls: new results, or arrays of the caller that they are written into."""
+"""Outputs of a network's calls: new arrays, or arrays of the caller to write into."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...runtime.alloc import Array, address_of
 from ...schedule.machine import LINE
 from ..dims import Dims, by
 
-# How long NumPy may search for an element that lies in both of two arrays: up to a millisecond.
+# Limit on NumPy's search for an element shared by two arrays: up to a millisecond.
 _MOST_WORK = 4096
 
 __all__ = ["NetworkOutput", "OutputPlace", "targets_by_name"]
@@ -27,7 +27,7 @@ __all__ = ["NetworkOutput", "OutputPlace", "targets_by_name"]
 
 @dataclass(frozen=True, slots=True)
 class NetworkOutput:
-    """An output for inputs of certain dims: its name, dims and type, and what makes memory for it."""
+    """An output for inputs of given dims: its name, dims and type, and an allocator of its memory."""
 
     name: str
     dims: Dims
@@ -36,14 +36,14 @@ class NetworkOutput:
 
     @classmethod
     def of(cls, name: str, dims: Dims, data_type: DataType) -> NetworkOutput:
-        """The output of this name, row-major; a scalar is in memory of one dim."""
+        """Return the output of this name, row-major; a scalar has one dim in memory."""
         return cls(name, dims, data_type, maker_of(MemoryDesc(dims or (1,), data_type)))
 
     def place(self, target: Any, inputs: Sequence[Array]) -> OutputPlace:
-        """The memory into which a run writes it: `target`, or new memory where that is None.
+        """Return the memory into which a run writes it: `target`, or new memory if that is None.
 
-        Kernels want whole cache lines, and may write before all of `inputs` is read: a target that lies
-        otherwise gets its values after the run. Raises InvalidArguments for one that is none.
+        Kernels need whole cache lines, and may write before all of `inputs` is read: a target that does not
+        allow this is filled after the run. Raises InvalidArguments for an invalid target.
         """
         if target is None:
             return self._new()
@@ -81,14 +81,14 @@ class NetworkOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputPlace:
-    """The place of an output in a run: an address, and the array there; `target` gets a copy of it."""
+    """The destination of an output in a run: an address, and the array there; `target` gets a copy of it."""
 
     address: int
     array: Any
     target: Any = None
 
     def finished(self) -> Any:
-        """The array that the caller gets, after the run."""
+        """Return the array for the caller, after the run."""
         if self.target is None:
             return self.array
         if self.target is not self.array:
@@ -97,9 +97,9 @@ class OutputPlace:
 
 
 def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
-    """The arrays of an `out`, by the names of outputs; an array alone is for the only one.
+    """Return the arrays of `out` by the names of outputs; a single array is for the only output.
 
-    Raises InvalidArguments for other names, and where two of them share memory.
+    Raises InvalidArguments for other names, and if two arrays share memory.
     """
     if out is None:
         return {}
@@ -115,7 +115,7 @@ def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
     arrays = [as_target(x, f"Network: out {name!r}") for name, x in out.items() if x is not None]
     numpy_arrays = [array for array in arrays if isinstance(array, np.ndarray)]
     for pair in combinations(numpy_arrays, 2):
-        # NumPy may not know in time: then they may overlap. The stubs know no limit of our own.
+        # NumPy may not find out in time: they then count as overlapping. Its stubs do not allow max_work.
         if np.may_share_memory(*pair, max_work=_MOST_WORK):  # type: ignore[arg-type]
             raise refuse("RS-G03:arrays-out-overlap")
     return out

@@ -1,12 +1,12 @@
-"""The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
+"""The plan of a network for inputs of given dims: formats, steps in order, and the location of every tensor.
 
-1. Fusions leave fewer nodes (`rewrites/fusions.py`), and `expansions.py` there those that primitives run;
-   `precision.py` gives tensors other types, where a precision below f32 is asked for.
-2. Propagation gives every tensor its format, and says where reorders stand.
-3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
-   What is to be concatenated is written into the whole, where that can be (`concat_windows.py`).
-   What reorders of constants make is made now, once.
-4. Liveness gives every tensor that a run makes its place in one block of memory.
+1. Fusions reduce the number of nodes (`rewrites/fusions.py`), `expansions.py` rewrites the rest to those
+   that primitives run; `precision.py` changes types of tensors if a precision below f32 is allowed.
+2. Propagation gives every tensor its format, and inserts reorders.
+3. Each node becomes a primitive, and so does each reorder, which precedes the first step that reads it.
+   Parts of concats are written into the whole where possible (`concat_windows.py`). Reorders of
+   constants run now, once.
+4. Liveness gives every computed tensor its place in one block of memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 class Storage:
     """The memory of a tensor: an input or output of a run, a constant, or the block of the run.
 
-    `name` is that of the tensor which the memory was made for: views have that of the tensor they look at.
+    `name` is that of the tensor for which the memory was made: views have the name of their base.
     """
 
     where: str
@@ -60,8 +60,8 @@ class TensorLocation:
 class NetworkStep:
     """A primitive that a run executes, with the tensors of its arguments.
 
-    `node`: the name of the node; of a reorder that was inserted, that of the tensor. `is_inserted`: true for
-    such a reorder.
+    `node`: the name of the node; of the tensor, for an inserted reorder. `is_inserted`: true for such a
+    reorder.
     """
 
     node: str
@@ -79,17 +79,17 @@ class NetworkStep:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """The steps of a network for inputs of certain dims; `print(plan)` tells it in full.
+    """The steps of a network for inputs of given dims; `print(plan)` shows it in full.
 
     graph        the graph, as it runs
-    fusions      what fusions did to get there
-    formats      what propagation decided: the format of every tensor, the reorders and their costs
+    fusions      the fusions that were applied
+    formats      decisions of propagation: the format of every tensor, the reorders and their costs
     steps        what runs, in order
     inputs       the format in which each input is read
-    outputs      where each output lies at the end
-    constants    the format of each constant that steps read, and where its values come from
-    arena        where tensors lie in the block of a run
-    precision    what it may compute with, "f32" or less; `graph` has the types
+    outputs      the final location of each output
+    constants    the format of each constant that steps read, and the source of its values
+    arena        the places of tensors in the block of a run
+    precision    the precision allowed for computation, "f32" or less; `graph` has the types
     """
 
     graph: Graph
@@ -115,18 +115,18 @@ class NetworkPlan:
         return str(viewer().watched().html_of(self))
 
 
-# Why a move is copied, where a descriptor cannot say it.
+# Why a move is copied, if a descriptor cannot express it.
 _MOVES = {
-    "concat": "whose parts are not written into it",
-    "shuffle": "as strides do not say its order",
+    "concat": "as its parts are not written into it",
+    "shuffle": "as strides cannot express its order",
     "gather": "of rows by a table",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGraph:
-    """A graph that was fused before, and what propagation chose for it by a rule: how each step runs, and
-    whether no other choice costs less. `rule` is "" where that is not known here.
+    """A graph that is already fused, with the decisions of propagation: how each step runs, and whether no
+    other choice costs less. `rule` is "" if unknown.
     """
 
     fused: FusedGraph
@@ -143,11 +143,11 @@ def plan_network(
     ends: Mapping[str, MemoryDesc] = MappingProxyType({}),
     precision: str = "f32",
 ) -> NetworkPlan:
-    """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
+    """Plan a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
-    `without`: fusions that are off. `ends`: the formats of inputs and outputs that are not row-major; an
-    output of format "any" is given as it was written. `precision`: what tensors may be of (`precision.py`).
-    What was planned before stays as it is. Raises what the primitives raise, with the names of nodes.
+    `without`: disabled fusions. `ends`: the formats of inputs and outputs that are not row-major; an output
+    of format "any" stays as it was written. `precision`: types allowed for tensors (`precision.py`). A graph
+    that is already planned is used unchanged. Raises what the primitives raise, with the names of nodes.
     """
     nodes = (graph.fused.graph if isinstance(graph, PlannedGraph) else graph).nodes
     line = Line("plan", engine.kind, NETWORK, rule, problem_desc=f"{len(nodes)} nodes")
@@ -165,10 +165,10 @@ def plan_network(
 
 
 def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation]:
-    """The tensors that are written into the result of a concat, by name: then the concat need not run.
+    """Return, by name, the tensors that are written into the result of a concat, which then need not run.
 
-    Each is to be made by one step, for the concat alone, and to lie in the whole as a window that a
-    descriptor can say: a range of channels of a tensor whose blocks it does not cut.
+    Each must be made by one step, only for the concat, and must be a window of the whole that a descriptor
+    can express: a range of channels of a tensor whose blocks it does not cut.
     """
     free, parts = free_concats(graph), dict[str, TensorLocation]()
     for node, way in zip(graph, formats.steps, strict=True):
@@ -181,7 +181,7 @@ def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation
 
 
 def explain_plan(plan: NetworkPlan) -> Explanation:
-    """All that was decided before the first run, each decision on a line of its own."""
+    """Describe everything that is decided before the first run, one decision per line."""
     return Explanation("\n".join(_explained(plan)))
 
 
@@ -191,20 +191,20 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
     yield from (f"  {fusion}" for fusion in plan.fusions)
     formats, arena = plan.formats, plan.arena
     proof = "; no other choice has a lower total" if formats.is_exact else ""
-    yield f"formats: {formats.rule}, predicted {formats.seconds * 1e3:.3g} ms in all{proof}"
+    yield f"formats: {formats.rule}, predicted {formats.seconds * 1e3:.3g} ms in total{proof}"
     tensors = (item for item in formats.formats.items() if item[0] not in plan.graph.constants)
     yield from (f"  {name}: {format_name(md)}" for name, md in tensors)
     yield from _moves(plan)
     costs = f"{formats.bytes_moved} bytes, predicted {formats.reorder_seconds * 1e3:.3g} ms"
-    for is_constant, words in ((False, costs), (True, "of constants, done once")):
+    for is_constant, words in ((False, costs), (True, "of constants, run once")):
         reorders = [reorder for reorder in formats.reorders if reorder.is_constant is is_constant]
         yield f"reorders: {len(reorders)}, {words}"
         yield from (f"  {reorder}" for reorder in reorders)
     in_use = f"{arena.lower_bound} are in use at once"
-    yield f"memory: {arena.peak} bytes a run; {in_use}, and all tensors apart would be {arena.unshared}"
+    yield f"memory: {arena.peak} bytes a run; {in_use}; without sharing it would be {arena.unshared}"
     is_lower = plan.precision != "f32"
     yield from [precision_text(plan)] * is_lower
-    yield f"kernels: of {len(plan.steps)} steps"
+    yield f"kernels of {len(plan.steps)} steps"
     for step in plan.steps:
         pd = step.lowered.pd
         types = f" of {' x '.join(_types(step)[:-1])} to {_types(step)[-1]}" * is_lower
@@ -213,18 +213,18 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
 
 
 def precision_text(plan: NetworkPlan) -> str:
-    """What a network may compute with, and how much it does."""
+    """Describe the precision of a network, and how much of it is reduced."""
     narrow = sum(plan.precision in _types(step) for step in plan.steps)
     return f"precision: {plan.precision}, of which {narrow} of {len(plan.steps)} steps have tensors"
 
 
 def _types(step: NetworkStep) -> list[str]:
-    """The types of what a step computes with: of at most two sources, and of its result."""
+    """Return the types that a step computes with: of at most two sources, and of its result."""
     return [str(place.md.data_type) for place in (*step.reads[:2], step.writes[0])]
 
 
 def _moves(plan: NetworkPlan) -> Iterator[str]:
-    """What became of nodes that move elements, and compute nothing."""
+    """Describe nodes that only move elements."""
     known = set(plan.graph.constants)
     moving = {
         node.name: node
@@ -250,7 +250,7 @@ def _moves(plan: NetworkPlan) -> Iterator[str]:
 
 
 class _Planner:
-    """Goes through the nodes in order: what runs, and where tensors lie."""
+    """Goes through the nodes in order and determines steps and locations of tensors."""
 
     def __init__(
         self,
@@ -298,7 +298,7 @@ class _Planner:
         if isinstance(node.operation, VIEWS):
             self._places[node.output] = TensorLocation(reads[0].storage, outs[node.output])
             return
-        # Into memory of its own, or into what it is a part of.
+        # Into separate memory, or into the whole that it is a part of.
         writes = {
             name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md)) for name, md in outs.items()
         }
@@ -309,7 +309,7 @@ class _Planner:
         self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, places))
 
     def _read(self, name: str, md: MemoryDesc) -> TensorLocation:
-        """A tensor in a format, from a reorder where it is in another."""
+        """Return a tensor in a format, inserting a reorder if necessary."""
         constant = self._graph.constants.get(name)
         if constant is not None:
             key = name if md == row_major(constant.type) else f"{name} as {format_name(md)}"
@@ -333,7 +333,7 @@ class _Planner:
     # --- outputs --------------------------------------------------------------------------------------------
 
     def _output_places(self, outputs: Mapping[str, TensorLocation]) -> dict[str, TensorLocation]:
-        """Outputs in memory of their own: what writes one writes it there, or a copy does."""
+        """Give outputs separate memory: their producers write there, or a copy does."""
         places: dict[str, TensorLocation] = {}
         targets: dict[Storage, Storage] = {}
         descs = {write.storage: write.md for step in self._steps for write in step.writes}
@@ -358,7 +358,7 @@ class _Planner:
             results = [place for place in step.writes if place.storage.where == ARENA]
             writes = tuple(place.storage.name for place in results)
             mds = {place.storage.name: self._wholes.get(place.storage.name, place.md) for place in results}
-            # From the begin of the memory on: a format may begin behind it.
+            # Sizes count from the start of the memory: the elements may begin after it.
             sizes |= {name: max(extent(md).needed, 1) for name, md in mds.items()}
             scratch = step.lowered.pd._scratch_bytes()
             steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
@@ -366,7 +366,7 @@ class _Planner:
 
 
 def _is_whole(view: MemoryDesc, md: MemoryDesc) -> bool:
-    """True where a view of what a step writes has every byte of it, if perhaps in other dims."""
+    """True if a view covers every byte of the tensor that a step writes, possibly in other dims."""
     if view == md or is_same_memory(md, view):
         return True
     both_whole = all(
@@ -376,7 +376,7 @@ def _is_whole(view: MemoryDesc, md: MemoryDesc) -> bool:
 
 
 def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
-    """Tensors that a step may write over: a source of its format, each element read before it is written."""
+    """Return tensors that a step can overwrite: sources of its format, read before they are written."""
     source, result = step.reads[0], step.writes[0]
     is_safe = step.operation in ("eltwise", "batch_normalization", "softmax")
     is_arena = source.storage.where == ARENA == result.storage.where

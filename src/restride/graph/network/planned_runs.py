@@ -1,4 +1,4 @@
-"""The planner and runner of a network, for inputs of any dims: loaded when a network is planned first."""
+"""Planner and runners of a network, for inputs of any dims: loaded when a network is first planned."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["FixedGraph", "GraphSource", "PlannedRuns", "graph_inputs", "planned_
 _MOST_PLANS = 8
 
 GraphSource = Callable[[Mapping[str, Dims]], Graph | PlannedGraph]
-"""What makes the graph for inputs of these dims, by name."""
+"""Makes the graph for inputs of given dims, by name."""
 
 
 def graph_inputs(graph: object) -> list[NetworkInput]:
-    """The inputs of a graph. Raises InvalidArguments for what is none."""
+    """Return the inputs of a graph. Raises InvalidArguments for anything else."""
     if not isinstance(graph, Graph):
         raise refuse("RS-V08:no-graph", type=type(graph).__name__)
     types = [(name, graph.tensors[name]) for name in graph.inputs]
@@ -44,7 +44,7 @@ def graph_inputs(graph: object) -> list[NetworkInput]:
 
 @dataclass(frozen=True, slots=True)
 class FixedGraph:
-    """A source whose graph is always the same."""
+    """A source that always returns the same graph."""
 
     graph: Graph
 
@@ -54,10 +54,10 @@ class FixedGraph:
 
 
 class PlannedRuns:
-    """The plans of a network by the dims of its inputs; those made last stay. Threads may share it.
+    """The plans of a network by the dims of its inputs; those made last are kept. Threads can share it.
 
-    `saved`: the file that it comes from. `forms`: what it has for other batches; without `is_linear` none
-    are made, and none for more than `largest`. Raises InvalidArguments for a rule or a fusion that is none.
+    `saved`: the file that it comes from. `forms`: those of other batches; without `is_linear` none are made,
+    and none beyond `largest`. Raises InvalidArguments for an unknown rule or fusion.
     """
 
     def __init__(
@@ -82,21 +82,21 @@ class PlannedRuns:
         self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
         self._engine = Engine("cpu")
         self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
-        # Reentrant: a signal's handler may want the plan that the code it interrupts is making.
+        # Reentrant: a signal handler may need the plan that the interrupted code is making.
         self._lock = threading.RLock()
 
     def with_rule(self, rule: str) -> PlannedRuns:
-        """The same network, planned by another rule; constants are shared."""
+        """Return the same network, planned by another rule; constants are shared."""
         shared = self._prepacked, self._forms, self._is_linear, self._largest, self._precision
         return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
 
     @property
     def made_of(self) -> tuple[GraphSource, tuple[str, ...], IsLinear | None, int]:
-        """The source, the fusions that are off, `is_linear` and `largest`."""
+        """The source, the disabled fusions, `is_linear` and `largest`."""
         return self._source, tuple(self._without), self._is_linear, self._largest
 
     def check_pickle(self) -> None:
-        """Raise Unimplemented where a function that is part of a running program makes the graphs."""
+        """Raise Unimplemented if the graphs are made by a function that only exists in this process."""
         owner = getattr(self._source, "__self__", None)
         if isinstance(self._source, FunctionType) or isinstance(owner, SavedNetwork):
             raise refuse("RS-G07:pickle")
@@ -107,28 +107,28 @@ class PlannedRuns:
         return tuple(self._runners)
 
     def explain(self, dims: tuple[Dims, ...]) -> Explanation:
-        """The plan for inputs of these dims in words."""
+        """Describe the plan for inputs of these dims."""
         return explain_plan(self.runner(dims).plan)
 
     def plan(self, dims: tuple[Dims, ...]) -> NetworkPlan:
-        """The plan for inputs of these dims."""
+        """Return the plan for inputs of these dims."""
         return self.runner(dims).plan
 
     def runner(self, dims: tuple[Dims, ...]) -> Runner:
-        """The runner for inputs of these dims, planned now where it is not yet."""
+        """Return the runner for inputs of these dims, planning it if necessary."""
         runner = self._runners.get(dims)
         if runner is not None:
             return runner
         with self._lock:
             runner = self._runners.get(dims) or self._new_runner(dims)
-            # Others look into it without the lock: no step leaves it without what it had.
+            # Others read it without the lock: every intermediate state is complete.
             self._runners[dims] = runner
             for key in list(self._runners)[:-_MOST_PLANS]:
                 self._runners.pop(key, None)
         return runner
 
     def save(self, path: str, dims: Sequence[tuple[Dims, ...]]) -> None:
-        """Write the network with the plans for these dims, and keep what they run beside their kernels."""
+        """Write the network with the plans for these dims, and store records of their runs."""
         runners = [self.runner(input_dims) for input_dims in dims]
         pairs = list(zip(dims, runners, strict=True))
         saved = [SavedPlan(own, runner.plan, runner.prepare().constants) for own, runner in pairs]
@@ -144,7 +144,7 @@ class PlannedRuns:
                 keep_record(file.digest, input_dims, record)
 
     def keep_record(self, file: NetworkFile, dims: tuple[Dims, ...]) -> None:
-        """Keep what runs inputs of these dims, where all constants that it reads are tensors of the file."""
+        """Store the record of a run for inputs of these dims, if all its constants are in the file."""
         runner = self._runners.get(dims)
         if runner is None or self._saved is None:
             return
@@ -172,7 +172,7 @@ class PlannedRuns:
 
 
 def planned_file(file: NetworkFile) -> PlannedRuns:
-    """The plans of a saved network. Raises InvalidArguments where its header does not hold."""
+    """Return the plans of a saved network. Raises InvalidArguments if its header is invalid."""
     saved = SavedNetwork(file)
     source = file.inputs, file.outputs, saved.graph, file.rule, ()
     return PlannedRuns(*source, saved, forms=saved.forms, precision=file.precision)

@@ -1,4 +1,4 @@
-"""Constants in the formats that steps read: made once for all plans of a network, or found in its file."""
+"""Constants in the formats that steps read: packed once for all plans of a network, or found in its file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..stored_constant import StoredConstant
 if TYPE_CHECKING:
     from .saved import SavedNetwork
 
-# A constant of so many bytes that is read as it lies stays in its file: a run may want little of it.
+# A constant of at least this size that needs no packing stays in its file: a run may need little of it.
 _STAYS_MAPPED = 1 << 30
 
 __all__ = ["ConstantBlock", "PrepackedConstants", "block_bytes"]
@@ -34,9 +34,9 @@ class _Prepacked(NamedTuple):
 
 
 class ConstantBlock:
-    """One block of memory for constants that are packed at a time: each for itself would begin a page.
+    """One block of memory for constants that are packed together: separate ones would each begin a page.
 
-    `nbytes`: of all of them; what is not taken is never touched. Threads may share it.
+    `nbytes`: of all of them; the unused part is never touched. Threads can share it.
     """
 
     def __init__(self, nbytes: int) -> None:
@@ -45,7 +45,7 @@ class ConstantBlock:
         self._lock = threading.Lock()
 
     def take(self, md: MemoryDesc, engine: Engine) -> Memory:
-        """Memory for a constant in a format, which keeps the block."""
+        """Allocate memory for a constant in a format; it keeps the block alive."""
         with self._lock:
             if self._block is None:
                 self._block = allocate(self._nbytes)
@@ -55,14 +55,14 @@ class ConstantBlock:
 
 
 def block_bytes(md: MemoryDesc) -> int:
-    """The bytes of a block that a constant in a format takes: whole cache lines."""
+    """Return the bytes of a block that a constant in a format takes: whole cache lines."""
     return -(-md.size // LINE) * LINE
 
 
 class PrepackedConstants:
-    """Constants in the formats of plans, for as long as a plan uses them. Threads may share it.
+    """Constants in the formats of plans, kept as long as a plan uses them. Threads can share it.
 
-    Plans of other dims have constants of their own with equal values: they share what was made of them.
+    Plans of other dims have separate constants with equal values: they share the packed ones.
     """
 
     def __init__(self, stored: SavedNetwork | None = None) -> None:
@@ -71,12 +71,12 @@ class PrepackedConstants:
         self._lock = threading.Lock()
 
     def memory(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
-        """The values of a constant in a format, in `block` where they have to be packed."""
+        """Return the values of a constant in a format, in `block` if they have to be packed."""
         key = constant.type, md
         memory = self._find(key, constant)
         if memory is not None:
             return memory
-        # Not under the lock: threads make what a plan wants side by side.
+        # Not under the lock: threads pack constants in parallel.
         memory = self._pack(constant, md, engine, block)
         with self._lock:
             entries = [entry for entry in self._memories.get(key, ()) if entry.memory() is not None]
@@ -103,7 +103,7 @@ class PrepackedConstants:
         else:
             values = constant.values.reshape(constant.type.desc_dims)
             source = Memory.from_numpy(values, None, engine)
-        # A model's file may be written while its network runs, but for what is large; a saved network's not.
+        # Small constants are copied: unlike a saved network's, a model's file may be changed meanwhile.
         is_large = values.nbytes >= _STAYS_MAPPED and address_of(values) % LINE == 0
         if source.desc == md and (self.stored is not None or is_large or not is_mapped(values)):
             return source

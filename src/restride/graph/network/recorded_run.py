@@ -1,10 +1,10 @@
-"""The recorded run of a saved network, kept beside its kernels: the next process plans nothing.
+"""The recorded run of a saved network, stored with its kernels, so that the next process skips planning.
 
-A **record** is the tables of a run (`runtime/cpu/launch_image.py`), which kernels they call, and which
-tensors of the file they read. It lies in the store on disk, as machine code does, and is trusted as that is:
-the folder is the user's alone, and nobody who only writes files of networks can bring one. Its key names the
-header of the file, the machine, the number of threads, and the source of restride; where anything differs,
-there is no record, and the network is planned.
+A **record** has the tables of a run (`runtime/cpu/launch_image.py`), the kernels that they call, and the
+tensors of the file that they read. It is in the cache on disk, like machine code, and is trusted like it:
+only the user can write to that folder, so a network file from elsewhere cannot add a record. Its key contains
+the header of the file, the machine, the number of threads, and the source of restride; if any of these
+differ, there is no record, and the network is planned.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ __all__ = ["RecordedRun", "RunRecord", "Session", "find_record", "keep_record"]
 class Session:
     """The memory that one run needs at a time: a block, and the row of addresses that tables read.
 
-    `threads`: how many the tables are made for.
+    `threads`: the number for which the tables are made.
 
-    `row`: the address of the block, then those of inputs and outputs, `ends` of them, which each run brings,
-    then of all else; behind them the scalars.
+    `row`: the address of the block; those of inputs and outputs, `ends` of them, set by each run; those of
+    all other memories; then the scalars.
     """
 
     __slots__ = ("_address", "_block", "_ends", "_row", "_tables", "threads")
@@ -53,7 +53,7 @@ class Session:
         self._address, self.threads = address_of(row), threads
 
     def run(self, addresses: Sequence[int]) -> None:
-        """Execute all, with the addresses of inputs and outputs in their order."""
+        """Execute all steps, with the addresses of inputs and outputs in their order."""
         self._row[self._ends] = addresses
         for table in self._tables:
             table.run(self._address)
@@ -63,8 +63,8 @@ class Session:
 class RunRecord:
     """A run as values: `arena` bytes of a block, tables, the key and the kind of each kernel.
 
-    `inputs`: names in the order of their addresses. `outputs`: name, dims and type of each. `memories`: what
-    stands behind inputs and outputs, the number of a tensor or bytes as text.
+    `inputs`: names in the order of their addresses. `outputs`: name, dims and type of each. `memories`: those
+    after inputs and outputs, each as the number of a tensor or bytes as text.
     """
 
     arena: int
@@ -77,15 +77,15 @@ class RunRecord:
 
 
 def keep_record(file_digest: bytes, dims: Sequence[Dims], record: RunRecord) -> None:
-    """Put a record into the store, for the file whose header has this digest."""
+    """Store a record for the file whose header has this digest."""
     store = _store()
     store.default_store().put(_key(file_digest, dims), json.dumps(asdict(record)).encode())
 
 
 def find_record(file: NetworkFile, dims: Sequence[Dims]) -> RecordedRun | None:
-    """The recorded run of a file for these dims; None where there is no record, or a kernel is gone.
+    """Return the recorded run of a file for these dims; None if there is no record, or a kernel is missing.
 
-    Raises InvalidArguments where the bytes of a tensor are damaged.
+    Raises InvalidArguments if the bytes of a tensor are damaged.
     """
     content = _store().default_store().get(_key(file.digest, dims))
     if content is None or default_pool().native_team() is None:
@@ -107,7 +107,7 @@ def _kernels(record: RunRecord) -> list[LinkedKernel] | None:
 
 
 class RecordedRun:
-    """A record with kernels and tensors in this process. Threads may share it."""
+    """A record with kernels and tensors in this process. Threads can share it."""
 
     def __init__(self, file: NetworkFile, record: RunRecord, kernels: Sequence[LinkedKernel]) -> None:
         self.inputs = tuple(record.inputs)
@@ -124,7 +124,7 @@ class RecordedRun:
 
     @property
     def is_current(self) -> bool:
-        """True while there are as many threads as it was recorded for."""
+        """True while the number of threads is the recorded one."""
         return default_pool().threads == self._threads
 
     def run(self, addresses: Sequence[int]) -> None:
@@ -134,7 +134,7 @@ class RecordedRun:
         except IndexError:
             session = self._new_session()
         session.run(addresses)
-        # A run that was interrupted leaves its session to the collector.
+        # A session of an interrupted run is left to the garbage collector.
         self._idle.append(session)
 
     def _new_session(self) -> Session:
@@ -166,9 +166,9 @@ def _store() -> ModuleType:
 
 @functools.cache
 def _source() -> tuple[tuple[str, int, int], ...]:
-    """The files of restride, their sizes and times: what another source would run differently.
+    """Return the files of restride with sizes and times, to detect changed source code.
 
-    Inside an archive there are none: there the version, which the key has anyway, must do.
+    In an archive there are none: there the version, which is part of the key anyway, has to suffice.
     """
     package = Path(__file__).parents[2]
     return tuple(sorted(_states(package)))

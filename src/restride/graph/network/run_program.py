@@ -1,4 +1,4 @@
-"""A plan as a program: its steps with their kernels, and where each finds its memory."""
+"""A plan as a program: its steps with their kernels, and the sources of their addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .plan import ARENA, CONSTANT, INPUT, OUTPUT, NetworkPlan, NetworkStep, Stor
 class StepTime:
     """The time of one step of a run: `node` and `operation`, `seconds`, the formats and the kernel.
 
-    `is_inserted`: true for a reorder that propagation put there.
+    `is_inserted`: true for a reorder inserted by propagation.
     """
 
     node: str
@@ -35,7 +35,7 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class _SlotRule:
-    """The content of one slot of a program: a known address, or a place and the distance behind its begin."""
+    """The content of one slot of a program: a known address, or a memory and an offset in it."""
 
     address: int
     place: TensorLocation | None
@@ -43,7 +43,7 @@ class _SlotRule:
 
 
 class PreparedStep:
-    """A step whose kernels are compiled. `is_native`: tables may have all of its launches.
+    """A step with compiled kernels. `is_native`: all of its launches can be in tables.
 
     `fixed`: the memory that is the same for all runs.
     """
@@ -83,7 +83,7 @@ class PreparedStep:
         return _SlotRule(0, place, skipped_bytes(self.implementation.operands[at], place.md))
 
     def bound(self, addresses: Mapping[Storage, int], scratch: int) -> Callable[[], None]:
-        """A function that executes the step with the addresses of all memory that it touches."""
+        """Return a function that executes the step with the addresses of all memory that it touches."""
         src, dst, *others = (
             rule.address if rule.place is None else addresses[rule.place.storage] + rule.skipped
             for rule in self._rules
@@ -97,7 +97,7 @@ class PreparedStep:
         return call
 
     def time(self, seconds: float) -> StepTime:
-        """The description of the step, and its time."""
+        """Return the description of the step, with its time."""
         step = self.step
         formats = [format_name(place.md) for place in (*step.reads[:1], *step.writes[:1])]
         kernel = self.implementation.name
@@ -123,17 +123,18 @@ class PreparedStep:
         storage, md = rule.place.storage, rule.place.md
         if storage.where == ARENA:
             return MemoryPlace(0, offsets[storage.name] + rule.skipped, is_aligned=True)
-        # Results from here on begin at a page.
+        # Results of at least this size begin at a page.
         is_aligned = storage.where == OUTPUT and extent(md).needed >= POOLED_BYTES
         return MemoryPlace(numbers[storage], rule.skipped, is_aligned)
 
 
 @dataclass(frozen=True, slots=True)
 class RunProgram:
-    """The launches of a run in turn, for so many threads: tables of launches, and steps by their number.
+    """The sequence of launches of a run, for a given number of threads: tables of launches, and steps by
+    number.
 
-    `memories`: what a table finds at each number, the arena first, then what a run brings and gives; an
-    integer is the address of one of `fixed`.
+    `memories`: those that tables refer to by number, the arena first, then inputs and outputs; an integer is
+    the address of one of `fixed`.
     """
 
     threads: int
@@ -148,7 +149,7 @@ BLOCK = Storage(ARENA, "")
 
 
 def run_program(plan: NetworkPlan, steps: Sequence[PreparedStep]) -> RunProgram:
-    """The steps of a plan as few native calls; a step that Ctrl-C may have to end stays one of its own."""
+    """Compile a plan's steps to few native calls; steps that Ctrl-C must interrupt stay separate."""
     pool = default_pool()
     threads, has_team = pool.threads, pool.native_team() is not None
     memories: list[Storage | int] = [BLOCK, *ends_of(plan)]
@@ -171,6 +172,6 @@ def run_program(plan: NetworkPlan, steps: Sequence[PreparedStep]) -> RunProgram:
 
 
 def ends_of(plan: NetworkPlan) -> list[Storage]:
-    """The inputs and outputs of a run, in order."""
+    """Return the inputs and outputs of a run, in order."""
     outputs = [Storage(OUTPUT, name) for name in plan.outputs]
     return [*(Storage(INPUT, name) for name in plan.inputs), *outputs]

@@ -1,9 +1,9 @@
-"""Runs of a plan: constants in their formats, a block of memory for each run, a few native calls.
+"""Execution of a plan: constants in their formats, a block of memory for each run, a few native calls.
 
-The launches of all steps are written into tables (`runtime/cpu/launch_image.py`), each of which one native
-call goes through: workers stay in it from one kernel to the next, and nothing goes through Python. A run
-leases a **session**: a block of memory, and a row with the addresses of all that the tables read and write.
-As many sessions are made as runs were ever under way at once.
+The launches of all steps are written into tables (`runtime/cpu/launch_image.py`), each of which is executed
+by a single native call: workers stay in it from one kernel to the next, without returning to Python. A run
+leases a **session**: a block of memory, and a row with the addresses of all memories that the tables use.
+There are as many sessions as there were concurrent runs at most.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class PlannedSession(Session):
-    """A session that knows the steps too: those that no table has, and all of them one by one."""
+    """A session that also has the steps: those in no table, and all for separate execution."""
 
     __slots__ = ("_addresses", "_items", "_plan", "_scratch", "_steps")
 
@@ -59,7 +59,7 @@ class PlannedSession(Session):
         super().__init__(block, row(memories, program.scalars), ends, tables, program.threads)
 
     def run(self, addresses: Sequence[int]) -> None:
-        """Execute all, with the addresses of inputs and outputs in their order."""
+        """Execute all steps, with the addresses of inputs and outputs in their order."""
         if len(self._items) == len(self._tables):
             super().run(addresses)
             return
@@ -71,7 +71,7 @@ class PlannedSession(Session):
                 item.run(self._address)
 
     def timed(self, addresses: Sequence[int]) -> list[float]:
-        """The same step by step, and the seconds that each took."""
+        """Execute step by step, and return the seconds that each took."""
         seconds = []
         runs = [self._bound(at, addresses) for at in range(len(self._steps))]
         for run, prepared in zip(runs, self._steps, strict=True):
@@ -87,7 +87,7 @@ class PlannedSession(Session):
 
 
 def _new_block(plan: NetworkPlan) -> Buffer:
-    """The memory of a run. Raises OutOfMemory, which names the node that makes the largest tensor."""
+    """Return the memory of a run. Raises OutOfMemory, naming the node that makes the largest tensor."""
     try:
         check_room(plan.arena.peak)
         return allocate(max(plan.arena.peak, 1))
@@ -98,21 +98,21 @@ def _new_block(plan: NetworkPlan) -> Buffer:
 
 
 class _Parts(NamedTuple):
-    """The common parts of a plan's sessions: compiled steps, and constants in the formats that they read."""
+    """The shared parts of a plan's sessions: compiled steps, and constants in the formats that they read."""
 
     steps: list[PreparedStep]
     constants: dict[str, Memory]
 
 
 class Runner:
-    """The runner of a plan. Kernels are compiled when the first run wants them. Threads may share it."""
+    """The runner of a plan. Kernels are compiled at the first run. Threads can share it."""
 
     def __init__(self, plan: NetworkPlan, engine: Engine, prepacked: PrepackedConstants) -> None:
         self.plan, self.inputs = plan, tuple(plan.inputs)
         types = ((name, plan.graph.tensors[name]) for name in plan.outputs)
         self.outputs = tuple(NetworkOutput.of(name, kind.dims, kind.data_type) for name, kind in types)
         self._engine, self._prepacked = engine, prepacked
-        # Reentrant: a signal's handler may run the network that the code it interrupts is compiling.
+        # Reentrant: a signal handler may run the network that the interrupted code is compiling.
         self._lock = threading.RLock()
         self._parts: _Parts | None = None
         self._program: tuple[RunProgram, list[LinkedTable | int]] | None = None
@@ -122,11 +122,11 @@ class Runner:
         """Run on addresses of inputs and outputs in their order, whose memory the caller keeps alive."""
         session = self._leased()
         session.run(addresses)
-        # A run that was interrupted leaves its session to the collector.
+        # A session of an interrupted run is left to the garbage collector.
         self._idle.append(session)
 
     def timed(self, addresses: Sequence[int]) -> list[StepTime]:
-        """The same step by step, and how long each took."""
+        """Run step by step, and return how long each took."""
         session = self._leased()
         seconds = session.timed(addresses)
         self._idle.append(session)
@@ -134,9 +134,9 @@ class Runner:
         return [step.time(duration) for step, duration in zip(steps, seconds, strict=True)]
 
     def prepare(self, told: ProgressCallback | None = None) -> _Parts:
-        """Compile all kernels, and bring the constants into their formats, unless that is done.
+        """Compile all kernels, and convert the constants to their formats, unless that is done.
 
-        `told`: called after each step with how many are ready, and how many there are.
+        `told`: called after each step with the number of ready steps, and their total number.
         """
         if self._parts is None:
             with self._lock:
@@ -151,7 +151,7 @@ class Runner:
             constant, md = constants[name]
             return self._prepacked.memory(constant, md, self._engine, block)
 
-        # Kernels are compiled in processes of their own: each thread here waits for one of them.
+        # Kernels are compiled in separate processes: each thread here waits for one of them.
         with ThreadPoolExecutor(min(available_processors(), _MOST_COMPILERS)) as pool:
             memories = pool.map(packed, constants)
             steps = list[PreparedStep]()
@@ -162,7 +162,7 @@ class Runner:
             return _Parts(steps, dict(zip(constants, memories, strict=True)))
 
     def record(self, tensors: Mapping[str, int]) -> RunRecord | None:
-        """A run as another process finds it, where tables have all steps. `tensors`: of the constants."""
+        """Return a run for other processes to load, if tables have all steps. `tensors`: of the constants."""
         (program, _), plan = self._linked(), self.plan
         tables = [item for item in program.items if not isinstance(item, int)]
         if len(tables) < len(program.items):
@@ -194,7 +194,7 @@ class Runner:
         return PlannedSession(self.plan, self.prepare(), *self._linked())
 
     def _linked(self) -> tuple[RunProgram, list[LinkedTable | int]]:
-        """The program for as many threads as there are now, and its items with tables that can run."""
+        """Return the program for the current number of threads, and its items with executable tables."""
         linked_program = self._program
         if linked_program is None or linked_program[0].threads != default_pool().threads:
             program = run_program(self.plan, self.prepare().steps)

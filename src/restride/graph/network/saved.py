@@ -1,13 +1,13 @@
 """The graphs of a saved network by the dims of their inputs, and its constants in several formats.
 
-`file.py` says how such a file looks. What a reader finds in it becomes a graph, which is checked as one that
-is built by calls. Constants that this machine's plan wants in another format than the file has are made of
-the plain ones. Formats that were chosen are values of JSON, each of which stands there once:
+`file.py` describes the file. Graphs in it are checked like those that are built by calls. Constants that this
+machine's plan needs in formats that the file lacks are converted from the plain ones. Chosen formats are JSON
+values, each stored once:
 
     values      := {"formats": [descriptor], "steps": [[inputs, outputs, seconds]]}
     inputs      := [number of a format]
 
-So a network that is loaded looks for no alternatives.
+A loaded network therefore does not search for alternatives.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["SavedNetwork", "SavedPlan", "WrittenNetwork", "write_network"]
 class SavedNetwork:
     """The content of a file: graphs by the dims of their inputs, and constants in several formats.
 
-    Raises InvalidArguments for a header that does not hold.
+    Raises InvalidArguments for an invalid header.
     """
 
     def __init__(self, file: NetworkFile) -> None:
@@ -84,9 +84,10 @@ class SavedNetwork:
         }
 
     def graph(self, dims: Mapping[str, Dims]) -> PlannedGraph:
-        """The graph for inputs of these dims, with what propagation chose on a machine like this.
+        """Return the graph for inputs of these dims, with the choices that propagation made on a similar
+        machine.
 
-        Raises InvalidArguments for dims that were not saved, and differ in more than the batch from those.
+        Raises InvalidArguments for dims that were not saved, and differ from those in more than the batch.
         """
         key = tuple(dims[tensor.name] for tensor in self._file.inputs)
         if (plan_values := self._plans.get(key)) is not None:
@@ -102,7 +103,7 @@ class SavedNetwork:
         )
 
     def tensor(self, constant: Constant, md: MemoryDesc) -> int | None:
-        """The number of the tensor that has a constant in a format; None where the file has none."""
+        """Return the number of the tensor with a constant in a format; None if the file has none."""
         number = self._numbers.get(id(constant))
         if number is None:
             return None
@@ -111,7 +112,7 @@ class SavedNetwork:
         return self._formats.get((number, md))
 
     def memory_of(self, constant: Constant, md: MemoryDesc) -> Memory | None:
-        """The bytes of a constant in a format; None where the file has them not."""
+        """Return the bytes of a constant in a format; None if the file does not have them."""
         tensor = self._formats.get((self._numbers.get(id(constant), -1), md))
         if tensor is None:
             return None
@@ -123,7 +124,7 @@ class SavedNetwork:
         return Memory.from_pointer(address, content.nbytes, md, _CPU, owner=content, readonly=True)
 
     def check(self, constant: Constant) -> None:
-        """Raise InvalidArguments where the values of a constant are damaged."""
+        """Raise InvalidArguments if the values of a constant are damaged."""
         number = self._numbers.get(id(constant))
         if number is not None:
             self._file.check(self._header["constants"][number]["tensor"])
@@ -131,7 +132,7 @@ class SavedNetwork:
     # --- parts ----------------------------------------------------------------------------------------------
 
     def _planned(self, values: Mapping[str, Any]) -> PlannedGraph:
-        """The graph, and what propagation chose, where it would choose the same here."""
+        """Return the graph, with the choices of propagation if they would be the same here."""
         graph = graph_of_values(values["graph"], self._constants.__getitem__)
         applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
         fused = self._checked(graph, tuple(map(tuple, values["dims"])), tuple(applied))
@@ -167,14 +168,14 @@ _CPU, _BYTE = Engine("cpu"), 8
 
 
 def _stored_md(constant: Constant) -> MemoryDesc:
-    """The order of bytes that a file has a constant in itself."""
+    """Return the layout in which a file stores a constant itself."""
     return constant.md if isinstance(constant, StoredConstant) else row_major(constant.type)
 
 
 def _ways(values: Mapping[str, Any]) -> tuple[Alternative, ...]:
-    """The alternatives of steps, as they were chosen. Raises ValueError for a time that is none."""
+    """Return the chosen alternatives of steps. Raises ValueError for an invalid time."""
     if not all(type(seconds) is float and 0 <= seconds < inf for *_, seconds in values["steps"]):
-        raise ValueError("a time is 0 or more")
+        raise ValueError("a time is negative or not finite")
     formats = [MemoryDesc.from_dict(desc) for desc in values["formats"]]
 
     def named(numbers: Sequence[int]) -> tuple[MemoryDesc, ...]:
@@ -201,7 +202,7 @@ def _way_values(ways: Sequence[Alternative]) -> Values:
 
 
 class SavedPlan(NamedTuple):
-    """The saved values for inputs of certain dims: the plan, and its constants in their formats, by name."""
+    """The saved values for inputs of given dims: the plan, and its constants in their formats, by name."""
 
     dims: tuple[Dims, ...]
     plan: NetworkPlan
@@ -216,7 +217,7 @@ class WrittenNetwork(NamedTuple):
 
 
 class _NumberedTensors:
-    """Numbers tensors, constants and what was made of them, each once."""
+    """Numbers tensors, constants and their packed copies, each once."""
 
     def __init__(self) -> None:
         self.contents: list[Array] = []
@@ -241,7 +242,7 @@ class _NumberedTensors:
         self.prepacked.append({"constant": key[0], "md": md.to_dict(), "tensor": tensor})
 
     def finished_constants(self) -> list[Values]:
-        """All constants, whose bytes stand behind those that runs read."""
+        """Return all constants, whose bytes follow those that runs read."""
         entries = []
         for constant in self.constants:
             entry = type_values(constant.type)
@@ -255,7 +256,7 @@ class _NumberedTensors:
         return entries
 
     def tensor(self, constant: Constant, md: MemoryDesc) -> int:
-        """The tensor that has a constant in a format, when all are finished."""
+        """Return the number of the tensor with a constant in a format, once all are finished."""
         number = self.number(constant)
         return self.own_tensors[number] if md == _stored_md(constant) else self._formats[number, md]
 
@@ -273,9 +274,9 @@ def write_network(
     plans: Sequence[SavedPlan],
     forms: Sequence[BatchForm],
 ) -> WrittenNetwork:
-    """Write a network: the file appears whole under its name or not at all. `forms`: for other batches.
+    """Write a network atomically: the file appears complete or not at all. `forms`: for other batches.
 
-    Raises RuntimeFailure where the system refuses.
+    Raises RuntimeFailure if the system refuses.
     """
     writer = _NumberedTensors()
     stored_plans = [_plan_values(writer, plan) for plan in plans]
@@ -299,7 +300,7 @@ def write_network(
         "prepacked": writer.prepacked,
         "tensors": [],
     }
-    # Where each tensor begins behind the header, and where the last ends.
+    # Offsets of tensors after the header, and the end of the last one.
     starts = list(accumulate((aligned(content.nbytes) for content in writer.contents), initial=0))
     header["tensors"] = [
         {"start": start, "nbytes": content.nbytes, "crc32": zlib.crc32(content.data)}

@@ -1,4 +1,4 @@
-"""Graphs as values of JSON, and back: no code is in them, and whatever does not hold is refused.
+"""Graphs as JSON values, and back: they contain no code, and invalid ones are refused.
 
     graph     := {"inputs": [name], "outputs": [name], "types": {name: type of an input},
                   "constants": {name: number of a tensor}, "nodes": [node]}
@@ -46,23 +46,23 @@ _KINDS = {
     for cls in vars(module).values()
     if isinstance(cls, type) and issubclass(cls, Operation) and isinstance(cls.kind, str) and cls.kind
 }
-# Of these the primitive is an attribute.
+# Operations of this kind have the primitive as an attribute.
 _PRIMITIVE = "primitive"
 _KINDS[_PRIMITIVE] = PrimitiveOperation
 
 
 def type_values(kind: TensorType) -> Values:
-    """The dims and the data type of a tensor."""
+    """Return the dims and the data type of a tensor as values."""
     return {"dims": list(kind.dims), "data_type": str(kind.data_type)}
 
 
 def type_of_values(values: Mapping[str, Any]) -> TensorType:
-    """The same, back. Raises InvalidArguments for extents that are none."""
+    """Return a type from its values. Raises InvalidArguments for invalid extents."""
     return TensorType(_extents(values["dims"]), DataType.parse(values["data_type"]))
 
 
 def values_of_graph(graph: Graph, number: Callable[[Constant], int]) -> Values:
-    """A graph; `number` says which tensor a constant has become."""
+    """Return a graph as values; `number` returns the tensor number of a constant."""
     return {
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
@@ -73,7 +73,7 @@ def values_of_graph(graph: Graph, number: Callable[[Constant], int]) -> Values:
 
 
 def graph_of_values(values: Mapping[str, Any], constant: Callable[[int], Constant]) -> Graph:
-    """The graph; `constant` gives the values of a tensor by its number. Raises InvalidArguments."""
+    """Return a graph from values; `constant` returns a constant by its number. Raises InvalidArguments."""
     inputs = tuple(map(_text, values["inputs"]))
     types = {name: type_of_values(values["types"][name]) for name in inputs}
     constants = {_text(name): constant(number) for name, number in values["constants"].items()}
@@ -118,7 +118,7 @@ def _operation(values: Mapping[str, Any]) -> Operation:
     cls, attributes = _KINDS.get(values["kind"]), values["attributes"]
     if cls is None:
         raise refuse("RS-F10:no-operation-word", values=short_repr(values["kind"]))
-    # A field of keywords alone came later: older files have none.
+    # Keyword-only fields were added later: older files lack them.
     if set(attributes) | {f.name for f in fields(cls) if f.kw_only} != {f.name for f in fields(cls)}:
         raise refuse("RS-F10:other-attributes", attributes=short_repr(sorted(attributes)), kind=cls.kind)
     return cls(**{name: _attribute(value) for name, value in attributes.items()})

@@ -1,1 +1,1 @@
-"""The operations of a graph's nodes: frozen values, and the dims of their results."""
+"""The operations of a graph's nodes: frozen values, with the dims of their results."""

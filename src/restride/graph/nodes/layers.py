@@ -1,4 +1,4 @@
-"""Operations of graphs on windows and axes: poolings, normalizations, reductions, resampling."""
+"""Graph operations on windows and axes: poolings, normalizations, reductions, resampling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PoolingOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BatchNormalizationOperation(Operation):
-    """Source, then scale, shift, mean and variance, one f32 for each channel."""
+    """Source, then scale, shift, mean and variance, with one f32 per channel."""
 
     epsilon: float
 
@@ -42,7 +42,7 @@ class BatchNormalizationOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LayerNormalizationOperation(Operation):
-    """Source, then scale and shift, one f32 for each place of the last dim, over which statistics go."""
+    """Source, then scale and shift, with one f32 per index of the last dim, which is normalized."""
 
     epsilon: float
 
@@ -74,7 +74,7 @@ class SoftmaxOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ReductionOperation(Operation):
-    """`onednn.Reduction` over `axes`, which become 1: `algorithm` is "reduction_mean" or its like."""
+    """`onednn.Reduction` over `axes`, which become 1: `algorithm` is "reduction_mean" or similar."""
 
     algorithm: str
     axes: Dims

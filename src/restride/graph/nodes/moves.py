@@ -1,4 +1,4 @@
-"""Operations of graphs that move elements, and compute nothing."""
+"""Graph operations that only move elements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ShuffleOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ReshapeOperation(Operation):
-    """The same elements in row-major order, in other dims."""
+    """The same elements in row-major order, with other dims."""
 
     dims: Dims
 
@@ -44,7 +44,7 @@ class ReshapeOperation(Operation):
 
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         if min(self.dims, default=0) < 0 or prod(self.dims) != tensors[0].elements:
-            raise Misfit(f"{by(self.dims)} has another number of elements")
+            raise Misfit(f"{by(self.dims)} has a different number of elements")
         return (self.dims,)
 
 
@@ -59,13 +59,13 @@ class TransposeOperation(Operation):
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         source = tensors[0].dims
         if sorted(self.order) != list(range(len(source))):
-            raise Misfit(f"{self.order} is no order of the dims")
+            raise Misfit(f"{self.order} is not a permutation of the dims")
         return (tuple(source[i] for i in self.order),)
 
 
 @dataclass(frozen=True, slots=True)
 class SliceOperation(Operation):
-    """`sizes` elements from `starts` on, every `steps`-th, of each dim; backwards of negative steps."""
+    """`sizes` elements of each dim from `starts` on, every `steps`-th; negative steps go backwards."""
 
     starts: Dims
     sizes: Dims
@@ -76,17 +76,17 @@ class SliceOperation(Operation):
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         source = tensors[0].dims
         if not len(self.starts) == len(self.sizes) == len(self.steps) == len(source):
-            raise Misfit("starts, sizes and steps are for other dims")
+            raise Misfit("starts, sizes and steps do not match the number of dims")
         for n, start, size, step in zip(source, self.starts, self.sizes, self.steps, strict=True):
             ends = start, start + (size - 1) * step
             if size < 0 or step == 0 or start < 0 or (size and not 0 <= min(ends) <= max(ends) < n):
-                raise Misfit(f"{size} elements from {start} by {step} do not lie in {n}")
+                raise Misfit(f"{size} elements from {start} in steps of {step} are out of range for {n}")
         return (self.sizes,)
 
 
 @dataclass(frozen=True, slots=True)
 class PadOperation(Operation):
-    """`low` elements of `value` in front of each dim, `high` behind."""
+    """`low` elements of `value` before each dim, `high` after it."""
 
     low: Dims
     high: Dims
@@ -97,13 +97,13 @@ class PadOperation(Operation):
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         source = tensors[0].dims
         if not len(self.low) == len(self.high) == len(source) or min((*self.low, *self.high)) < 0:
-            raise Misfit("pads are for other dims, or negative")
+            raise Misfit("pads do not match the number of dims, or are negative")
         return (tuple(a + n + b for a, n, b in zip(self.low, source, self.high, strict=True)),)
 
 
 @dataclass(frozen=True, slots=True)
 class ReorderOperation(Operation):
-    """`onednn.Reorder`: the same values in another type, or in another format that the plan names."""
+    """`onednn.Reorder`: the same values in another type, or in another format that the plan chooses."""
 
     data_type: DataType
 

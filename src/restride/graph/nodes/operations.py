@@ -1,8 +1,8 @@
-"""The operation of a node of a graph: a frozen value, and the shapes that follow from those of the inputs.
+"""The operation of a graph's node: a frozen value, and shape inference for it.
 
-Operations are the primitives, whose specifications in `ops/` say what they read and what they make of it, and
-moves: reshape, transpose, slice, pad. None knows a memory format. Tensors are in logical dims: activations
-(N, C, ...), weights (O, I, ...) or with groups (G, O, I, ...).
+Operations are the primitives, whose specifications in `ops/` describe inputs and results, and moves: reshape,
+transpose, slice, pad. They are independent of memory formats. Tensors have logical dims: activations (N, C,
+...), weights (O, I, ...) or with groups (G, O, I, ...).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..fields import check_fields
 _LEAST_DIVISOR = 2.0**-126
 _MOST_SOURCES = 1024
 AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
-"""Types whose arithmetic is that of f32: sums of integers are exact, and doubles have more places."""
+"""Types whose arithmetic is that of f32: integer sums are exact, and doubles are more precise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class TensorType:
 
     @property
     def desc_dims(self) -> Dims:
-        """The dims of its descriptors, which have one at least: a scalar is of one element there."""
+        """The dims of its descriptors, at least one: a scalar has one element there."""
         return self.dims or (1,)
 
     @property
@@ -65,7 +65,7 @@ class TensorType:
 
 
 def row_major(tensor: TensorType) -> MemoryDesc:
-    """The plain descriptor of a tensor."""
+    """Return the plain descriptor of a tensor."""
     return MemoryDesc(tensor.desc_dims, tensor.data_type)
 
 
@@ -73,8 +73,8 @@ def row_major(tensor: TensorType) -> MemoryDesc:
 class Operation:
     """The base of all operations.
 
-    `kind` is the word of the operation. `inputs` is how many tensors it reads at least and at most. Raises
-    InvalidArguments for an attribute of another type than its field.
+    `kind` is the word of the operation. `inputs` is the minimum and maximum number of its inputs. Raises
+    InvalidArguments for an attribute whose type differs from its field's.
     """
 
     kind: ClassVar[str] = ""
@@ -99,16 +99,16 @@ class Operation:
         return 1
 
     def result(self, *tensors: TensorType) -> TensorType:
-        """The first tensor that it makes of these. Raises InvalidArguments where they do not fit."""
+        """Return the type of the first result of these inputs. Raises InvalidArguments if they do not fit."""
         return self._results(tensors)[0]
 
     def results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """All that it makes, after the number of inputs has been checked: one tensor, for most."""
+        """Return the types of all results, after checking the number of inputs."""
         least, most = self.inputs
         if not least <= len(tensors) <= most:
             counts = f"{least}" if least == most else f"{least} to {most}"
             raise unfit(f"{self.kind} reads {counts} tensors, not {len(tensors)}", tensors)
-        # One that is not of restride may say its result alone.
+        # Operations defined outside restride can define just `result`.
         is_own = type(self).result is not Operation.result
         return (self.result(*tensors),) if is_own else self._results(tensors)
 
@@ -119,7 +119,7 @@ class Operation:
             raise unfit(misfit.why, tensors, misfit.hint) from None
 
     def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """The types of the results, by the rules of its specification. Raises Misfit."""
+        """Return the types of the results, by the rules of its specification. Raises Misfit."""
         results = self._dims(tensors)
         if self._spec is None:
             kinds: tuple[DataType, ...] = (tensors[0].data_type,)
@@ -129,21 +129,21 @@ class Operation:
         return tuple(TensorType(*pair) for pair in zip(results, kinds, strict=True))
 
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
-        """The dims of what it makes, by the rules of its specification. Raises Misfit."""
+        """Return the dims of the results, by the rules of its specification. Raises Misfit."""
         if self._spec is None:
             raise NotImplementedError
         return self._spec.results_dims(self, *tensors)
 
 
 def _counts_of_inputs(spec: type[OperationProblem]) -> tuple[int, int]:
-    """How many tensors a node reads at least and at most."""
+    """Return the minimum and maximum number of inputs of a node."""
     reads = spec.node_reads
     least = sum(not name.endswith("?") for name in reads)
     return (1, _MOST_SOURCES) if reads == ("srcs",) else (least, len(reads))
 
 
 def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
-    """The error of tensors that an operation cannot take."""
+    """Return the error of tensors that an operation does not accept."""
     where = ", ".join(map(str, tensors))
     hint = hint or "the dims of inputs and attributes must agree"
     return refuse("RS-G01:tensors-not-fit", where=where, why=why, hint=hint)
@@ -154,7 +154,7 @@ def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
 
 @cache
 def _specification(primitive: str) -> type[OperationProblem] | None:
-    """The specification of a primitive; None for a name that none has."""
+    """Return the specification of a primitive, or None."""
     if primitive not in " ".join(PRIMITIVES.values()).split():
         return None
     spec: type[OperationProblem] = getattr(onednn, primitive).PrimitiveDesc._operation
@@ -163,10 +163,10 @@ def _specification(primitive: str) -> type[OperationProblem] | None:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveOperation(Operation):
-    """A primitive of `onednn` by its name, and its parameters by theirs, which read as attributes.
+    """A primitive of `onednn` by name, with its named parameters, which are readable as attributes.
 
-    Its specification says all else: what it reads and makes. `parameters`: pairs of a name and a number, a
-    text, a data type, or a tuple of these. Raises InvalidArguments for a name that no primitive has.
+    Its specification defines inputs and results. `parameters`: pairs of a name and a number, a text, a data
+    type, or a tuple of these. Raises InvalidArguments for an unknown primitive.
     """
 
     primitive: str
@@ -195,7 +195,7 @@ class PrimitiveOperation(Operation):
 
     @property
     def inputs(self) -> tuple[int, int]:  # type: ignore[override]
-        """How many tensors it reads at least and at most."""
+        """The minimum and maximum number of inputs."""
         return _counts_of_inputs(self._spec)
 
     @property
@@ -212,7 +212,7 @@ class PrimitiveOperation(Operation):
 
 
 def _parameter(name: str, value: Any) -> Any:
-    """The value of a parameter; lists are tuples. Raises InvalidArguments for what no file could hold."""
+    """Return a parameter's value, with lists as tuples. Raises InvalidArguments if it cannot be saved."""
     if isinstance(value, tuple | list):
         return tuple(_parameter(name, part) for part in value)
     if isinstance(value, int | float | str | DataType):
@@ -231,7 +231,7 @@ def _parameter(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class EltwiseOperation(Operation):
-    """`onednn.EltwiseForward`: `algorithm` is "eltwise_relu" or its like."""
+    """`onednn.EltwiseForward`: `algorithm` is "eltwise_relu" or similar."""
 
     algorithm: str
     alpha: float = 0.0
@@ -242,9 +242,9 @@ class EltwiseOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BinaryOperation(Operation):
-    """`Binary` of two tensors of equal rank, repeated along dims of 1; "binary_select" has a condition.
+    """`Binary` of two tensors of equal rank, broadcast along dims of 1; "binary_select" has a condition.
 
-    The condition of a select comes last, as `onednn.Binary` has it.
+    The condition of a select comes last, as in `onednn.Binary`.
     """
 
     algorithm: str
@@ -254,26 +254,26 @@ class BinaryOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class PReluOperation(Operation):
-    """`onednn.PReLUForward`: a source and slopes of its rank, repeated along their dims of 1."""
+    """`onednn.PReLUForward`: a source and slopes of its rank, broadcast along their dims of 1."""
 
     _spec = PReLUProblem
 
 
 @dataclass(frozen=True, slots=True)
 class SumOperation(Operation):
-    """`onednn.Sum`: any number of tensors of equal dims, each times its scale."""
+    """`onednn.Sum`: any number of tensors of equal dims, each multiplied by its scale."""
 
     scales: tuple[float, ...]
 
     _spec = SumProblem
 
 
-# --- integers that stand for numbers ------------------------------------------------------------------------
+# --- quantized integers -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizeOperation(Operation):
-    """`saturate(round(x / scale) + zero)` of x, scale and zero point, which are repeated along dims of x."""
+    """`saturate(round(x / scale) + zero)` of x, scale and zero point, which broadcast along dims of x."""
 
     data_type: DataType
 
@@ -286,8 +286,8 @@ class QuantizeOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DequantizeOperation(Operation):
-    """`(q - zero) * scale` of q, scale and zero point: of these each is for a group of neighbors in q, whose
-    extents are those of q divided by its own.
+    """`(q - zero) * scale` of q, scale and zero point: each scale and zero point is for a group of adjacent
+    elements of q, whose extents are those of q divided by its own.
     """
 
     kind: ClassVar[str] = "dequantize"
@@ -299,15 +299,15 @@ class DequantizeOperation(Operation):
 
 
 def check_groups(source: TensorType, *factors: TensorType) -> None:
-    """Raise Misfit for scales or zero points whose extents do not divide those of what they are for."""
+    """Raise Misfit for scales or zero points whose extents do not divide those of their tensor."""
     for each in factors:
         pairs = zip(source.dims[::-1], each.dims[::-1], strict=False)
         if len(each.dims) > len(source.dims) or any(n != m and (not m or n % m) for n, m in pairs):
-            raise Misfit("scales and zero points are for groups of elements that do not divide the dims")
+            raise Misfit("the groups of scales and zero points do not divide the dims")
 
 
 def in_groups(values: Array, dims: Dims) -> Array:
-    """Scales or zero points of groups, in dims that are repeated along those of what they are for."""
+    """Return scales or zero points of groups, reshaped to broadcast to the split dims of their tensor."""
     values = values.reshape((1,) * (len(dims) - values.ndim) + values.shape)
     for axis, (n, m) in enumerate(zip(dims, values.shape, strict=True)):
         values = values if m in (1, n) else values.repeat(n // m, axis)
@@ -321,9 +321,9 @@ def _scaled_dims(tensors: Sequence[TensorType]) -> Dims:
 
 
 def function_of(algorithm: str, value: float, is_left: bool) -> EltwiseOperation | None:
-    """`x op value`, or `value op x` where x is not on the left, as a function of f32 numbers; None for none.
+    """Return `x op value`, or `value op x` if not `is_left`, as a function of f32 numbers, or None.
 
-    A divisor has one where its reciprocal is a normal f32.
+    Division by a value is a function only if its reciprocal is a normal f32.
     """
     if not isfinite(value):
         return None

@@ -1,4 +1,4 @@
-"""Operations of graphs that sum products."""
+"""Graph operations that sum products."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .operations import Operation, TensorType, check_groups
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionOperation(Operation):
-    """Source, weights and, where there is one, a bias of as many values as there are outputs.
+    """Source, weights and optionally a bias with one value per output.
 
     The numbers are those of `onednn.ConvolutionForward`: a dilation of 0 is dense.
     """
@@ -34,7 +34,7 @@ class ConvolutionOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class WinogradConvolutionOperation(ConvolutionOperation):
-    """The same by Winograd's algorithm: strides and distances of taps are 1, kernels of 3 or 5 taps."""
+    """The same by Winograd's algorithm: strides and tap distances are 1, kernels have 3 or 5 taps."""
 
     kind: ClassVar[str] = "winograd_convolution"
     algorithm: ClassVar[str] = "winograd"
@@ -42,23 +42,23 @@ class WinogradConvolutionOperation(ConvolutionOperation):
 
 @dataclass(frozen=True, slots=True)
 class DeconvolutionOperation(ConvolutionOperation):
-    """The same for a window that slides over the result: `onednn.DeconvolutionForward`."""
+    """The same with a window that slides over the result: `onednn.DeconvolutionForward`."""
 
     _spec = DeconvolutionProblem
 
 
 @dataclass(frozen=True, slots=True)
 class InnerProductOperation(Operation):
-    """Source (N, C, ...), weights (O, C, ...), and a bias (O) where there is one."""
+    """Source (N, C, ...), weights (O, C, ...), and optionally a bias (O)."""
 
     _spec = InnerProductProblem
 
 
 @dataclass(frozen=True, slots=True)
 class MatmulOperation(Operation):
-    """(..., M, K) times (..., K, N), and a bias that is repeated along its dims of 1; batch dims are too.
+    """(..., M, K) times (..., K, N), and a bias; bias and batch dims are broadcast along dims of 1.
 
-    `fpmath_mode` is for weights that are quantized: floats by floats are multiplied as these in any mode.
+    `fpmath_mode` is for quantized weights: products of floats by floats keep their type in any mode.
     """
 
     fpmath_mode: str = field(default="strict", kw_only=True)
@@ -68,10 +68,10 @@ class MatmulOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedMatmulOperation(MatmulOperation):
-    """A matmul by weights that stand for `(weights - zero) * scale`, as which they are read: never stored.
+    """A matmul by quantized weights, read as `(weights - zero) * scale` without storing that.
 
-    Behind the inputs of a matmul it reads the scales and, where `has_zero_points`, the zero points: each is
-    for a group of neighbors in the weights, whose extents are those of the weights divided by its own.
+    After the inputs of a matmul it reads the scales and, with `has_zero_points`, the zero points: each is for
+    a group of adjacent weights, whose extents are those of the weights divided by its own.
     """
 
     has_zero_points: bool = False

@@ -1,4 +1,4 @@
-"""Recurrent networks of one layer as operations of a graph: `onednn.LSTMForward` and its like."""
+"""Recurrent networks of one layer as operations of a graph: `onednn.LSTMForward` and similar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .operations import Operation, TensorType
 
 __all__ = ["RecurrentOperation"]
 
-# Words of primitives and of others, and what they are called here.
+# Words of primitives and of other libraries, with those used here.
 _OTHER_CELLS = {"rnn": "vanilla_rnn", "lstm": "vanilla_lstm", "gru": "vanilla_gru", "lbrgru": "lbr_gru"}
 _OTHER_DIRECTIONS = {
     **PRIMITIVE_DIRECTIONS,
@@ -30,14 +30,15 @@ _OTHER_ACTIVATIONS = {**{f"eltwise_{name}": name for name in ACTIVATIONS}, "sigm
 
 @dataclass(frozen=True, slots=True)
 class RecurrentOperation(Operation):
-    """One layer of a recurrent network: `cell` is "vanilla_lstm" or its like.
+    """One layer of a recurrent network: `cell` is "vanilla_lstm" or similar.
 
     It reads a source (T, N, I), weights (1, D, I, gates, C) and (1, D, C, gates, C), a bias (1, D, gates, C),
-    of an "lbr_gru" one gate more, and perhaps first states (1, D, N, C), of an LSTM h and c. It makes the
-    states (T, N, C), or 2 * C of two directions side by side, and the last states (1, D, N, C), h and c.
+    with one more gate for an "lbr_gru", and optionally initial states (1, D, N, C), for an LSTM h and c. It
+    makes the states (T, N, C), or 2 * C for two directions side by side, and the last states (1, D, N, C), h
+    and c.
 
-    `direction`: "left2right", "right2left", "concat" or "sum". `activation`: that of a "vanilla_rnn", "relu",
-    "tanh" or "logistic"; "" of the others. Raises InvalidArguments for any other word.
+    `direction`: "left2right", "right2left", "concat" or "sum". `activation`: of a "vanilla_rnn", "relu",
+    "tanh" or "logistic"; "" for the others. Raises InvalidArguments for any other word.
     """
 
     cell: str
@@ -56,26 +57,26 @@ class RecurrentOperation(Operation):
 
     @property
     def directions(self) -> int:
-        """1, or 2 for a network that reads both ways."""
+        """1, or 2 for a bidirectional network."""
         return 2 if self.direction in ("concat", "sum") else 1
 
     @property
     def rnn_cell(self) -> RnnCell:
-        """The cell as plans have it."""
+        """The cell as used in plans."""
         return RnnCell(self.cell, self.activation)
 
     @property
     def count_of_results(self) -> int:
-        """Two; of an LSTM three."""
+        """Two, or three for an LSTM."""
         return 2 + self.rnn_cell.has_cell_state
 
     def results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """The states of all steps, and the last ones."""
+        """Return the states of all steps, and the last ones."""
         return self._results(tensors)
 
 
 def _check_word(name: str, word: object, words: Iterable[str], others: Mapping[str, str]) -> None:
-    """Raise InvalidArguments unless it is one of the words; `others` are those that mean one of them."""
+    """Raise InvalidArguments unless `word` is one of `words`; `others` maps further words to these."""
     if isinstance(word, str) and word in words:
         return
     raise refuse(

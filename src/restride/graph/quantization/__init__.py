@@ -1,1 +1,1 @@
-"""Networks of bytes from networks of f32: where bytes are, with which scales, and what that loses."""
+"""Quantization of f32 networks to bytes: which layers, which scales, and the loss of accuracy."""

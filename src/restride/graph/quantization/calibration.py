@@ -1,13 +1,13 @@
-"""What the tensors of a network are on samples: the scales that follow, and what bytes lose.
+"""Statistics of a network's tensors on samples, the scales derived from them, and quantization errors.
 
-    range     [low, high], 0 in it, that a method keeps of what the samples bring; what is outside saturates
-    bytes     u8 from 0 on where nothing is below 0; u8 with a zero point where the range is lopsided, so that
-              symmetric bytes would waste most of a bit; else s8 around 0, which needs no border of its own
-    error     of a layer alone: the root of the mean square of what bytes change in its result, over that of
-              the result, on samples whose sources are those of the f32 network
+    range     [low, high], containing 0, that a method keeps of the observed values; values outside saturate
+    bytes     u8 without zero point if nothing is negative; u8 with a zero point if the range is lopsided, so
+              that symmetric bytes would waste most of a bit; else s8 around 0, which needs no border value
+    error     of a single layer: the root of the mean square of the change in its result by quantization,
+              relative to that of the result, on samples whose sources are those of the f32 network
 
-The methods: "minmax" keeps all, "percentile" all but 1 number of 10,000 at each end, "mse" the range for
-which the mean square of what bytes change is least.
+The methods: "minmax" keeps everything, "percentile" all but 1 number of 10,000 at each end, "mse" the range
+with the least mean square error of quantization.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class Calibration:
 
     @property
     def count(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         return sum(map(len, self.feeds.values()))
 
     def mapped(self, change: Callable[[Graph], Graph]) -> Calibration:
-        """The same samples of changed graphs."""
+        """Return the same samples with changed graphs."""
         return Calibration({dims: change(graph) for dims, graph in self.graphs.items()}, self.feeds)
 
     def values(self, names: Collection[str], without: Sequence[str] = ()) -> Iterator[tuple[str, Array]]:
-        """The tensors of these names, sample by sample."""
+        """Yield the tensors of these names for each sample."""
         for dims, graph in self.graphs.items():
             own = [name for name in names if name in graph.tensors and name not in graph.constants]
             yield from ((name, feed[name]) for feed in self.feeds[dims] for name in own if name in feed)
@@ -90,7 +90,7 @@ class _Observed:
 
 
 def observe(calibration: Calibration, tensors: Collection[str]) -> dict[str, _Observed]:
-    """What the samples make of tensors. Of each sample so many elements are kept, of random places."""
+    """Observe tensors on the samples, keeping a limited number of random elements of each sample."""
     count = max(_KEPT // max(calibration.count, 1), _LEAST_KEPT)
     rng = np.random.default_rng(0)
     observed = {name: _Observed() for name in tensors}
@@ -105,7 +105,7 @@ def observe(calibration: Calibration, tensors: Collection[str]) -> dict[str, _Ob
 def integer_scales(
     observed: Mapping[str, _Observed], tensors: Mapping[str, Point], method: str
 ) -> dict[str, IntegerType]:
-    """The meaning of the bytes of each tensor that is quantized, by what was seen of its group."""
+    """Return the quantization of each tensor, from the observations of its group."""
     groups: dict[str, list[_Observed]] = {}
     for name, point in tensors.items():
         groups.setdefault(point.group, []).append(observed[name])
@@ -139,25 +139,25 @@ def _square_error(values: Array, integers: IntegerType) -> float:
     return float(np.square((quantized - integers.zero) * integers.scale - values).mean())
 
 
-# --- what bytes lose ----------------------------------------------------------------------------------------
+# --- quantization errors ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """What bytes change in the result of a layer: `mean` by output, `square` and `size` as mean squares."""
+    """The change in a layer's result by quantization: `mean` by output, `square` and `size` mean squares."""
 
     mean: Array
     square: Array
     size: Array
 
     def error(self, *, is_corrected: bool) -> float:
-        """The relative error of the layer; that with its mean taken away where that is corrected."""
+        """Return the relative error of the layer; without its mean if that is corrected."""
         square = self.square - np.square(self.mean) if is_corrected else self.square
         return float(np.sqrt(max(square.sum(), 0.0) / max(self.size.sum(), np.finfo(np.float64).tiny)))
 
 
 def losses(calibration: Calibration, recipe: Recipe) -> dict[str, Loss]:
-    """What bytes change in each layer of a recipe alone, whose sources are those of the f32 network."""
+    """Return the change of each layer of a recipe quantized alone, with the sources of the f32 network."""
     doubled = calibration.mapped(lambda graph: _with_twins(graph, recipe))
     names = {f"{name}{end}": name for name in recipe.layers for end in _ENDS}
     totals: dict[str, list[Array]] = {name: [] for name in names}
@@ -172,7 +172,7 @@ _ENDS = (".mean", ".square", ".size")
 
 
 def _with_twins(graph: Graph, recipe: Recipe) -> Graph:
-    """The graph with a layer of bytes beside each layer of the recipe, and means of their difference."""
+    """Return the graph with a quantized twin of each layer of the recipe, and means of their difference."""
     nodes, outputs = list[Node](), list[str]()
     subtract, square = BinaryOperation("binary_sub"), EltwiseOperation("eltwise_square")
     for node in graph.nodes:

@@ -1,11 +1,11 @@
-"""Channels of tensors that are made alike in size: what one byte has to hold of all of them.
+"""Equalization: channels of a tensor are scaled to similar magnitudes, as they share one byte scale.
 
     y = layer(x) * 1/f, per output      z = next layer(relu y), its weights times f, per source channel
 
-So it is behind layers and norms, where nobody but layers reads the tensor, and functions between that keep
-factors: relu, windows, reshapes. f of a channel is its largest number over the largest weight that reads it,
-of which the root is taken, so that both sides get half of the difference; all of it where weights have a
-scale for each channel anyway.
+This applies after layers and norms whose result is read only by layers, possibly through functions that
+commute with factors: relu, windows, reshapes. f of a channel is the root of its largest number over the
+largest weight that reads it, so that both sides take half of the difference; without the root if weights have
+a scale per channel anyway.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LARGEST = 100.0
 
 
 class _ChannelReader(NamedTuple):
-    """A layer that reads channels, and the axis of its weights along which they lie."""
+    """A layer that reads channels, and the axis of its weights with these channels."""
 
     node: Node
     axis: int
@@ -39,7 +39,7 @@ class _ChannelReader(NamedTuple):
 
 
 def balances(calibration: Calibration, layers: Collection[str]) -> Balances:
-    """What weights, biases, scales and shifts are multiplied with: as `Recipe.balances`."""
+    """Return the factors of weights, biases, scales and shifts, as in `Recipe.balances`."""
     graph, made = calibration.graph, dict[tuple[str, int, int], Array]()
     readers, pairs = graph.readers(), list[tuple[Node, list[_ChannelReader]]]()
     own = products(graph)
@@ -83,7 +83,7 @@ def _factors(graph: Graph, sizes: Array, behind: list[_ChannelReader]) -> Array:
 
 
 def _output_axes(graph: Graph, node: Node, own: Collection[str]) -> Mapping[int, int]:
-    """The inputs of a layer or a norm that its channels lie in, and along which axis; none for others.
+    """Return the inputs of a layer or a norm that have its channels, with their axes; empty for others.
 
     `own`: the layers of the graph that sum products.
     """
@@ -110,7 +110,7 @@ def _channel(graph: Graph, node: Node) -> int:
 def _layers_behind(
     graph: Graph, readers: Mapping[str, tuple[Node, ...]], name: str, channel: int, layers: Collection[str]
 ) -> list[_ChannelReader]:
-    """All layers that read a tensor, some behind functions; none where something else does."""
+    """Return all layers that read a tensor, possibly through functions; empty if anything else does."""
     found: list[_ChannelReader] = []
     if name in graph.outputs:
         return []
@@ -138,7 +138,7 @@ def _layers_behind(
 
 
 def _moved_channel(dims: Dims, channel: int, made: Dims) -> int | None:
-    """The axis along which channels lie after a reshape; None where they are others."""
+    """Return the axis of the channels after a reshape; None if it splits or merges them."""
     if made[: channel + 1] == dims[: channel + 1]:
         return channel
     return len(made) - 1 if channel == len(dims) - 1 and made[-1:] == dims[-1:] else None

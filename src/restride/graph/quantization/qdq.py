@@ -3,8 +3,8 @@ DequantizeLinear around its layers.
 
     conv(x, w, b)   ->   conv(dequantized quantized x, dequantized w of s8, dequantized b of s32)
 
-So are tensors that other nodes read as bytes, where the model has a name for them. Biases make up for the
-mean of the error as the network's do, before what was folded into weights.
+The same is done to tensors that other nodes read as bytes, if the model has a name for them. Biases correct
+the mean of the error as in the network, before anything was folded into weights.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _READERS = (
 
 
 def qdq_model(parts: NetworkParts, recipe: Recipe, dims: Mapping[str, Dims]) -> Any:
-    """The `ModelProto`; `dims`: of inputs that the model takes. Raises as `QuantizedNetwork.to_onnx` does."""
+    """Return the `ModelProto`; `dims`: of the model's inputs. Raises as `QuantizedNetwork.to_onnx` does."""
     source = parts.source
     if not isinstance(source, ModelSource) or source.model.functions is None:
         raise _refusal("network", "it was not loaded by rs.onnx.load", "save it with net.save")
     if recipe.balances or (recipe.layers and not recipe.scales):
-        why = "it is equalized" if recipe.balances else "a run finds its scales"
+        why = "it is equalized" if recipe.balances else "its scales are computed in a run"
         raise _refusal("network", why, "quantize it with static scales, and without equalization")
     if find_spec("onnx") is None:
         raise refuse("RS-G04:onnx-writer")
     model = source.model.unpacked
     if model.opset < _LEAST_OPSET:
-        hint = f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) makes a later version of it"
-        raise _refusal(f"version {model.opset}", "scales of channels are of version 13", hint)
+        hint = f"onnx.version_converter.convert_version(model, {_LEAST_OPSET}) converts it to a later version"
+        raise _refusal(f"version {model.opset}", "scales of channels need version 13", hint)
     graph, values = translated_tensors(model, dims)
     export = _Export(model, recipe, graph, prepared(graph, parts.without), values)
     return export.model_proto()
@@ -67,8 +67,8 @@ def _refusal(where: str, why: str, hint: str) -> Error:
 
 @dataclass(slots=True)
 class _Export:
-    """The model, the graph of it as it was read, and the prepared one, of which the recipe speaks.
-    `values`: what became of each tensor of the model. `made`: the new tensors by name.
+    """The model, its graph as read, and the prepared graph, to which the recipe refers. `values`: the result
+    of each tensor of the model. `made`: the new tensors by name.
     """
 
     model: OnnxModel
@@ -119,11 +119,11 @@ class _Export:
         proto.graph.initializer.extend(kept)
         return proto
 
-    # --- which nodes and tensors of the model these are -----------------------------------------------------
+    # --- nodes and tensors of the model ---------------------------------------------------------------------
 
     def _layers(self) -> Iterator[tuple[str, tuple[OnnxNode, Node, OnnxNode | None]]]:
-        """The nodes of the model that are layers of bytes, by their outputs, the nodes of the graph, and the
-        batch norms that are in the weights of these.
+        """Yield the nodes of the model that are quantized layers, by their outputs, with the nodes of the
+        graph, and the batch norms folded into their weights.
         """
         names = {value: name for name, value in self.values.items() if isinstance(value, str)}
         makers = {name: node for node in self.model.nodes for name in node.outputs}
@@ -140,15 +140,17 @@ class _Export:
             node = makers.get(names.get(name, ""))
             is_product = node is not None and node.operator in ("Conv", "MatMul", "Gemm")
             if node is None or not is_product or not isinstance(self.values.get(node.inputs[1]), np.ndarray):
-                raise _refusal(f"layer {layer.name!r}", "no node of the model is this layer", "keep it f32")
+                raise _refusal(
+                    f"layer {layer.name!r}", "no node of the model corresponds to this layer", "keep it f32"
+                )
             norm = makers.get(names.get(layer.output, ""))
             has_norm = norm is not None and norm.operator == _NORM and norm.inputs[0] == node.outputs[0]
             yield node.outputs[0], (node, layer, norm if has_norm else None)
 
     def _named_tensors(self) -> Iterator[tuple[str, str]]:
-        """The tensors of bytes that the model has too, and their names there.
+        """Yield the quantized tensors that also exist in the model, with their names there.
 
-        What a fusion has renamed is left out: a tensor whose maker writes another one now.
+        Tensors renamed by a fusion are excluded: their original producer writes another tensor now.
         """
         now = {node.name: node.output for node in self.graph.nodes}
         makers = {node.output: node.name for node in self.read.nodes}
@@ -158,10 +160,10 @@ class _Export:
             if now.get(makers.get(value, ""), value) == value:
                 yield value, name
 
-    # --- what is written ------------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------------------
 
     def _quantize(self, proto: Any, node: OnnxNode, layer: Node, norm: OnnxNode | None) -> None:
-        """The node with bytes: of its source, its weights and its bias."""
+        """Write the node with quantized source, weights and bias."""
         from onnx import helper
 
         integers = self.recipe.scales[layer.inputs[0]]
@@ -194,7 +196,7 @@ class _Export:
         self.nodes += [proto, *after]
 
     def _correction(self, layer: Node, graph: Graph) -> Array:
-        """What is added to the layer's result: in `graph`, before what was folded into its weights since."""
+        """Return the correction of the layer's result in `graph`, before folding into its weights."""
         change = self.recipe.corrections.get(layer.name, np.zeros(1))
         before = next(node for node in graph.nodes if node.name == layer.name)
         old, new = _largest(graph, before), _largest(self.graph, layer)
@@ -229,7 +231,7 @@ class _Export:
 
 
 def _largest(graph: Graph, node: Node) -> Array:
-    """The largest weight of each output, with its sign: two of them tell what the output is multiplied by."""
+    """Return the largest weight of each output, with its sign: ratios of these are factors of outputs."""
     values = graph.constants[node.inputs[1]].values
     channels = channel_axes(node.operation, values.ndim)
     rows = np.moveaxis(values, channels, range(len(channels)))

@@ -1,4 +1,4 @@
-"""`rs.quantize_network`: a network of f32 as one of bytes, as far as samples say that little is lost."""
+"""`rs.quantize_network`: quantizes an f32 network to bytes, as far as accuracy on samples allows."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ REFINEMENTS = ("bias", "equalization")
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """What became of a layer: `error` is its own on the samples, None where it was not tried; `reason` says
-    why it stays f32.
-    """
+    """The outcome for a layer: its own `error` (None if it was not tried), and the `reason` to stay f32."""
 
     name: str
     operation: str
@@ -52,15 +50,13 @@ class LayerReport:
 
     @property
     def is_quantized(self) -> bool:
-        """True where it computes with bytes."""
+        """True if it computes with bytes."""
         return not self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizationReport:
-    """The layers of a network that sum products, in order, and the relative error of its outputs on the
-    samples: the largest, where there are several.
-    """
+    """The layers that sum products, in order, and the largest relative error of an output on the samples."""
 
     layers: tuple[LayerReport, ...]
     error: float
@@ -82,31 +78,31 @@ class QuantizationReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedSource:
-    """What makes the graphs of a quantized network: those of the f32 network, changed by a recipe."""
+    """Makes the graphs of a quantized network: those of the f32 network, changed by a recipe."""
 
     parts: NetworkParts
     recipe: Recipe
     report: QuantizationReport
 
     def __call__(self, dims: Mapping[str, Dims]) -> Graph:
-        """The graph for inputs of these dims."""
+        """Return the graph for inputs of these dims."""
         return self.recipe.applied(_graph(self.parts, dims))
 
 
 class QuantizedNetwork(Network):
-    """What `rs.quantize_network` makes: a network as any other, which tells what became of its layers."""
+    """The result of `rs.quantize_network`: a network that also reports on its layers."""
 
     @property
     def report(self) -> QuantizationReport:
-        """What became of each layer; printed, it is a table."""
+        """The outcome for each layer; printed as a table."""
         return self._quantized.report
 
     def to_onnx(self) -> Any:
-        """The model that the network was loaded from, as a `ModelProto`, with QuantizeLinear and
-        DequantizeLinear where the network has bytes.
+        """Return the model that the network was loaded from, as a `ModelProto`, with QuantizeLinear and
+        DequantizeLinear where the network is quantized.
 
-        Raises RuntimeFailure where the package onnx is missing; Unimplemented for a network that no ONNX
-        model was read for, or that is equalized or dynamic.
+        Raises RuntimeFailure if the package onnx is missing; Unimplemented for a network that was not loaded
+        from an ONNX model, or that is equalized or dynamic.
         """
         load_whole("restride.graph.quantization.qdq")
         from .qdq import qdq_model
@@ -133,30 +129,33 @@ def quantize_network(
     layer_error: float = 0.1,
     output_error: float | None = None,
 ) -> QuantizedNetwork:
-    """A network of bytes that computes what one of f32 does, nearly.
+    """Quantize a network of f32 to bytes, which approximates its results.
 
-    samples  what the network is called with, one after another: a hundred that are typical do
-    calibration  how much of what the samples bring a byte has to hold: "minmax" all of it, "percentile" all
-            but 1 number of 10,000 at each end, "mse" so much that the mean square of the error is least.
-            "dynamic": each row of a matrix gets its own scale in a run; convolutions stay f32
-    refine  "bias": biases make up for the mean of the error. "equalization": channels of a tensor between a
-            layer or a norm and the layers behind it become alike in size before
-    keep    names of layers that stay f32, as a report has them
-    layer_error  the relative error above which a layer stays f32: the root of the mean square of what bytes
-            change in its result, over that of the result, on the samples, while all before it is f32
-    output_error  the relative error that the outputs may have. Where they have more, the layers with the
-            largest error stay f32, as few as do. Without it that error is told, and nothing more
+    samples  inputs of calls of the network; a hundred typical ones suffice
+    calibration  which part of the observed values bytes have to represent: "minmax" all, "percentile" all but
+                 1 number of 10,000 at each end, "mse" the range with the least mean square error.
+                 "dynamic": each row of a matrix gets its own scale in a run; convolutions stay f32
+    refine  "bias": biases correct the mean of the error. "equalization": channels of a tensor between a layer
+            or a norm and the layers after it are first scaled to similar magnitudes
+    keep    names of layers that stay f32, as in a report
+    layer_error  the relative error above which a layer stays f32: the root of the mean square of the change
+                 in its result by quantization, over that of the result, on the samples, with all before it
+                 in f32
+    output_error  the relative error allowed for the outputs. If it is exceeded, the layers with the largest
+                  errors stay f32, as few as possible. By default the error is only reported
 
     Activations become u8 or s8 with one scale, weights s8 with a scale for each output. Raises
-    InvalidArguments for samples that the network does not take, none, or with numbers that are not finite,
-    and for a network that has bytes already or computes with other floats than f32; Unimplemented for one
-    that was loaded from a file, or has branches that a run decides.
+    InvalidArguments for missing samples, and for samples that the network does not accept or that are not
+    finite, and for a network that is already quantized or computes with floats other than f32; Unimplemented
+    for one that was loaded from a file, or has branches that a run decides.
     """
     try:
         refinements = _words("refine", refine)
         for word in refinements:
-            parse_word("quantize_network: refine", word, REFINEMENTS, "nothing else is refined")
-        method = parse_word("quantize_network: calibration", calibration, CALIBRATIONS, "there is no other")
+            parse_word("quantize_network: refine", word, REFINEMENTS, "no refinement has this name")
+        method = parse_word(
+            "quantize_network: calibration", calibration, CALIBRATIONS, "no method has this name"
+        )
         limit = parse_field("quantize_network: layer_error", float, layer_error)
         most = parse_field("quantize_network: output_error", float | None, output_error)
         net = Network(network) if isinstance(network, Graph) else network
@@ -181,13 +180,13 @@ def quantize_network(
 
         found = losses(changed, of_layers(layers))
         errors = {name: loss.error(is_corrected="bias" in refinements) for name, loss in found.items()}
-        reasons |= {name: f"it loses more than {limit}" for name, x in errors.items() if not x <= limit}
+        reasons |= {name: f"its error exceeds {limit}" for name, x in errors.items() if not x <= limit}
         order = sorted((name for name in layers if not reasons[name]), key=errors.__getitem__)
         count, error = _most_layers(lambda n: _change(seen, of_layers(order[:n])), len(order), most)
-        reasons |= dict.fromkeys(order[count:], f"the outputs lose more than {most} with it")
+        reasons |= dict.fromkeys(order[count:], f"with it, the error of the outputs exceeds {most}")
         report = QuantizationReport(_rows(seen.graph, reasons, errors), error)
         source = QuantizedSource(parts, of_layers(order[:count]), report)
-        # Without others, the dims of a sample are those that are planned and saved.
+        # By default, the dims of a sample are planned and saved.
         made = QuantizedNetwork.of_source(
             *replace(parts, source=source, dims=parts.dims or next(iter(seen.graphs))).arguments
         )
@@ -204,11 +203,11 @@ def _words(what: str, words: Any) -> tuple[str, ...]:
     return parsed
 
 
-# --- what comes in ------------------------------------------------------------------------------------------
+# --- samples and graphs -------------------------------------------------------------------------------------
 
 
 def _calibration(parts: NetworkParts, samples: Iterable[Any]) -> Calibration:
-    """The samples, checked, and the graphs for their dims."""
+    """Check the samples, and return them with the graphs for their dims."""
     feeds: dict[tuple[Dims, ...], list[Feed]] = {}
     for number, sample in enumerate(samples if isinstance(samples, Iterable) else ()):
         arrays = {}
@@ -227,7 +226,6 @@ def _calibration(parts: NetworkParts, samples: Iterable[Any]) -> Calibration:
 
 
 def _graph(parts: NetworkParts, dims: Mapping[str, Dims]) -> Graph:
-    """The prepared graph of a network of f32."""
     graph = parts.source(dims)
     if isinstance(graph, PlannedGraph):
         raise refuse("RS-G08:no-graph")
@@ -238,7 +236,7 @@ def _graph(parts: NetworkParts, dims: Mapping[str, Dims]) -> Graph:
 
 
 def _reasons(graph: Graph, method: str, keep: tuple[str, ...]) -> dict[str, str]:
-    """The layers that sum products, in order, and why they stay f32; "" for those that may be quantized."""
+    """Return the layers that sum products, in order, with the reasons to keep them f32; "" if quantizable."""
     reasons = products(graph)
     unknown = next((name for name in keep if name not in reasons), None)
     if unknown is not None:
@@ -249,18 +247,18 @@ def _reasons(graph: Graph, method: str, keep: tuple[str, ...]) -> dict[str, str]
             raise refuse("RS-G08:other-floats", node=node.name, kind=other[0])
         if method == "dynamic" and isinstance(node.operation, ConvolutionOperation):
             reasons[node.name] = "a convolution has no rows"
-    reasons |= dict.fromkeys(keep, "it is kept")
+    reasons |= dict.fromkeys(keep, "it is in keep")
     if all(reasons.values()):
         lines = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise refuse("RS-G08:nothing", reasons=lines or "it sums no products")
     return reasons
 
 
-# --- which layers -------------------------------------------------------------------------------------------
+# --- choosing layers ----------------------------------------------------------------------------------------
 
 
 def _change(seen: Calibration, recipe: Recipe) -> float:
-    """The relative error of the outputs on the samples: the largest, where there are several."""
+    """Return the relative error of the outputs on the samples: the largest, if there are several."""
     names = [name for name in seen.graph.outputs if seen.graph.tensors[name].data_type is DataType.f32]
     sums = {name: np.zeros(2) for name in names}
     pairs = zip(seen.values(names), seen.mapped(recipe.applied).values(names), strict=True)
@@ -272,7 +270,7 @@ def _change(seen: Calibration, recipe: Recipe) -> float:
 
 
 def _most_layers(error: Callable[[int], float], count: int, most: float | None) -> tuple[int, float]:
-    """How many layers, of those that lose least, may be quantized, and the error of the outputs then."""
+    """Return how many layers, those with the least errors first, can be quantized, and the outputs' error."""
     own = error(count) if count else 0.0
     if most is None or own <= most:
         return count, own

@@ -1,11 +1,11 @@
-"""Where a graph is quantized: layers that compute with bytes, and tensors that become bytes for them.
+"""Quantization of a graph: layers that compute with bytes, and the tensors that become bytes for them.
 
     conv(x, w) + b     ->  conv(dequantized quantized x, dequantized w) + b      `rewrites/integers.py` then
-                           makes sums of integers of it
-    relu(x), x + y     ->  the same of the dequantized x, where a layer reads x too
-    max(x) for a layer ->  max of the dequantized x: moves and maxima are of bytes
+                                                                                 makes integer sums of it
+    relu(x), x + y     ->  the same of the dequantized x, if a layer also reads x
+    max(x) for a layer ->  max of the dequantized x: moves and maxima operate on bytes
 
-In dynamic quantization each row of x has a scale, which a run finds:
+In dynamic quantization each row of x has a scale, computed in a run:
 
     matmul(x, w) + b   ->  matmul(quantized x, w) * scale of its row * scales of w + b
 
@@ -57,7 +57,7 @@ _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
 _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation, ConcatOperation)
 _STEPS = (EltwiseOperation, BatchNormalizationOperation)
 _READERS = (*_MOVES, *_STEPS, PoolingOperation, ReductionOperation, BinaryOperation, SumOperation)
-"""What computes with bytes where its source is bytes for a layer anyway."""
+"""Operations that compute with bytes if their source is quantized for a layer anyway."""
 _MUL, _ADD = (Epilogue(BinaryOperation(f"binary_{word}")) for word in ("mul", "add"))
 _SUMS = (BinaryOperation("binary_add"), SumOperation((1.0, 1.0)))
 _LATER = ("integers", "attention", "gathers", "epilogues", "winograd")
@@ -68,21 +68,19 @@ Balances = Mapping[tuple[str, int, int], Array]
 
 
 class Point(NamedTuple):
-    """A tensor that becomes bytes: those of one `group` have one scale, and only some are quantized: the
-    others are moves of these.
-    """
+    """A tensor that becomes bytes, with the scale of its `group`; some are moves of quantized ones."""
 
     group: str
     is_quantized: bool
 
 
 def prepared(graph: Graph, without: Collection[str] = ()) -> Graph:
-    """The graph with batch norms in weights, and all other fusions that leave one node a layer."""
+    """Return the graph with batch norms in weights, and all other fusions that keep a node per layer."""
     return fuse(graph, {*without, *_LATER}).graph
 
 
 def products(graph: Graph) -> dict[str, str]:
-    """The layers that sum products, and why they stay f32; "" for those that may be quantized."""
+    """Return the layers that sum products, with the reasons to keep them f32; "" if quantizable."""
     return {node.name: _reason(graph, node) for node in graph.nodes if isinstance(node.operation, _PRODUCTS)}
 
 
@@ -90,29 +88,29 @@ def _reason(graph: Graph, node: Node) -> str:
     kinds = {graph.tensors[name].data_type for name in (*node.inputs, *node.outputs)}
     weights = graph.constants.get(node.inputs[1])
     if isinstance(node.operation, DeconvolutionOperation):
-        return "there is no kernel of bytes for it"
+        return "it has no kernel for bytes"
     if weights is None or any(name not in graph.constants for name in node.inputs[2:]):
-        return "a run makes its weights"
+        return "its weights are computed in a run"
     is_matrix = not isinstance(node.operation, MatmulOperation) or len(weights.type.dims) == 2
     if kinds != {DataType.f32} or not is_matrix or not weights.values.size or node.epilogues:
-        return "there is no kernel of bytes for it"
-    return "a run does not make its source" if node.inputs[0] in graph.constants else ""
+        return "it has no kernel for bytes"
+    return "its source is a constant" if node.inputs[0] in graph.constants else ""
 
 
 def weights_of(values: Array, channels: Collection[int]) -> tuple[Array, Array]:
-    """Weights as s8, and the scale of each output, which lie along `channels`, in dims that are repeated."""
+    """Return weights as s8, and the scale of each output along `channels`, in dims that broadcast."""
     summed = tuple(axis for axis in range(values.ndim) if axis not in channels)
     largest = np.abs(values).max(summed, keepdims=True)
     scale = np.where(largest > 0, largest / np.float32(127), np.float32(1)).astype(np.float32)
     return np.clip(np.rint(values / scale), -127, 127).astype(np.int8), scale
 
 
-# --- which tensors become bytes -----------------------------------------------------------------------------
+# --- tensors that become bytes ------------------------------------------------------------------------------
 
 
 def points(graph: Graph, layers: Collection[str]) -> dict[str, Point]:
-    """The tensors that become bytes for these layers: their sources, those of moves, maxima and means before
-    them, and one of two results of layers that are added for a layer.
+    """Return the tensors that become bytes for these layers: their sources; those of moves, maxima and means
+    before them; and one of two layer results that are added for a layer.
     """
     makers = {name: node for node in graph.nodes for name in node.outputs}
     readers = graph.readers()
@@ -137,7 +135,7 @@ def points(graph: Graph, layers: Collection[str]) -> dict[str, Point]:
                 groups.update({key: new for key, group in groups.items() if group == old})
 
     def leads_to(name: str) -> bool:
-        """True where a tensor becomes bytes, after functions that nobody else sees."""
+        """True if a tensor becomes bytes after functions whose intermediate results nobody else reads."""
         while name not in groups:
             nodes = readers[name]
             if len(nodes) != 1 or not isinstance(nodes[0].operation, _STEPS) or name in graph.outputs:
@@ -146,7 +144,7 @@ def points(graph: Graph, layers: Collection[str]) -> dict[str, Point]:
         return True
 
     def is_grown(name: str) -> bool:
-        """True where a layer makes a tensor for one reader, with functions behind it."""
+        """True if a layer makes a tensor for one reader, possibly followed by functions."""
         maker = makers.get(name)
         while maker is not None and len(readers[maker.output]) == 1 and maker.output not in graph.outputs:
             if maker.name in layers:
@@ -170,18 +168,18 @@ def _moves(node: Node) -> bool:
     return (is_maximum or isinstance(operation, _MOVES)) and not node.epilogues
 
 
-# --- what is done -------------------------------------------------------------------------------------------
+# --- the recipe ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recipe:
-    """What is quantized in the graphs of a network, whatever the dims of its inputs are.
+    """The quantization of a network's graphs, independent of the dims of its inputs.
 
     products     the layers of the network that sum products, in order
     layers       those that compute with bytes
-    scales       the meaning of the bytes of each tensor that becomes such; empty where a run finds them
-    corrections  what is added to the biases of layers, one number for each output
-    balances     what weights, scales and shifts are multiplied with before: factors along an axis of an
+    scales       the quantization of each tensor that becomes bytes; empty if computed in a run
+    corrections  summands of the biases of layers, one number for each output
+    balances     factors by which weights, scales and shifts are multiplied first: along an axis of an
                  input of a node, by (node, input, axis)
     """
 
@@ -192,16 +190,16 @@ class Recipe:
     balances: Balances = field(default_factory=dict)
 
     def applied(self, graph: Graph) -> Graph:
-        """A prepared graph of the network with bytes in it.
+        """Return a prepared graph of the network with quantization.
 
-        Raises InvalidArguments for a graph of other layers than those of the samples.
+        Raises InvalidArguments for a graph whose layers differ from those of the samples.
         """
         if tuple(products(graph)) != self.products:
             raise refuse("RS-G08:other-layers")
         return insert(self.balanced(graph), self)
 
     def balanced(self, graph: Graph) -> Graph:
-        """The graph with other weights, whose results are the same but for rounding."""
+        """Return the graph with rescaled weights; its results are equal up to rounding."""
         draft = GraphDraft(graph, "balance")
         for place, node in draft:
             inputs = list(node.inputs)
@@ -218,7 +216,7 @@ class Recipe:
 
 
 def insert(graph: Graph, recipe: Recipe, *, is_shared: bool = True) -> Graph:
-    """The graph with the steps of a recipe; `is_shared`: what else reads a tensor of bytes reads bytes."""
+    """Apply the recipe to the graph; `is_shared`: `_READERS` read the bytes of quantized tensors too."""
     draft, made = GraphDraft(graph, "quantization"), dict[str, tuple[str, ...]]()
     for place, node in draft:
         is_layer = node.name in recipe.layers
@@ -245,7 +243,7 @@ def insert(graph: Graph, recipe: Recipe, *, is_shared: bool = True) -> Graph:
 def _layer(
     draft: GraphDraft, place: int, node: Node, source: tuple[str, ...], correction: Array | None
 ) -> Node:
-    """The layer with weights of s8; `source` has bytes with scales of rows, or dequantized ones."""
+    """Return the layer with weights of s8; `source` is bytes with scales of rows, or dequantized."""
     values = draft.constant(node.inputs[1])
     assert values is not None
     integers, scale = weights_of(values, channel_axes(node.operation, values.ndim))
@@ -277,7 +275,7 @@ def _layer(
 
 
 def channel_axis(operation: Operation, rank: int) -> int:
-    """The axis of a layer's result along which its outputs lie."""
+    """Return the axis of a layer's result that has its outputs."""
     return rank - 1 if isinstance(operation, MatmulOperation) else 1
 
 
@@ -292,7 +290,7 @@ def _through_bytes(draft: GraphDraft, place: int, name: str, integers: IntegerTy
 
 
 def _rows_as_bytes(draft: GraphDraft, place: int, name: str) -> tuple[str, str]:
-    """Rows of s8, each of a scale of its own, and the scales."""
+    """Return rows as s8, each with its own scale, and the scales."""
     rank = len(draft.type(name).dims)
     sizes = draft.before(place, EltwiseOperation("eltwise_abs"), name)
     axes = tuple(range(1, rank)) if rank > 1 else (0,)

@@ -1,1 +1,1 @@
-"""Rewrites of graphs: each from one value to the next."""
+"""Rewrites of graphs, as functions from value to value."""

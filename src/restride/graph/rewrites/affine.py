@@ -23,12 +23,12 @@ class AffineStep:
 
     @classmethod
     def of(cls, factor: Array | float, term: Array | float) -> AffineStep:
-        """The step of numbers or arrays."""
+        """Return the step of numbers or arrays."""
         return cls(np.asarray(factor, np.float64), np.asarray(term, np.float64))
 
     @classmethod
     def of_norm(cls, values: Sequence[Array | None], epsilon: float) -> AffineStep | None:
-        """A batch normalization: of scale, shift, mean and variance; None where one is not known."""
+        """Return a batch normalization from scale, shift, mean and variance; None if one is not constant."""
         parameters = [value.astype(np.float64) for value in values if value is not None]
         if len(parameters) < len(values):
             return None
@@ -38,16 +38,16 @@ class AffineStep:
             return cls(factor, shift - mean * factor)
 
     def then(self, other: AffineStep) -> AffineStep:
-        """Both as one step."""
+        """Compose both into one step."""
         return AffineStep(self.factor * other.factor, self.term * other.factor + other.term)
 
     def reshaped(self, dims: Sequence[int]) -> AffineStep:
-        """The same numbers in other dims."""
+        """Return the same numbers with other dims."""
         return AffineStep(self.factor.reshape(dims), self.term.reshape(dims))
 
 
 def channel_axes(operation: Operation, rank: int) -> tuple[int, ...]:
-    """The axes of weights of a rank along which results lie."""
+    """Return the axes of weights of a given rank that correspond to outputs."""
     if isinstance(operation, MatmulOperation):
         return (rank - 1,)
     has_groups = isinstance(operation, ConvolutionOperation) and operation.groups > 1

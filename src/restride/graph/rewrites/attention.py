@@ -1,21 +1,21 @@
-"""Attention that is written as its formula becomes one node.
+"""Attention written as its formula becomes one node.
 
     softmax(factor * (q * s) @ transpose(k * t) + mask + ...) @ v   ->   attention(q, k, v, mask)
     v @ transpose(softmax(...))                                     ->   its transpose
 
-| what may be there | as |
+| accepted in the formula | becomes |
 | --- | --- |
-| factors of the queries, the keys, the scores | one scale, where they are numbers |
-| factors and divisors that a run makes, or of heads, rows, columns | those of queries, or of keys |
-| sums with tensors of a run or constants, selects of very small numbers | one mask; a triangle is causal |
-| selects of a number that a run makes, for all queries alike | keys that are zeros, and a mask |
+| factors of the queries, the keys, the scores | one scale, if they are numbers |
+| factors and divisors computed in a run, or per head, row or column | factors of queries or keys |
+| sums with computed or constant tensors, selects of very small numbers | one mask; a triangle is causal |
+| selects of a computed number, the same for all queries | zeroed keys, and a mask |
 | casts between floats | nothing |
-| reshapes of scores, with masks before and behind | joint batch dims, or heads |
-| `where(isnan(p), 0, p)` behind the softmax | rows that see no key are zeros |
+| reshapes of scores, with masks before and after | joint batch dims, or heads |
+| `where(isnan(p), 0, p)` after the softmax | rows that see no key are zeros |
 | keys and values that are repeated for several heads | fewer heads of keys |
 
-Where nothing else reads scores and powers. Rows whose mask hides all are
-zeros, which are NaN in the formula.
+Scores and probabilities must have no other reader. Fully masked rows become zeros, which are NaN in the
+formula.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from .patterns import Match, Pattern, binary, function, rewrite
 
 __all__ = ["fuse_attention"]
 
-# A score beside numbers so small is nothing; and such hide keys of rows that have others.
+# A score is negligible next to numbers this small; and they hide keys of rows that have other keys.
 _ABSORBS, _HIDES = -1e9, -1e4
 # Wider heads are channels that attend to each other.
 _WIDEST = 512
 
 
 def fuse_attention(draft: GraphDraft) -> None:
-    """The formula, from the product of powers and values on."""
+    """Match the formula, from the product of probabilities and values backwards."""
     turned = Pattern(TransposeOperation, ("powers",), name="turn")
     products = (("powers", "value"), ("value", turned))
     rewrite(draft, [(Pattern(MatmulOperation, pair), _attention) for pair in products])
@@ -54,8 +54,8 @@ def fuse_attention(draft: GraphDraft) -> None:
 
 @dataclass(frozen=True)
 class _Mask:
-    """What is added to scores of these dims: a tensor, or where its `condition` is `is_seen` nothing, else
-    `hides`, a number or the name of one.
+    """A mask for scores of these dims: a tensor to add, or a condition: where it differs from `is_seen`,
+    `hides` is added, a number or the name of a tensor.
     """
 
     name: str
@@ -67,8 +67,8 @@ class _Mask:
 
 @dataclass(frozen=True)
 class _ScoreFactor:
-    """What scores of these dims are multiplied or divided by, so that their queries, or keys, can be as well:
-    a tensor that is the same for all keys, or all queries. A select leaves what `is_seen`, and zeros.
+    """A factor or divisor of scores of these dims that also applies to their queries, or keys: a tensor that
+    is the same for all keys, or all queries. A select keeps what `is_seen`, and sets the rest to zero.
     """
 
     algorithm: str
@@ -80,8 +80,8 @@ class _ScoreFactor:
 
 @dataclass(frozen=True)
 class _Formula:
-    """What is found of a formula: places of nodes, and of numbers in front of moves, their product, other
-    factors, masks, the dims that scores have in turn, and what the scores are the product of.
+    """The matched parts of a formula: positions of nodes, and of numbers before moves, their product, other
+    factors, masks, the successive dims of scores, and the operands of their product.
     """
 
     places: tuple[int, ...] = ()
@@ -123,15 +123,14 @@ def _attention(match: Match) -> bool:
 
 
 def _swap(rank: int) -> Dims:
-    """The order of dims with the last two in each other's place."""
     return (*range(rank - 2), rank - 1, rank - 2)
 
 
-# --- what there is ------------------------------------------------------------------------------------------
+# --- matching -----------------------------------------------------------------------------------------------
 
 
 def _softmax(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
-    """From the powers down: reshapes, what makes zeros of NaN, and the softmax of the last dim."""
+    """Match backwards from the probabilities: reshapes, NaN replacement, and the softmax of the last dim."""
     maker, dims = draft.private_maker(name), draft.type(name).dims
     if maker is None or maker[1].epilogues:
         return None
@@ -173,14 +172,14 @@ _GUARDED = Pattern(
 
 
 def _keeps_matrices(draft: GraphDraft, node: Node) -> bool:
-    """True for a reshape of the dims in front of matrices."""
+    """True for a reshape of only the dims before matrices."""
     dims = draft.type(node.output).dims
     is_reshape = isinstance(node.operation, ReshapeOperation)
     return is_reshape and len(dims) > 1 and draft.type(node.sources[0]).dims[-2:] == dims[-2:]
 
 
 def _is_cast(draft: GraphDraft, node: Node) -> bool:
-    """True for floats as others, all of which are computed as f32."""
+    """True for a cast between floating-point types, all of which are computed as f32."""
     return isinstance(node.operation, ReorderOperation) and draft.is_computed_as_f32(node)
 
 
@@ -188,7 +187,7 @@ _SCALED = function("linear", "x", beta=0.0)
 
 
 def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
-    """From the scores down to the product that they are made of: factors, masks, reshapes."""
+    """Match backwards from the scores to the product that they are made of: factors, masks, reshapes."""
     maker, dims = draft.private_maker(name), draft.type(name).dims
     if maker is None or maker[1].epilogues:
         return None
@@ -208,7 +207,7 @@ def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
         whole = _scores(draft, inner, replace(found, factors=(*found.factors, factor)))
         if whole is not None:
             return whole
-    # A factor behind a mask would change that too.
+    # A factor after a mask would scale the mask too.
     for inner, mask in _masked(draft, place, dims) if found.factor == 1.0 and not found.factors else ():
         if draft.type(inner).dims == dims:
             with_mask = replace(found, masks=(*found.masks, mask))
@@ -222,7 +221,7 @@ def _scores(draft: GraphDraft, name: str, found: _Formula) -> _Formula | None:
 
 
 def _multiplied(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _ScoreFactor]]:
-    """The ways in which a node has a factor of scores, or a divisor, that rows or columns have in common."""
+    """Yield the ways in which a node multiplies or divides scores by a factor per row or column."""
     for word in ("mul", "div"):
         for match in binary(word, "x", "factor").matches(draft, place):
             kind = draft.type(match["factor"])
@@ -232,14 +231,14 @@ def _multiplied(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str
 
 
 def _masked(draft: GraphDraft, place: int, dims: Dims) -> Iterator[tuple[str, _Mask]]:
-    """The ways in which a node hides scores, and what it hides them with."""
+    """Yield the ways in which a node masks scores, with the mask."""
     for match in binary("add", "scores", "mask").matches(draft, place):
         yield match["scores"], _Mask(match["mask"], dims)
     for match in _CHOICE.matches(draft, place):
         for scores, other, is_seen in (("left", "right", True), ("right", "left", False)):
             values, condition = draft.constant(match[other]), draft.constant(match["condition"])
             low = None if values is None or values.size != 1 else float(values.reshape(()))
-            # Where each row has a key that is seen, others have no share.
+            # If each row sees a key, hidden ones have no weight.
             is_clear = condition is not None and bool(((condition != 0) == is_seen).any(-1).all())
             number = draft.type(match[other])
             is_of_keys = draft.type(match["condition"]).dims[-2] == 1 == number.elements
@@ -254,7 +253,7 @@ _CHOICE = Pattern(BinaryOperation, ("left", "right", "condition"), {"algorithm":
 
 
 def _unscaled(draft: GraphDraft, name: str, found: _Formula) -> tuple[_Formula, str]:
-    """An operand of the product without factors of its own, which may stand in front of its moves too."""
+    """Return an operand of the product without its own factors, which can also precede its moves."""
     maker = draft.private_maker(name)
     for scaled in _SCALED.matches(draft, maker[0]) if maker is not None else ():
         factor = found.factor * scaled.of().alpha
@@ -280,7 +279,7 @@ _MOVES = (ReshapeOperation, TransposeOperation)
 
 
 def _outer(scores: tuple[Dims, ...], operands: list[Dims]) -> tuple[int, int] | None:
-    """Batch and heads of dims in front of matrices; None where operands are repeated along a batch."""
+    """Return batch and heads of the dims before matrices; None if operands are broadcast along a batch."""
     query, key, value = operands
     whole = next((dims[:2] for dims in scores if len(dims) == 4), None)
     batch, heads = (prod(query[:-1]), prod(query[-1:])) if len(query) != 1 else (1, query[0])
@@ -296,7 +295,7 @@ def _outer(scores: tuple[Dims, ...], operands: list[Dims]) -> tuple[int, int] | 
 
 
 def _of_scores(draft: GraphDraft, mask: _Mask, outer: Dims) -> tuple[_Mask, Dims] | None:
-    """A mask, and its dims beside scores of four dims; None where none say it."""
+    """Return a mask, and its dims next to scores of four dims; None if that is impossible."""
     dims = draft.type(mask.name).dims
     dims = (*(1,) * (len(mask.dims) - len(dims)), *dims)
     own, whole = dims[:-2], mask.dims[:-2]
@@ -313,7 +312,7 @@ def _of_scores(draft: GraphDraft, mask: _Mask, outer: Dims) -> tuple[_Mask, Dims
 
 
 def _is_of_operands(draft: GraphDraft, factor: _ScoreFactor, query: Dims, key: Dims) -> bool:
-    """True where a factor of scores is one of their queries, or keys, repeated along dims of 1."""
+    """True if a factor of scores can be one of their queries, or keys, broadcast along dims of 1."""
     operand, own = key if factor.of_keys else query, draft.type(factor.name).dims
     if prod(own) == 1:
         return True
@@ -321,7 +320,7 @@ def _is_of_operands(draft: GraphDraft, factor: _ScoreFactor, query: Dims, key: D
     return factor.dims[:-2] == query[:-2] and all(n in (1, extent) for n, extent in pairs)
 
 
-# --- what becomes of it -------------------------------------------------------------------------------------
+# --- writing ------------------------------------------------------------------------------------------------
 
 
 def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tuple[_Mask, Dims]]) -> None:
@@ -373,7 +372,6 @@ def _write(match: Match, found: _Formula, outer: tuple[int, int], masks: list[tu
 
 
 def _times(draft: GraphDraft, place: int, factor: _ScoreFactor, operand: str) -> str:
-    """Queries or keys with a factor of scores."""
     name, rank, near = factor.name, len(draft.type(operand).dims), draft.at(place).output  # type: ignore[union-attr]
     if len(draft.type(name).dims) != rank:
         name = draft.before(place, ReshapeOperation((1,) * rank), name)
@@ -385,7 +383,7 @@ def _times(draft: GraphDraft, place: int, factor: _ScoreFactor, operand: str) ->
 
 
 def _turned(draft: GraphDraft, place: int, name: str) -> str:
-    """Matrices with rows and columns in each other's place: what they were made of, in any dims."""
+    """Transpose matrices, or return what they were transposed from, in any dims."""
     *front, rows, columns = draft.type(name).dims
     dims, order = (*front, columns, rows), _swap(len(front) + 2)
     at = _unreshaped(draft, name)
@@ -398,14 +396,14 @@ def _turned(draft: GraphDraft, place: int, name: str) -> str:
 
 
 def _unreshaped(draft: GraphDraft, name: str) -> str:
-    """What a reshape has read; the tensor itself where there is none."""
+    """Return the source of a reshape, or the tensor itself if there is none."""
     maker = draft.maker(name)
     is_reshape = maker is not None and isinstance(maker[1].operation, ReshapeOperation)
     return maker[1].sources[0] if maker is not None and is_reshape else name
 
 
 def _ungrouped(draft: GraphDraft, name: str, dims: Dims) -> tuple[str, int] | None:
-    """Heads of keys that are repeated, each for as many neighbors, and how many there are; else None."""
+    """Return heads of keys before they were repeated, each consecutively, and their number; else None."""
     maker = draft.maker(_unreshaped(draft, name))
     operation = None if maker is None else maker[1].operation
     if maker is None or not isinstance(operation, PrimitiveOperation) or operation.primitive != "Tile":
@@ -422,7 +420,7 @@ def _ungrouped(draft: GraphDraft, name: str, dims: Dims) -> tuple[str, int] | No
 def _joint(
     draft: GraphDraft, place: int, masks: list[tuple[_Mask, Dims]], matrix: tuple[int, int]
 ) -> tuple[str | None, str]:
-    """All masks as one, and the word of a causal one in place of constants."""
+    """Combine all masks into one, and use the word of a causal mask in place of constants."""
     known = [
         (mask, dims)
         for mask, dims in masks
@@ -453,13 +451,13 @@ def _known_values(draft: GraphDraft, mask: _Mask, dims: Dims) -> Array:
     if mask.is_condition:
         values = np.where((values != 0) == mask.is_seen, np.float32(0), np.float32(mask.hides))
     if values.size != prod(dims):
-        # Joined with another dim, it has no dim of its own along which it is repeated.
+        # A dim merged with another has no separate dim along which to broadcast.
         values = np.broadcast_to(values, (*mask.dims[:-2], *values.shape[-2:]))
     return values.reshape(dims).astype(np.float32)
 
 
 def _repeated_once(values: Array) -> Array:
-    """Values without what is the same all along a dim in front."""
+    """Return values without leading dims along which they are constant."""
     for axis in (0, 1):
         first = values.take([0], axis)
         values = (
@@ -471,7 +469,7 @@ def _repeated_once(values: Array) -> Array:
 
 
 def _causal(values: Array, matrix: tuple[int, int]) -> str:
-    """The word of a mask that hides the keys behind each query, and nothing else."""
+    """Return the word of a mask that hides exactly the keys after each query."""
     values = _repeated_once(values)
     if values.shape != (1, 1, *matrix) or not values.any():
         return "none"
@@ -487,7 +485,7 @@ def _causal(values: Array, matrix: tuple[int, int]) -> str:
 
 
 def _computed_mask(draft: GraphDraft, place: int, mask: _Mask, dims: Dims, *, is_alone: bool) -> str:
-    """A mask that a run makes, in four dims: a condition itself where what it hides is nothing."""
+    """Return a computed mask in four dims; the condition itself if hidden scores are negligible."""
     name = mask.name
     if draft.type(name).dims != dims:
         name = draft.before(place, ReshapeOperation(dims), name)

@@ -1,4 +1,4 @@
-"""Constant folding: nodes of constants alone become constants."""
+"""Constant folding: nodes that read only constants become constants."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _MOVES: Mapping[type[Operation], Callable[..., Array]] = {
         x, list(zip(move.low, move.high, strict=True)), constant_values=move.value
     ),
 }
-# So many elements are computed before a run.
+# Limit on the number of elements that are computed before a run.
 _MOST_KNOWN = 1 << 20
-# By the word of the operation or its algorithm, of its numbers and doubles: what is rounded is rounded once.
+# By the word of the operation or its algorithm, from its parameters and doubles: results are rounded once.
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "sum": lambda op, *parts: np.asarray(sum(s * x for s, x in zip(op.scales, parts, strict=True))),
     "binary_add": lambda op, x, y: x + y,
@@ -60,14 +60,12 @@ def _span(start: int, size: int, step: int) -> slice:
 
 
 def _f32(value: float) -> float:
-    """A number as a run has it."""
+    """Return a number as it is in a run."""
     return float(np.float32(value))
 
 
 def fold_constants(draft: GraphDraft) -> None:
-    """`y = f(constant, ...)`  ->  `y` is a constant: moves, functions of elements of floats, and all else of
-    few elements, as masks are.
-    """
+    """Make `y` in `y = f(constant, ...)` a constant: moves, functions of floats, and few elements."""
     for place, node in draft:
         constants = [constant for name in node.sources if (constant := draft.known(name)) is not None]
         is_plain = not (node.epilogues or node.data_type or len(node.outputs) > 1)
@@ -92,7 +90,7 @@ def _computed(operation: Operation, sources: list[Array]) -> Array | None:
 
 
 def _run(operation: Operation, sources: list[Array]) -> Array | None:
-    """What a run would make of few elements; None of many, and for what quantizes."""
+    """Run an operation on few elements; None for many, and for quantization."""
     if operation._spec is None or isinstance(operation, ReorderOperation):
         return None
     results = results_of_arrays(operation, sources, Engine("cpu"), _MOST_KNOWN)
@@ -100,6 +98,6 @@ def _run(operation: Operation, sources: list[Array]) -> Array | None:
 
 
 def moved_values(operation: Operation, sources: list[Array]) -> Array | None:
-    """The arrays that a move makes of arrays; None for an operation that is no move."""
+    """Apply a move to arrays; None for operations that are not moves."""
     move = _MOVES.get(type(operation))
     return None if move is None else move(operation, *sources)

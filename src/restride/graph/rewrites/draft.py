@@ -1,4 +1,4 @@
-"""A graph while a fusion rewrites it: nodes by place, who makes and who reads each tensor."""
+"""A graph under rewriting: nodes by place, with the producer and the readers of each tensor."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class AppliedFusion:
-    """The record of a fusion: its name, the nodes that it took away, and the node that does their work now.
+    """The record of a fusion: its name, the nodes that it removed, and the node that does their work now.
 
-    `into` is "" where nothing is left to do.
+    `into` is "" if the work disappeared.
     """
 
     fusion: str
@@ -40,10 +40,10 @@ class AppliedFusion:
 
 
 class GraphDraft:
-    """The nodes of a graph, each at a place; what a fusion makes stands where the last stood that it takes.
+    """The nodes of a graph, each at a place; a fused node takes the last place of those that it replaces.
 
-    So whatever a node reads stands before it, and names of tensors stay: those that are read later are made
-    by another node.
+    So the inputs of a node always precede it, and tensors keep their names: those that are read later are
+    made by another node.
     """
 
     def __init__(self, graph: Graph, fusion: str) -> None:
@@ -60,59 +60,59 @@ class GraphDraft:
             self._put(place, node)
 
     def __iter__(self) -> Iterator[tuple[int, Node]]:
-        """The places and nodes that are there when their turn comes."""
+        """Yield places and nodes; those removed meanwhile are skipped."""
         for place in range(len(self.graph.nodes)):
             if place in self._nodes:
                 yield place, self._nodes[place]
 
-    # --- looking --------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------
 
     def at(self, place: int) -> Node | None:
-        """The node at a place; None where there is none any more."""
+        """Return the node at a place; None if it was removed."""
         return self._nodes.get(place)
 
     def type(self, name: str) -> TensorType:
-        """The dims and the type of a tensor."""
+        """Return the dims and the type of a tensor."""
         if name in self._new:
             return self._new[name].type
         return self._types.get(name) or self.graph.tensors[name]
 
     def is_computed_as_f32(self, node: Node) -> bool:
-        """True where all that a node reads and writes is of types whose arithmetic is that of f32."""
+        """True if the arithmetic of all types that a node reads and writes is that of f32."""
         return all(self.type(name).data_type in AS_F32 for name in (*node.inputs, *node.outputs))
 
     def known(self, name: str) -> Constant | None:
-        """A constant; None for what a run makes."""
+        """Return a constant; None for a computed tensor."""
         return self._new.get(name) or self.graph.constants.get(name)
 
     def constant(self, name: str) -> Array | None:
-        """The values of a constant; None for what a run makes."""
+        """Return the values of a constant; None for a computed tensor."""
         constant = self.known(name)
         return None if constant is None else constant.values
 
     def scalar(self, name: str) -> float | None:
-        """The value of a constant of one element."""
+        """Return the value of a constant of one element."""
         values = self.constant(name)
         return float(values.reshape(())) if values is not None and values.size == 1 else None
 
     def maker(self, name: str) -> tuple[int, Node] | None:
-        """The place and the node that make a tensor; None for inputs and constants."""
+        """Return the place and the node that make a tensor; None for inputs and constants."""
         place = self._makers.get(name)
         return None if place is None else (place, self._nodes[place])
 
     def private_maker(self, name: str) -> tuple[int, Node] | None:
-        """The same, where the tensor is read once, and nobody else sees it."""
+        """The same if the tensor is read once, and is not an output."""
         is_private = len(self._readers.get(name, ())) == 1 and name not in self.graph.outputs
         return self.maker(name) if is_private else None
 
     def readers(self, name: str) -> list[int]:
-        """The places of all that read a tensor, once for each time."""
+        """Return the places of all readers of a tensor, once per read."""
         return list(self._readers.get(name, ()))
 
     # --- rewriting ------------------------------------------------------------------------------------------
 
     def fuse(self, place: int, node: Node, *others: int) -> None:
-        """Put a node at `place`, whose work is also that of the nodes at `others`, which go."""
+        """Put a node at `place` that also does the work of the nodes at `others`, which are removed."""
         old = self._nodes[place].name
         names = [self._nodes[at].name for at in (*others, place) if self._nodes[at].name != node.name]
         for at in (*others, place):
@@ -121,7 +121,7 @@ class GraphDraft:
         self.applied.append(AppliedFusion(self.fusion, tuple(names) or (old,), node.name))
 
     def drop(self, place: int) -> bool:
-        """Take away a node that gives what it reads first; False where names at the edge forbid it."""
+        """Remove a node that returns its first input; False if names of inputs or outputs prevent it."""
         node = self._nodes[place]
         if not self._redirect(place, node.inputs[0], node.output):
             return False
@@ -135,13 +135,13 @@ class GraphDraft:
         self.applied.append(AppliedFusion(self.fusion, (node.name,)))
 
     def new_constant(self, values: Array | Constant, near: str) -> str:
-        """A constant of a name of its own, like that of a tensor."""
+        """Add a constant with a new name derived from a tensor's."""
         name = self._new_name(near)
         self._new[name] = as_constant(values)
         return name
 
     def can_give(self, name: str, dims: Dims) -> bool:
-        """True where `given` can give a tensor these dims: a reshape makes it of them, or for one reader."""
+        """True if `given` can supply these dims: a reshape makes the tensor from them, or for one reader."""
         maker = self.maker(name)
         if maker is None or not isinstance(maker[1].operation, ReshapeOperation):
             return False
@@ -151,7 +151,7 @@ class GraphDraft:
         )
 
     def given(self, name: str, dims: Dims) -> str:
-        """A reshaped tensor in these dims instead, under another name."""
+        """Return a reshaped tensor with these dims, under another name."""
         place, node = self._makers[name], self._nodes[self._makers[name]]
         source = node.sources[0]
         if self.type(source).dims == dims:
@@ -168,7 +168,7 @@ class GraphDraft:
         return other
 
     def before(self, place: int, operation: Operation, *inputs: str) -> str:
-        """What a new node makes, which stands before the one at a place."""
+        """Insert a node before the one at a place, and return its output."""
         near = self._nodes[place].output
         node = Node(self._new_name(near), operation, inputs, (self._new_name(near),))
         self._types |= node.results({name: self.type(name) for name in inputs})
@@ -178,7 +178,7 @@ class GraphDraft:
         return node.output
 
     def swap(self, first: int, second: int, node: Node) -> None:
-        """Let the node at `second` work before that at `first`, which it reads: y = f(x), z = g(y).
+        """Move the node at `second` before that at `first`, which it reads: y = f(x), z = g(y).
 
         `node` is g, reading x. It writes what was y's name in x's dims; so f comes last, and writes z.
         """
@@ -204,7 +204,7 @@ class GraphDraft:
         return name
 
     def finished(self) -> Graph:
-        """The graph of the nodes that are left, in their order."""
+        """Return the graph of the remaining nodes, in order."""
         if not self.applied:
             return self.graph
         nodes = list[Node]()

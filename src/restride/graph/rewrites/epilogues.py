@@ -1,11 +1,11 @@
-"""Functions of elements that a node does to its result before it is stored.
+"""Elementwise functions that a node applies to its result before it is stored.
 
     y = conv(x); z = relu(y)        ->  z = conv(x) + relu
     y = conv(x); z = y + w          ->  z = conv(x) + w
     y = conv(x); z = sum(w, y, v)   ->  z = conv(x) + w + v
 
-Where y has no other reader. The node that does both stands where z was made, after all that it reads: so the
-other operand is always there. It lies in the format of the result, which propagation sees to.
+y must have no other reader. The fused node is placed where z was made, after all its inputs, so the other
+operand always exists. Propagation gives that the format of the result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .draft import GraphDraft
 __all__ = ["fuse_epilogues"]
 
 _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
-# What else has post-ops.
+# Other operations that support post-ops.
 _OTHERS = (
     BatchNormalizationOperation,
     LayerNormalizationOperation,
@@ -52,7 +52,7 @@ _MOST_EPILOGUES = 32
 
 
 def fuse_epilogues(draft: GraphDraft) -> None:
-    """Bring functions, combinations with another tensor, and sums into the node before them."""
+    """Fuse functions, combinations with another tensor, and sums into the node before them."""
     for place, node in draft:
         for source in _candidates(draft, node) if draft.is_computed_as_f32(node) else ():
             added = _epilogues(node, source)
@@ -75,7 +75,7 @@ def fuse_epilogues(draft: GraphDraft) -> None:
 
 
 def _candidates(draft: GraphDraft, node: Node) -> list[str]:
-    """The inputs whose maker could do this too: products first, and the latest of them."""
+    """Return the inputs whose producer could take this as an epilogue: products first, latest first."""
     candidates = [
         (isinstance(maker[1].operation, _PRODUCTS), maker[0], source)
         for source in node.sources
@@ -90,14 +90,14 @@ def _candidates(draft: GraphDraft, node: Node) -> list[str]:
 
 
 def _is_of_floats(draft: GraphDraft, node: Node) -> bool:
-    """True where a node computes as f32; weights that are quantized do."""
+    """True if a node computes as f32; those with quantized weights do."""
     if isinstance(node.operation, QuantizedMatmulOperation):
         return draft.type(node.sources[0]).data_type in AS_F32
     return draft.is_computed_as_f32(node)
 
 
 def _epilogues(node: Node, source: str) -> tuple[Epilogue, ...]:
-    """The work of a node as epilogues of the node that makes `source`; none where it cannot be said."""
+    """Return the work of a node as epilogues of the node that makes `source`; empty if impossible."""
     operation = node.operation
     if isinstance(operation, EltwiseOperation):
         return (Epilogue(operation),)

@@ -1,15 +1,15 @@
-"""Nodes that no primitive runs, or none runs well, as others: the last rewrites before formats are chosen.
+"""Expansion of nodes that no primitive runs, or none runs well: the last rewrites before formats are chosen.
 
-quantize      reorder(round(x / scale) + zero)      to the nearest, halves to even; it saturates
-dequantize    (reorder(q) - zero) * scale           of constants a constant
+    quantize      reorder(round(x / scale) + zero)      to nearest, ties to even; it saturates
+    dequantize    (reorder(q) - zero) * scale           of constants a constant
 
-pad(x)                                      ->  concats of x with constants: no primitive writes a border
-deconv(x), of windows beside each other
-and fewer outputs than fit into a vector    ->  a convolution of 1 by 1, whose outputs are the places of the
-                                                windows too, and a move of these places into the image
+    pad(x)                                      ->  concats of x with constants: no primitive writes a border
+    deconv(x) with adjacent windows, and fewer
+    outputs than fit into a vector              ->  a 1 by 1 convolution, whose outputs include the positions
+                                                    in a window, and a move of these into the image
 
-Channels of a result are what vectors hold: where a deconvolution has one output, it is the places of its
-window that fill them.
+Vectors hold channels of a result: if a deconvolution has one output, the positions of its window fill them
+instead.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _Expansion = Callable[[Graph, Node, _Constants], Iterator[Node]]
 
 
 def as_arithmetic(graph: Graph) -> Graph:
-    """The graph without nodes that quantize or dequantize."""
+    """Return the graph without nodes that quantize or dequantize."""
     return _expanded(graph, {QuantizeOperation: _quantized, DequantizeOperation: _dequantized})
 
 
 def runnable(graph: Graph) -> Graph:
-    """The graph without pads, and without deconvolutions that a convolution does better."""
+    """Return the graph without pads, and without deconvolutions that a convolution does better."""
     return _expanded(graph, {PadOperation: _without_pad, DeconvolutionOperation: _as_product})
 
 
@@ -68,7 +68,7 @@ def _expanded(graph: Graph, table: Mapping[type[Operation], _Expansion]) -> Grap
     return graph if tuple(nodes) == graph.nodes else graph.replaced(nodes, constants)
 
 
-# --- integers that stand for numbers ------------------------------------------------------------------------
+# --- quantized integers -------------------------------------------------------------------------------------
 
 _SUB, _DIV, _MUL, _ADD = (BinaryOperation(f"binary_{word}") for word in ("sub", "div", "mul", "add"))
 _ROUND = EltwiseOperation("eltwise_round")
@@ -101,7 +101,7 @@ def _dequantized(graph: Graph, node: Node, constants: _Constants) -> Iterator[No
 def _chained(
     graph: Graph, node: Node, steps: list[tuple[Operation, int]], constants: _Constants
 ) -> Iterator[Node]:
-    """The steps in turn; each reads what the one before made, and the input of its number."""
+    """Yield a chain of steps; each reads the result of the previous one, as the input with its number."""
     zero = {**graph.constants, **constants}.get(node.inputs[2])
     if zero is not None and not np.any(zero.values):
         steps = [step for step in steps if step[0] not in (_ADD, _SUB, _ROUND)]
@@ -147,7 +147,7 @@ def _without_pad(graph: Graph, node: Node, constants: _Constants) -> Iterator[No
 
 
 def _is_of_squares(graph: Graph, node: Node, operation: DeconvolutionOperation) -> bool:
-    """True where each element of the source makes a square of its own, of few outputs."""
+    """True if each element of the source makes a separate square, of few outputs."""
     weights = graph.constants.get(node.inputs[1])
     if weights is None or operation.groups > 1 or node.operands or len(node.sources) > 3:
         return False

@@ -1,12 +1,12 @@
-"""Functions of elements that are written as several nodes become one.
+"""Elementwise functions that are written as several nodes become one.
 
 x * 2, x + 1, x - 1, x / 2, max(x, 0)       ->  linear(x), relu(x)
-linear(linear(x))                           ->  linear(x); nothing where it changes nothing
+linear(linear(x))                           ->  linear(x); removed if it is the identity
 a * clip(linear(x), l, h) + b, 0 to 1       ->  hardsigmoid(x)
 x * hardsigmoid(x)                          ->  hardswish(x)
 x * clip(linear(x), 0, h)                   ->  linear(hardswish(x))
 x * logistic(x), x * tanh(soft_relu(x))     ->  swish(x), mish(x)
-x * (erf(x / sqrt(2)) + 1)                  ->  linear(gelu_erf(x)); nothing behind it of the half
+x * (erf(x / sqrt(2)) + 1)                  ->  linear(gelu_erf(x)); without linear after a factor of 0.5
 y + z of a sum without scales               ->  add(y, z)
 """
 
@@ -30,12 +30,12 @@ __all__ = ["fuse_functions"]
 
 
 def fuse_functions(draft: GraphDraft) -> None:
-    """Every node in turn, by the rules in turn."""
+    """Apply the rules in order to every node in order."""
     rewrite(draft, _RULES, draft.is_computed_as_f32, tries_all=True)
 
 
 def _of_a_number(match: Match) -> Node | None:
-    """A combination with a constant of one element."""
+    """Return a combination with a constant of one element as a function."""
     draft, value = match.draft, match.draft.scalar(match["number"])
     operation = None if value is None else function_of(match.of().algorithm, value, not match.is_reversed)
     has_type = draft.type(match["x"]) == draft.type(match.node.output)
@@ -51,13 +51,13 @@ def _linear_of_linear(match: Match) -> Node | None:
     if outer == _linear(1.0, 0.0):
         return None
     alpha = outer.alpha * inner.alpha
-    # Rounding of f32 constants makes nearly 1 of 6 times a sixth.
+    # Rounding to f32 makes 6 times a sixth nearly 1.
     alpha = 1.0 if isclose(alpha, 1.0, rel_tol=1e-7) else alpha
     return match.becomes(_linear(alpha, outer.alpha * inner.beta + outer.beta), "x")
 
 
 def _hard_sigmoid(match: Match) -> Node | None:
-    """`scale * clip(alpha * x + beta, low, high) + shift` that goes from 0 to 1."""
+    """Match `scale * clip(alpha * x + beta, low, high) + shift` with the range 0 to 1."""
     names, none = match.nodes, _linear(1.0, 0.0)
     outer, inner = (match.of(name) if name in names else none for name in ("outer", "inner"))
     clip = match.of("clip")
@@ -79,7 +79,7 @@ def _hard_swish(match: Match) -> Node:
 
 
 def _clipped(match: Match) -> bool:
-    """`x * clip(alpha * x + beta, 0, high)` is `high` times a hard swish, which stands where the clip did."""
+    """Replace `x * clip(alpha * x + beta, 0, high)`, in the clip's place, by `high` times a hard swish."""
     clip, inner, high = match.nodes["clip"], match.of("inner"), match.of("clip").beta
     if not (isfinite(high) and high > 0):
         return False
@@ -91,7 +91,7 @@ def _clipped(match: Match) -> bool:
 
 
 def _gelu(match: Match) -> Node | bool | None:
-    """`factor * x * (a + a * erf(x / sqrt(2)))` is `2 * a * factor` times a gelu, where erf was."""
+    """Replace `factor * x * (a + a * erf(x / sqrt(2)))`, in erf's place, by `2 * a * factor` times a gelu."""
     gate, inner = match.of("gate"), match.of("inner")
     if not (isclose(gate.alpha, gate.beta, rel_tol=1e-6) and isclose(inner.alpha, sqrt(0.5), rel_tol=1e-6)):
         return None

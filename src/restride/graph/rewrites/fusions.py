@@ -1,27 +1,26 @@
-"""The fusions of graphs: each a pure rewrite with a name, listed in what it did, and switched off by name.
+"""The fusions of graphs: pure rewrites with names, by which they are reported and disabled.
 
 | name | what it does |
 | --- | --- |
-| `dead` | nodes that no output needs go |
+| `dead` | removes nodes that no output needs |
 | `integers` | nodes between quantized tensors compute with the integers; quantized weights stay integers |
-| `constants` | nodes of constants alone are computed once |
+| `constants` | nodes that read only constants are computed once |
 | `moves` | chains of reshapes and transposes become one, or none |
 | `shuffles` | reshape, transpose, reshape become a shuffle of channels |
-| `layer_norm` | layer normalizations that are written as their formula become one node |
+| `layer_norm` | layer normalizations written as their formula become one node |
 | `attention` | products, a softmax and products become one node, with scales and masks between them |
-| `batches` | products of matrices keep the batch dims that were joined for them |
-| `lifts` | functions and sums of a reshaped product move in front of the reshape |
-| `functions` | hard swish and its like, and arithmetic with a number, become one function |
+| `batches` | products of matrices keep the batch dims that were merged for them |
+| `lifts` | functions and sums of a reshaped product move before the reshape |
+| `functions` | hard swish and similar, and arithmetic with a number, become one function |
 | `pads` | pads go into the padding of windows |
 | `batch_norm` | batch normalizations go into weights and biases |
 | `scale` | products with constants go into weights and biases |
 | `bias` | sums with constants go into biases |
 | `gathers` | rolls, windows of them, and other rows that moves copy more than once are copied once |
 | `epilogues` | functions and sums go into the node before them, as post-ops |
-| `winograd` | convolutions take Winograd's algorithm where that is faster |
+| `winograd` | convolutions use Winograd's algorithm where that is faster |
 
-They run until none has anything left to do. What is left of a transpose is a view, whose format propagation
-finds.
+They run until none changes the graph. A remaining transpose is a view, for which propagation finds a format.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "scale": fuse_scale,
     "bias": fuse_bias,
 }
-# Last: what has epilogues takes no other weights any more.
+# Last: nodes with epilogues accept no other weights.
 _LAST = {"gathers": fuse_gathers, "epilogues": fuse_epilogues, "winograd": choose_winograd}
 FUSIONS = ("dead", "integers", *_REWRITES, *_LAST)
 _MOST_ROUNDS = 8
@@ -70,7 +69,7 @@ _MOST_ROUNDS = 8
 
 @dataclass(frozen=True)
 class FusedGraph:
-    """A graph, and what was done to make it, in order."""
+    """A graph, and the fusions that made it, in order."""
 
     graph: Graph
     applied: tuple[AppliedFusion, ...] = ()
@@ -80,9 +79,9 @@ class FusedGraph:
 
 
 def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
-    """The graph with all fusions that `without` does not name; outputs are equal, but for rounding.
+    """Apply all fusions that are not in `without`; outputs are equal up to rounding.
 
-    Raises InvalidArguments for a name that no fusion has.
+    Raises InvalidArguments for an unknown fusion.
     """
     off = parse_fusions(without)
     graph = parse_field("fuse: graph", Graph, graph)
@@ -90,7 +89,7 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     if "integers" not in off:
         whole, applied = fuse_integers(result.graph)
         result = FusedGraph(whole, (*result.applied, *applied))
-    # What is still quantized or dequantized is arithmetic.
+    # Remaining quantize and dequantize nodes become arithmetic.
     result = FusedGraph(as_arithmetic(result.graph), result.applied)
     for rewrites in (_REWRITES, _LAST):
         result = _until_stable(result, {name: rule for name, rule in rewrites.items() if name not in off})
@@ -118,15 +117,15 @@ def _without_dead(graph: Graph) -> FusedGraph:
 
 
 def fusions_off(what: str, without: Iterable[str], exact: bool) -> Iterable[str]:
-    """The fusions that are switched off by name, and where results are to be exact Winograd's algorithm."""
+    """Return the fusions disabled by name, with Winograd's algorithm added if results are to be exact."""
     if not parse_bool(f"{what}: exact", exact):
         return without
     return [*([without] if isinstance(without, str) else without), "winograd"]
 
 
 def parse_fusions(without: Iterable[str]) -> frozenset[str]:
-    """Names of fusions. Raises InvalidArguments for a name that none has."""
-    with suppress(Exception):  # what iterates may raise anything
+    """Parse names of fusions. Raises InvalidArguments for an unknown one."""
+    with suppress(Exception):  # an iterator can raise anything
         without = [without] if isinstance(without, str) else list(without)
     names, why = parse_field("fuse: without", tuple[str, ...], without), "no fusion has this name"
     return frozenset(parse_word("fuse: without names", name, FUSIONS, why) for name in sorted(names))

@@ -1,9 +1,9 @@
-"""Rows that several moves put into another order, and copy more than once, are copied once.
+"""Rows that several moves reorder, and copy more than once, are copied once.
 
-concat(slice(x), slice(x))  ->  rows of x by a table: a roll of an image, parts of windows side by side
+    concat(slice(x), slice(x))  ->  rows of x by a table: a roll of an image, parts of windows side by side
 
-with all moves of whole rows before and behind it. As where an image is rolled along two axes and cut into
-windows: four copies of slices and one into windows become one.
+including all moves of whole rows before and after it. For example, rolling an image along two axes and
+cutting it into windows takes four copies of slices and one into windows; these become one copy.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .draft import Array, GraphDraft
 __all__ = ["fuse_gathers"]
 
 _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ConcatOperation)
-# Shorter rows are copied faster by the moves themselves; longer tables are a tensor of their own.
+# Moves copy shorter rows faster themselves; longer tables would be large tensors.
 _LEAST_ROW, _MOST_ROWS = 64, 1 << 20
 
 
 @dataclass(frozen=True)
 class _MovedRows:
-    """A tensor as rows of another one: their numbers, in the dims of the tensor, the last in rows.
+    """A tensor as rows of another one: their indices, with the dims of the tensor except the last.
 
-    `is_copied`: parts have been put together, which no descriptor says.
+    `is_copied`: parts have been concatenated, which descriptors cannot express.
     """
 
     source: str
@@ -38,7 +38,7 @@ class _MovedRows:
 
 
 def fuse_gathers(draft: GraphDraft) -> None:
-    """Chains of moves with a concat among them, from the tensor that they begin with."""
+    """Match chains of moves that contain a concat, from the tensor that they begin with."""
     found: dict[str, _MovedRows] = {}
     for _, node in draft:
         if not isinstance(node.operation, _MOVES) or node.epilogues or node.data_type:
@@ -53,14 +53,14 @@ def fuse_gathers(draft: GraphDraft) -> None:
 
 
 def _goes_on(draft: GraphDraft, node: Node, found: dict[str, _MovedRows]) -> bool:
-    """True where only moves that are in a chain with it read what a node makes."""
+    """True if all readers of a node are moves in the same chain."""
     readers = [draft.at(place) for place in draft.readers(node.output)]
     all_moves = all(reader is not None and reader.output in found for reader in readers)
     return bool(readers) and all_moves and node.output not in draft.graph.outputs
 
 
 def _moved(draft: GraphDraft, node: Node, found: dict[str, _MovedRows]) -> _MovedRows | None:
-    """The rows that a move makes; None where it does not move whole rows of one tensor."""
+    """Return the rows that a move makes; None unless it moves whole rows of one tensor."""
     operation, dims = node.operation, draft.type(node.output).dims
     parts = [found.get(name) or _whole(draft, name) for name in node.sources]
     known = [part for part in parts if part is not None]
@@ -85,7 +85,7 @@ def _moved(draft: GraphDraft, node: Node, found: dict[str, _MovedRows]) -> _Move
 
 
 def _whole(draft: GraphDraft, name: str) -> _MovedRows | None:
-    """A tensor as its own rows; None where they are short, or many."""
+    """Return a tensor as its own rows; None if they are short, or many."""
     kind = draft.type(name)
     if not kind.dims or not kind.elements or kind.data_type.nbytes(kind.dims[-1]) < _LEAST_ROW:
         return None
@@ -106,7 +106,7 @@ def _keeps_rows(node: Node, dims: tuple[int, ...], width: int) -> bool:
 
 
 def _gather(draft: GraphDraft, place: int, node: Node, rows: _MovedRows) -> None:
-    """Make a tensor of rows of the first one of its chain."""
+    """Make a tensor from rows of the first one of its chain."""
     kind, dims = draft.type(rows.source), draft.type(node.output).dims
     width = kind.dims[-1]
     table = draft.new_constant(np.ascontiguousarray(rows.numbers.reshape(-1)), node.output)

@@ -1,12 +1,11 @@
-"""The steps on the sums of a node of integers before they are stored, as few epilogues as say it.
+"""Steps applied to the integer sums of a node before they are stored, in as few epilogues as possible.
 
-    affine        y * factor + term       each one number, or one for each place of some dims
+    affine        y * factor + term       each a number, or one number per index of some dims
     function      f(y)
     combination   y + t, y * t, ...       with another tensor
 
-AffineStep steps that follow each other are one; a positive factor goes through a relu. So a convolution of
-integers, its bias, a batch normalization, and the scale of the integers that come next cost one product and
-one sum for each element.
+Consecutive AffineSteps are merged; positive factors commute with relu. So a convolution of integers, its
+bias, a batch normalization, and the scale of the next integers cost one product and one sum per element.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ROUND = EltwiseOperation("eltwise_round")
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A binary operation, with the result on its left and a tensor of this name on its right."""
+    """A binary operation, with the result on its left and the named tensor on its right."""
 
     operation: BinaryOperation
     operand: str
@@ -49,21 +48,21 @@ class IntegerType(NamedTuple):
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least integer and the largest."""
+        """The smallest and the largest integer."""
         return (0, 255) if self.data_type is DataType.u8 else (-128, 127)
 
     @property
     def to_real(self) -> AffineStep:
-        """The step from integers to what they stand for."""
+        """The step from integers to their real values."""
         return AffineStep.of(self.scale, -self.zero * self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerChain:
-    """A node that reads integers, or makes them, and what it does to its result.
+    """A node that reads or makes integers, and the steps applied to its result.
 
-    `integers`: what the result is stored as; None where it is stored as floats. `nodes`: the names of all
-    whose work it does.
+    `integers`: the stored form of the result; None for floats. `nodes`: the names of all nodes whose work it
+    does.
     """
 
     node: Node
@@ -72,7 +71,7 @@ class IntegerChain:
     nodes: tuple[str, ...] = ()
 
     def then(self, step: ChainStep) -> IntegerChain:
-        """The chain with a step more."""
+        """Return the chain with another step."""
         steps = self.steps
         if isinstance(step, AffineStep):
             is_number = step.factor.size == 1 and not np.any(step.term)
@@ -85,12 +84,12 @@ class IntegerChain:
         return replace(self, steps=(*steps, step))
 
     def doing(self, node: Node) -> IntegerChain:
-        """The chain that makes what a node makes, whose work it does from now on."""
+        """Return the chain that makes the output of a node, whose work it takes over."""
         own_node = replace(self.node, outputs=node.outputs)
         return replace(self, node=own_node, nodes=(*self.nodes, node.name))
 
     def reopened(self) -> IntegerChain:
-        """The chain with what its integers stand for as its result: rounded and limited as they are."""
+        """Return the chain with the real values of its integers, rounded and limited, as the result."""
         assert self.integers is not None
         scale, zero, _ = self.integers
         low, high = self.integers.limits
@@ -100,7 +99,7 @@ class IntegerChain:
         )
 
     def finished(self, new_constant: Callable[[Array, str], str]) -> Node:
-        """The node with its epilogues; `new_constant` gives the names of arrays."""
+        """Return the node with its epilogues; `new_constant` returns the names of arrays."""
         chain = self
         if self.integers is not None:
             chain = self._clipped()._scaled(self.integers)
@@ -108,7 +107,7 @@ class IntegerChain:
         data_type = DataType.f32 if self.integers is None else self.integers.data_type
         operation: Operation = node.operation
         if isinstance(operation, EltwiseOperation):
-            # It stands for a node that does nothing but these steps: the first of them is its function.
+            # If the node consists only of steps, the first of them becomes its function.
             operation, steps = _function_of(steps)
         epilogues: list[Epilogue] = []
         operands: list[str] = []
@@ -120,14 +119,14 @@ class IntegerChain:
         return Node(node.name, operation, inputs, node.outputs, tuple(epilogues), data_type)
 
     def _scaled(self, integers: IntegerType) -> IntegerChain:
-        """With the integers as its result, but for rounding; an odd zero point would move halves."""
+        """Return the chain to the integers, before rounding; an odd zero point would change ties."""
         if integers.zero % 2 == 0:
             return self.then(AffineStep.of(1 / integers.scale, integers.zero))
         rounded = self.then(AffineStep.of(1 / integers.scale, 0.0)).then(_ROUND)
         return rounded.then(AffineStep.of(1.0, integers.zero))
 
     def _clipped(self) -> IntegerChain:
-        """Without a relu at the end, where what is below zero saturates to zero anyway."""
+        """Remove a final relu if negative values saturate to zero anyway."""
         assert self.integers is not None
         is_idle = (
             bool(self.steps) and self.steps[-1] == RELU and self.integers.zero == self.integers.limits[0]
@@ -151,7 +150,7 @@ def _linear(step: AffineStep) -> EltwiseOperation:
 def _epilogues(
     step: ChainStep, near: str, new_constant: Callable[[Array, str], str]
 ) -> list[tuple[EltwiseOperation | BinaryOperation, str]]:
-    """The epilogues of a step: functions and combinations, and the operands of the latter."""
+    """Return the epilogues of a step: functions and combinations, with the operands of the latter."""
     if isinstance(step, EltwiseOperation):
         return [(step, "")]
     if isinstance(step, Combination):

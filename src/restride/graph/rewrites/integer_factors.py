@@ -1,4 +1,4 @@
-"""Weights of integers: what a product of integers multiplies, and the scales that come after its sums."""
+"""Integer weights: the factor of an integer product, and the scales applied to its sums."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProductFactors:
     scale: Array
 
     def scales_of(self, source: IntegerType, bias: Array) -> AffineStep:
-        """The step that makes real numbers of the sums: both scales, the zero point of the source, a bias."""
+        """Return the step from sums to real values: both scales, the zero point of the source, and a bias."""
         scale, term = self.scale * source.scale, bias.reshape(-1)
         if source.zero:
             summed = self.values.astype(np.float64).sum(_summed_axes(self.operation, self.values.ndim))
@@ -40,7 +40,7 @@ class ProductFactors:
 
 
 def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFactors | None:
-    """Weights as a product of integers takes them; None where they are no bytes, or have other scales."""
+    """Return weights in the form for an integer product; None if they are not bytes, or have other scales."""
     values = weights.values
     if values.dtype.itemsize != 1 or not weights.stored.type.data_type.is_integral:
         return None
@@ -58,6 +58,6 @@ def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFact
 
 
 def _summed_axes(operation: Operation, rank: int) -> tuple[int, ...]:
-    """The axes of weights along which products are summed."""
+    """Return the axes of weights along which products are summed."""
     channels = channel_axes(operation, rank)
     return tuple(axis for axis in range(rank) if axis not in channels)

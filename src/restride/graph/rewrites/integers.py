@@ -1,4 +1,4 @@
-"""Nodes between integers compute with the integers: what `importers/onnx/quantised.py` reads becomes int8.
+"""Nodes between quantized tensors compute with integers: `importers/onnx/quantised.py` output becomes int8.
 
     conv(dequantized x, dequantized w)             ->  conv(x, w) * scales + bias, sums of integers
     quantized relu(y), quantized y + z, ...        ->  epilogues of the node that makes y
@@ -6,13 +6,13 @@
     y = quantized dequantized x, of equal scales   ->  x
     quantized f(dequantized x)                     ->  one node from integers to integers
     matmul(floats x, dequantized w)                ->  matmul(x, w), whose attributes have the scales of w
-    gather(dequantized w)                          ->  the same of the rows that are taken alone
+    gather(dequantized w)                          ->  the same of only the rows that are taken
 
-A sum of the result of a convolution, which is rounded to integers before it is added, is rounded so in its
-epilogues: what comes out is what the model says. s8 with a zero point is stored as u8, 128 more: what follows
-a relu has zero points of 0 then, which cost nothing.
+If the result of a convolution is rounded to integers before it is added to something, the epilogues round it
+likewise: results are those of the model. s8 with a zero point is stored as u8, plus 128: results of relu then
+have zero points of 0, which cost nothing.
 
-One pass, in order. What is dequantized is not computed until a node wants floats.
+One pass, in order. Dequantized tensors are not computed until a node needs floats.
 """
 
 from __future__ import annotations
@@ -72,21 +72,21 @@ _MOST_STEPS, _MATRIX = 12, 2
 
 @dataclass(frozen=True, slots=True)
 class _Dequantized:
-    """A tensor of floats that nothing has computed: the integers, and what they stand for."""
+    """A tensor of floats that is not computed: the integers, and their meaning."""
 
     source: str
     integers: IntegerType
 
 
 def fuse_integers(graph: Graph) -> tuple[Graph, tuple[AppliedFusion, ...]]:
-    """The graph whose nodes between integers compute with them, and what was done to get there."""
+    """Return the graph whose nodes between integers compute with them, and the applied fusions."""
     if not any(isinstance(node.operation, DequantizeOperation) for node in graph.nodes):
         return graph, ()
     return _IntegerPass(graph).run()
 
 
 class _IntegerPass:
-    """Goes through the nodes in order; `_made` has what is left of them, chains that still grow among it."""
+    """Goes through the nodes in order; `_made` has the resulting nodes, including chains that still grow."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -167,7 +167,7 @@ class _IntegerPass:
         return True
 
     def _float(self, name: str) -> str:
-        """A tensor that a node wants as floats, computed where it has not been yet."""
+        """Return a tensor that a node needs as floats, computing it if necessary."""
         integers, floats = self._integers.get(name), self._floats.get(name)
         if name in self._nodes or name in self._constants:
             return name
@@ -179,7 +179,6 @@ class _IntegerPass:
         return name
 
     def _values(self, name: str) -> Array | None:
-        """The values of a constant; None for what a run makes."""
         integers = self._integers.get(name)
         if integers is not None:
             return integers.reals
@@ -201,7 +200,7 @@ class _IntegerPass:
         self._types[name] = replace(self._types[name], data_type=kind)
 
     def _chain(self, node: Node, source: str) -> IntegerChain:
-        """The chain that makes a tensor, which grows from here on; or a new one, of steps on it."""
+        """Return the chain that makes a tensor, to be extended; or a new one of steps on the tensor."""
         growing, floats = self._growing(source), self._floats.get(source)
         if growing is not None:
             del self._nodes[growing.node.output]
@@ -212,7 +211,7 @@ class _IntegerPass:
         return IntegerChain(Node(node.name, function, (name,), node.outputs), steps)
 
     def _growing(self, name: str) -> IntegerChain | None:
-        """The chain that makes a tensor for one reader: as floats, whatever it is stored as."""
+        """Return the chain that makes a tensor for one reader: as floats, whatever it is stored as."""
         maker = self._nodes.get(name)
         if isinstance(maker, IntegerChain) and maker.integers is None:
             return maker if self._may_grow(name, maker) else None
@@ -232,7 +231,7 @@ class _IntegerPass:
     # --- products -------------------------------------------------------------------------------------------
 
     def _product(self, node: Node, operation: Operation) -> bool:
-        """A sum of products of integers, whose scales come after it."""
+        """Sum products of integers, and apply scales afterwards."""
         source, weights = self._floats.get(node.inputs[0]), self._integers.get(node.inputs[1])
         bias = self._values(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
         if source is None or weights is None or bias is None or source.integers.data_type not in _BYTES:
@@ -244,7 +243,7 @@ class _IntegerPass:
             return False
         name, integers = source.source, source.integers
         if integers.zero and isinstance(operation, ConvolutionOperation) and _is_padded(operation):
-            # A border of zero points, which stand for zero.
+            # Padding with zero points, which represent zero.
             before, behind = ((0, 0, *padding) for padding in (operation.padding_l, operation.padding_r))
             pad, none = PadOperation(before, behind, float(integers.zero)), (0,) * len(operation.strides)
             name = self._new_tensor(f"{node.output}.padded", pad, name)
@@ -268,7 +267,7 @@ class _IntegerPass:
     # --- weights that stay integers -------------------------------------------------------------------------
 
     def _moved_weights(self, node: Node, operation: Operation) -> bool:
-        """Moves of what is known: the same of the integers, their scales and their zero points."""
+        """Move constants by moving their integers, scales and zero points."""
         weights = self._integers.get(node.inputs[0])
         if weights is None or len(node.inputs) > 1:
             return False
@@ -276,7 +275,7 @@ class _IntegerPass:
         return True
 
     def _scaled_weights(self, node: Node, operation: Operation) -> bool:
-        """Arithmetic that makes floats of integers, as files have it that have no operator for it."""
+        """Recognize arithmetic that dequantizes integers, as in files without an operator for it."""
         first, *others = node.inputs if node.inputs[0] in self._integers else node.inputs[::-1]
         weights, result = self._integers.get(first), None
         if weights is None:
@@ -297,7 +296,7 @@ class _IntegerPass:
         return result is not None
 
     def _quantized_product(self, node: Node, operation: Operation) -> bool:
-        """A product by a matrix of integers, which are read as what they stand for."""
+        """Multiply by a matrix of integers, which are dequantized when read."""
         weights, (source, second, *biases) = self._integers.get(node.inputs[1]), node.inputs
         if weights is None or {len(weights.stored.type.dims), len(self._types[source].dims)} != {_MATRIX}:
             return False
@@ -323,7 +322,7 @@ class _IntegerPass:
         return True
 
     def _rows(self, node: Node, operation: PrimitiveOperation) -> bool:
-        """Rows of a table of integers, of which those become floats that are taken."""
+        """Take rows of an integer table, and dequantize only those."""
         table = self._integers.get(node.inputs[0])
         if table is None or operation.kind != "gather" or len(table.stored.type.dims) != _MATRIX:
             return False
@@ -362,10 +361,10 @@ class _IntegerPass:
         self._applied.append(AppliedFusion(NAME, table.nodes, node.name))
         return True
 
-    # --- what keeps integers --------------------------------------------------------------------------------
+    # --- operations that keep integers ----------------------------------------------------------------------
 
     def _move(self, node: Node, operation: Operation) -> bool:
-        """Moves, maxima of windows, and concats of what has one scale: the same of the integers."""
+        """Apply moves, maxima of windows, and concats with one scale to the integers."""
         if isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max":
             return False
         floats = [self._floats.get(name) for name in node.inputs]
@@ -377,7 +376,7 @@ class _IntegerPass:
         return True
 
     def _averaged(self, node: Node, operation: ReductionOperation | PoolingOperation) -> bool:
-        """Means of integers, whose scale comes after them."""
+        """Average integers, and apply the scale afterwards."""
         source, algorithm = self._floats.get(node.inputs[0]), operation.algorithm
         if source is None or algorithm not in MEANS:
             return False
@@ -401,7 +400,7 @@ class _IntegerPass:
         return step is not None and self._added(node, node.inputs[0], (step.reshaped(shape),))
 
     def _combine(self, node: Node, operation: Operation) -> bool:
-        """Sums and products of what a chain makes, or of integers: steps of the chain."""
+        """Add sums and products of a chain's result, or of integers, as steps of the chain."""
         word = _ADD if operation == SumOperation((1.0, 1.0)) else operation
         if not isinstance(word, BinaryOperation) or word not in (_ADD, _MUL):
             return False
@@ -413,7 +412,7 @@ class _IntegerPass:
         return self._combined(node, word)
 
     def _combined(self, node: Node, word: BinaryOperation) -> bool:
-        """A sum or product of two tensors, one of which a chain makes."""
+        """Add or multiply two tensors, one of which is made by a chain."""
         dims = self._types[node.output].dims
         if any(self._types[name].dims != dims for name in node.inputs):
             return False
@@ -432,7 +431,7 @@ class _IntegerPass:
         return self._added(node, main, steps)
 
     def _added(self, node: Node, source: str, steps: tuple[ChainStep, ...]) -> bool:
-        """Steps at the end of the chain that makes a tensor, or of a new one, on integers."""
+        """Append steps to the chain that makes a tensor, or to a new one on integers."""
         if source not in self._floats and self._growing(source) is None:
             return False
         chain = self._chain(node, source)
@@ -454,7 +453,7 @@ _RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], Callable[...,
     (BatchNormalizationOperation, _IntegerPass._normalized),
     ((BinaryOperation, SumOperation), _IntegerPass._combine),
 )
-"""What a rule is of, and the rule: True where it has done the work of the node."""
+"""Kinds of operations, and their rule: it returns True if it has done the work of the node."""
 _OF_ANY_FLOATS = (
     _IntegerPass._moved_weights,
     _IntegerPass._scaled_weights,

@@ -1,16 +1,16 @@
-"""Chains of reshapes and transposes, the shuffles that they say, and pads in front of windows.
+"""Chains of reshapes and transposes, the shuffles that they form, and pads before windows.
 
-transpose(transpose(x))                     ->  transpose(x), or a reshape where only dims of 1 change places
-reshape(reshape(x)), also with transposes
-that move nothing between them              ->  reshape(x); nothing where the dims are those of x
-reshape(transpose(reshape(x)))              ->  shuffle(x), where two digits of one dim change places
-conv(pad(x)), pool(pad(x))                  ->  conv(x), pool(x) with wider padding
-relu(reshape(matmul(x)))                    ->  reshape(relu(matmul(x)))
-reshape(matmul(x)) + row                    ->  reshape(matmul(x) + row)
-reshape(matmul(reshape(x), reshape(y)))     ->  matmul(x, y), where batch dims were joined for it
+    transpose(transpose(x))                     ->  transpose(x), or a reshape if only dims of 1 move
+    reshape(reshape(x)), also with transposes
+    that move nothing between them              ->  reshape(x); removed if the dims are those of x
+    reshape(transpose(reshape(x)))              ->  shuffle(x), if two digits of one dim are swapped
+    conv(pad(x)), pool(pad(x))                  ->  conv(x), pool(x) with wider padding
+    relu(reshape(matmul(x)))                    ->  reshape(relu(matmul(x)))
+    reshape(matmul(x)) + row                    ->  reshape(matmul(x) + row)
+    reshape(matmul(reshape(x), reshape(y)))     ->  matmul(x, y), if batch dims were merged for it
 
-Functions and sums can go into the product then. And heads that lie between each other, whose joint dim has no
-stride, are read where they lie.
+This lets functions and sums go into the product, and interleaved heads, whose merged dim has no stride, are
+read in place.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _MOVES = (ReshapeOperation, TransposeOperation)
 
 @dataclass(frozen=True)
 class Permutation:
-    """Elements in row-major order of `dims`, read in the order of axes `order`; as few axes as say it.
+    """Elements in row-major order of `dims`, read in the axis order `order`, with as few axes as possible.
 
-    No dim is 1, and no two axes that follow each other before do so afterwards. Nothing is moved where there
-    are fewer than two axes.
+    No dim is 1, and no two axes that were adjacent in `dims` are adjacent in `order`. With fewer than two
+    axes nothing moves.
     """
 
     dims: Dims
@@ -49,7 +49,7 @@ class Permutation:
 
     @classmethod
     def of(cls, dims: Dims, order: Dims) -> Permutation:
-        """The shortest that moves elements alike."""
+        """Return the shortest equivalent permutation."""
         order = tuple(axis for axis in order if dims[axis] != 1)
         runs: list[list[int]] = []
         for axis in order:
@@ -64,12 +64,12 @@ class Permutation:
 
     @property
     def moves_nothing(self) -> bool:
-        """True where elements stay in their order."""
+        """True if elements stay in order."""
         return len(self.dims) < 2
 
 
 def fuse_moves(draft: GraphDraft) -> None:
-    """Two moves become one, and one that moves nothing becomes a reshape, or goes."""
+    """Merge two moves into one, and replace moves that move nothing by a reshape, or remove them."""
     second = Pattern(_MOVES, (Pattern(_MOVES, ("x",), name="first"),))
     moves = Pattern((*_MOVES, PadOperation, SliceOperation))
     rewrite(draft, [(moves, _idle), (second, _joint), (Pattern(TransposeOperation), _as_reshape)])
@@ -84,7 +84,7 @@ def _idle(match: Match) -> bool:
 
 
 def _joint(match: Match) -> Node | None:
-    """One move that does what two do."""
+    """Return one move that is equivalent to two."""
     draft, first, second = match.draft, match.nodes["first"], match.node
     if _is_still(draft, first) and _is_still(draft, second):
         return match.becomes(ReshapeOperation(draft.type(second.output).dims), "x")
@@ -100,7 +100,7 @@ def _as_reshape(match: Match) -> Node | None:
 
 
 def _is_still(draft: GraphDraft, node: Node) -> bool:
-    """True where elements stay in their order, if they stay at all."""
+    """True if remaining elements stay in order."""
     operation = node.operation
     if isinstance(operation, SliceOperation):
         return min(operation.steps, default=1) > 0
@@ -112,7 +112,7 @@ def _is_still(draft: GraphDraft, node: Node) -> bool:
 
 
 def fuse_batches(draft: GraphDraft) -> None:
-    """Products of matrices whose batch dims were joined to one for them alone."""
+    """Undo the merging of batch dims for products of matrices."""
     product = Pattern(MatmulOperation, ("left", "right"), name="product")
     rewrite(draft, [(Pattern(ReshapeOperation, (product,)), _apart)])
 
@@ -134,7 +134,7 @@ def _apart(match: Match) -> bool:
 
 
 def fuse_lifts(draft: GraphDraft) -> None:
-    """Functions of a reshaped product, or of its sum with something, and sums of it, before that."""
+    """Move functions and sums of a reshaped product, and functions of such sums, before the reshape."""
     kinds = InnerProductOperation, MatmulOperation
     product = Pattern(kinds, name="product", may_have_epilogues=True)
     combined = Pattern(BinaryOperation, (Pattern(kinds, may_have_epilogues=True), ...), name="product")
@@ -161,7 +161,7 @@ def _lift(match: Match) -> bool:
 
 
 def _operand(match: Match, before: int) -> str | None:
-    """The other operand in front of the reshape; None where there is none."""
+    """Return the other operand reshaped for use before the reshape; None if impossible."""
     draft, name = match.draft, match["other"]
     inner, outer = (draft.type(match[word]).dims for word in ("product", "reshaped"))
     values = draft.constant(name)
@@ -175,14 +175,12 @@ def _operand(match: Match, before: int) -> str | None:
         source = maker[1].sources[0]
         if draft.type(source).dims == inner:
             return source
-    # Neighbors stay neighbors: rows of a tensor of more dims.
+    # Adjacent elements stay adjacent: rows of a tensor of more dims.
     return draft.before(before, ReshapeOperation(inner), name) if inner[-1] == outer[-1] else None
 
 
 def _dims_before(dims: Dims, inner: Dims, outer: Dims) -> Dims | None:
-    """The dims that a constant which is repeated along some dims of `outer` has beside `inner`, which are the
-    same elements; None where none say it.
-    """
+    """Return the dims next to `inner` of a constant that broadcasts along some dims of `outer`, or None."""
     if prod(dims) in (1, dims[-1] if dims else 1) and inner[-1] == outer[-1]:
         return (*(1,) * (len(inner) - 1), prod(dims))
     full = (*(1,) * (len(outer) - len(dims)), *dims)
@@ -194,7 +192,7 @@ def _dims_before(dims: Dims, inner: Dims, outer: Dims) -> Dims | None:
 
 
 def fuse_shuffles(draft: GraphDraft) -> None:
-    """A reshape, a transpose and a reshape that change the order of the channels, seen as two digits."""
+    """Match a reshape, a transpose and a reshape that reorder channels seen as two digits."""
     split = Pattern(ReshapeOperation, ("x",), name="split")
     turn = Pattern(TransposeOperation, (split,), name="turn")
     rewrite(draft, [(Pattern(ReshapeOperation, (turn,)), _as_shuffle)])
@@ -211,7 +209,7 @@ def _as_shuffle(match: Match) -> bool:
 
 
 def _shuffle(dims: Dims, permutation: Permutation) -> ShuffleOperation | None:
-    """The axis whose two digits change places, where the other dims stay."""
+    """Return the axis whose two digits are swapped while the other dims stay."""
     for axis, extent in enumerate(dims):
         before, behind = prod(dims[:axis]), prod(dims[axis + 1 :])
         for groups in (n for n in permutation.dims if n < extent and extent % n == 0):
@@ -221,13 +219,13 @@ def _shuffle(dims: Dims, permutation: Permutation) -> ShuffleOperation | None:
 
 
 def fuse_pads(draft: GraphDraft) -> None:
-    """Zeros in front of convolutions and averages that count them, and what is least in front of maxima."""
+    """Fold pads into padding: zeros for convolutions and averages that count them, minima for maxima."""
     windows = (ConvolutionOperation, PoolingOperation)
     padded = (Pattern(PadOperation, ("x",), name="pad"), ...)
     rewrite(draft, [(Pattern(windows, padded, may_have_epilogues=True), _widened)])
 
 
-# What a pad has to be for what reads it.
+# The value that a pad must have for its reader.
 _NEUTRAL = {"convolution": 0.0, "pooling_avg_include_padding": 0.0, "pooling_max": -inf}
 
 

@@ -1,9 +1,9 @@
-"""Layer normalizations that are written as their formula become one node.
+"""Layer normalizations written as their formula become one node.
 
     m = mean(x); d = x - m; v = mean(d * d)
     d / sqrt(v + epsilon) * scale + shift       ->  layer_normalization(x, scale, shift)
 
-Means are over the last dim, scale and shift are constants along it; both may be missing.
+Means are over the last dim; scale and shift are constants along it, both optional.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["fuse_layer_norm"]
 
 
 def fuse_layer_norm(draft: GraphDraft) -> None:
-    """The formula, from the division on."""
+    """Match the formula backwards from the division."""
     rewrite(draft, _RULES, draft.is_computed_as_f32)
 
 
@@ -29,7 +29,7 @@ def _mean(source: Pattern | str, name: str) -> Pattern:
 
 
 _DIFFERENCE = binary("sub", "x", _mean("x", "mean"), name="difference", is_shared=True)
-# `x * x`, however it is written.
+# `x * x` in all its forms.
 _SQUARES = (
     binary("mul", "difference", "difference", name="square"),
     function("square", "difference"),
@@ -38,7 +38,7 @@ _SQUARES = (
 
 
 def _layer_norm(match: Match) -> bool:
-    """The normalization does what the formula, and the product and the sum behind it do."""
+    """Replace the formula, with the product and the sum after it, by the normalization."""
     draft, difference = match.draft, match["difference"]
     dims = draft.type(match["x"]).dims
     means = {match.of("mean").axes, match.of("variance").axes}
@@ -63,7 +63,7 @@ def _layer_norm(match: Match) -> bool:
 
 
 def _following(draft: GraphDraft, node: Node, word: str) -> tuple[int, Node, Array] | None:
-    """The one reader, where it combines the result with a constant along the last dim."""
+    """Return the only reader if it combines the result with a constant along the last dim."""
     readers, extent = draft.readers(node.output), draft.type(node.output).dims[-1]
     if len(readers) != 1 or node.output in draft.graph.outputs:
         return None

@@ -1,10 +1,11 @@
-"""Patterns of nodes, and tables of rewrites: a rule is a pattern, and a function of what matches it.
+"""Patterns of nodes, and tables of rewrites: a rule is a pattern, and a function of its match.
 
     Pattern(BinaryOperation, ("x", Pattern(EltwiseOperation, ("x",), {"algorithm": "eltwise_logistic"})))
 
 is the product of a tensor and its sigmoid. A source is a pattern of the node that makes it, or a name, which
-stands for one tensor wherever it is; `...` at the end stands for any more of them. What makes a source is to
-have no other reader, unless it `is_shared`; and no epilogues, which only a root may have that says so.
+stands for the same tensor wherever it occurs; a final `...` stands for any number of further sources. The
+producer of a source must have no other reader, unless it `is_shared`, and no epilogues; only a root can allow
+those.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ __all__ = ["Match", "Pattern", "Rule", "binary", "function", "rewrite"]
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Nodes that a pattern has matched: the root, and below it by name tensors and what makes them.
+    """Nodes that a pattern has matched: the root, and below it tensors and their producers by name.
 
-    `places`: the places of all but the root, from the root on. `is_reversed`: the sources of the root are the
-    other way round.
+    `places`: of all nodes except the root, from the root downwards. `is_reversed`: the sources of the root
+    are in reverse order.
     """
 
     draft: GraphDraft
@@ -41,20 +42,18 @@ class Match:
         return self.tensors[name]
 
     def of(self, name: str = "") -> Any:
-        """The operation of the node of this name; without one, of the root."""
+        """Return the operation of the node of this name, by default the root."""
         return (self.nodes[name] if name else self.node).operation
 
     def becomes(self, operation: Operation, *names: str) -> Node:
-        """The root with another operation, of these tensors; of all that it has read where none is named."""
+        """Return the root with another operation, on the named tensors; by default on all its inputs."""
         inputs = tuple(self.tensors[name] for name in names) or self.node.inputs
         return replace(self.node, operation=operation, inputs=inputs)
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A node whose operation is of `kinds`, with these sources, and attributes `where`: each is a value, or a
-    function that is true of it.
-    """
+    """A node with an operation of `kinds`, these sources, and attributes equal to, or satisfying, `where`."""
 
     kinds: type[Operation] | tuple[type[Operation], ...]
     sources: tuple[Pattern | str | EllipsisType, ...] = (...,)
@@ -65,13 +64,13 @@ class Pattern:
     may_have_epilogues: bool = False
 
     def matches(self, draft: GraphDraft, place: int) -> Iterator[Match]:
-        """All ways in which the node at a place is the root of this."""
+        """Yield all ways in which the node at a place matches as the root."""
         node = draft.at(place)
         if node is not None and self.fits(node):
             yield from self._at(Match(draft, place, node), node)
 
     def fits(self, node: Node) -> bool:
-        """True where the operation of a node is of this, whatever it reads."""
+        """True if the operation of a node matches, whatever it reads."""
         operation = node.operation
         if not isinstance(operation, self.kinds) or (node.epilogues and not self.may_have_epilogues):
             return False
@@ -98,7 +97,7 @@ class Pattern:
 
 
 def _matched(match: Match, pairs: Sequence[tuple[Pattern | str, str]]) -> Iterator[Match]:
-    """The match with a tensor for each of the patterns."""
+    """Match a tensor to each of the patterns."""
     if not pairs:
         yield match
         return
@@ -115,12 +114,12 @@ def _matched(match: Match, pairs: Sequence[tuple[Pattern | str, str]]) -> Iterat
 
 
 def function(word: str, source: Pattern | str, name: str = "", **where: object) -> Pattern:
-    """A function of elements: `function("clip", "x", alpha=0.0)`. It has its word for a name."""
+    """Return a pattern of an elementwise function, named by its word: `function("clip", "x", alpha=0.0)`."""
     return Pattern(EltwiseOperation, (source,), {"algorithm": f"eltwise_{word}", **where}, name or word)
 
 
 def binary(word: str, *sources: Pattern | str, name: str = "", is_shared: bool = False) -> Pattern:
-    """A combination of two tensors; of sums and products in either order."""
+    """Return a pattern of a combination of two tensors; for sums and products in either order."""
     return Pattern(
         BinaryOperation,
         sources,
@@ -132,8 +131,9 @@ def binary(word: str, *sources: Pattern | str, name: str = "", is_shared: bool =
 
 
 Rule = tuple[Pattern, Callable[[Match], Node | bool | None]]
-"""What matches, and what becomes of it: the node that stands in the place of the root and of all below it;
-True where the function has rewritten the draft itself; None or False where nothing is done."""
+"""Pattern and replacement: the function returns the node that replaces the root and everything below it; True
+if it has rewritten the draft itself; None or False if it does nothing.
+"""
 
 
 def rewrite(
@@ -143,7 +143,7 @@ def rewrite(
     *,
     tries_all: bool = False,
 ) -> None:
-    """Every node in turn, `where` that holds, by the first rule that does something; or by all in turn."""
+    """Apply to every node for which `where` holds the first rule that changes something, or all rules."""
     kinds = tuple(kind for pattern, _ in rules for kind in _tuple(pattern.kinds))
     for place, root in draft:
         for pattern, change in rules if isinstance(root.operation, kinds) else ():

@@ -1,21 +1,21 @@
-"""Networks of f32 with tensors of 16 bits, where `precision=` allows it and the processor gains by it.
+"""Reduced precision: f32 networks with 16-bit tensors, if `precision=` allows it and the processor benefits.
 
     with an instruction for    y = conv(x, w)      ->  y as bf16 = conv(x as bf16, w as bf16)
-    pairs of bf16              reshape(y) + z      ->  the same of bf16, where another product reads it
-    else                       y = x @ w           ->  y = x @ (w as bf16), f32 but for w
+    pairs of bf16              reshape(y) + z      ->  the same of bf16, if another product reads it
+    else                       y = x @ w           ->  y = x @ (w as bf16), f32 except w
 
-The first is for every product that adds up 16 channels or more. What it reads is bf16 from where it was made:
-a product, a function or combination of elements, a pooling, a norm; moves on the way keep the type. What
-nothing makes as bf16 is converted. Inputs, outputs, statistics, softmax, and whatever no product reads, stay
-f32, and all is computed in f32, sums too, whatever it is stored as.
+The first is for every product that adds up 16 channels or more. Its inputs are bf16 from their producer on: a
+product, an elementwise function or combination, a pooling, a norm; moves in between keep the type. Tensors
+that nothing makes as bf16 are converted. Inputs, outputs, statistics, softmax, and whatever no product reads,
+stay f32, and all computation is in f32, including sums, whatever the stored type.
 
-The second is where time goes into reading weights: those that at most eight rows are multiplied with, in a
-network whose weights no cache holds. So it is for f16, which no instruction multiplies. Other weights would
-be widened again and again, which takes longer than to read them.
+The second is for products bound by reading weights: those with at most eight rows, in a network whose weights
+exceed any cache. f16, for which there is no multiplication instruction, always uses it. Other weights would
+be widened repeatedly, which takes longer than reading them.
 
-Convolutions by Winograd's algorithm go the direct way where pairs are multiplied, and keep their weights
-elsewhere. Products of integers are faster than both: a network that has some, or weights of few bits, stays
-as it is.
+Convolutions by Winograd's algorithm become direct where pairs are multiplied, and keep their weights
+elsewhere. Integer products are faster than both: a network that has some, or weights of few bits, is left
+unchanged.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ from .winograd import by_algorithm
 __all__ = ["PRECISIONS", "lowered"]
 
 PRECISIONS = "f32", "bf16", "f16"
-"""What networks compute with: f32, or f32 with some tensors of a type of 16 bits."""
+"""Precisions of networks: f32, or f32 with some tensors of a 16-bit type."""
 
 _PRODUCTS = ConvolutionOperation, InnerProductOperation, MatmulOperation
 _MOVES = ReshapeOperation, TransposeOperation, SliceOperation, ConcatOperation, ShuffleOperation
 _ALL, _ONE = 1 << 30, np.ones(())
-# How many sources these read of either type, where they make either; what is behind those is f32. And which
-# of them follow: their sources are bf16 where their result is.
+# Number of leading sources and results that can have either type; the rest are f32. The flag marks operations
+# that follow: their sources are bf16 if their result is.
 _ALLOWING: tuple[tuple[tuple[type[Operation], ...], int, bool], ...] = (
     (_MOVES, _ALL, True),
     ((BinaryOperation, SumOperation), _ALL, True),
@@ -83,14 +83,14 @@ _ALLOWING: tuple[tuple[tuple[type[Operation], ...], int, bool], ...] = (
 )
 _GATHER = "Gather"
 _PRIMITIVES = {_GATHER: 1, "ScaledDotProductAttention": 3}
-# For so many rows weights are widened while they come from memory; fewer channels are not worth pairs.
+# Up to this many rows, reading weights hides widening them; fewer channels do not benefit from pairs.
 _MOST_ROWS, _LEAST_CHANNELS = 8, 16
-# Levels that widen 8 numbers of 16 bits or more by an instruction or two.
+# Instruction sets that widen at least 8 16-bit numbers with an instruction or two.
 _WIDENING = "avx2", "avx512", "neon"
 
 
 def lowered(graph: Graph, precision: str) -> Graph:
-    """The graph with tensors of `precision`, one of `PRECISIONS`; what was lowered before stays as it is.
+    """Return the graph with tensors of `precision`, one of `PRECISIONS`; lowered ones stay unchanged.
 
     Raises Unimplemented for a graph of f64.
     """
@@ -110,17 +110,17 @@ def lowered(graph: Graph, precision: str) -> Graph:
 
 
 class _LoweredGraph:
-    """A graph while tensors get other types. `kind`: of 16 bits."""
+    """A graph while tensors change types. `kind`: the 16-bit type."""
 
     def __init__(self, graph: Graph, kind: DataType) -> None:
         self._graph, self._kind = graph, kind
         self._constants: dict[str, Constant] = {}
         self._types = {**graph.tensors}
 
-    # --- weights alone --------------------------------------------------------------------------------------
+    # --- weights only ---------------------------------------------------------------------------------------
 
     def with_weights(self, products: list[Node]) -> Graph:
-        """Weights that few rows read, where those of all products are more than a cache holds."""
+        """Lower weights that few rows read, if those of all products exceed the caches."""
         graph = self._graph
         weights = {node.sources[1] for node in products if node.sources[1] in graph.constants}
         if sum(graph.tensors[name].nbytes for name in weights) <= NOMINAL.l3:
@@ -140,18 +140,17 @@ class _LoweredGraph:
         return graph.replaced(nodes, self._constants) if self._constants else graph
 
     def _is_of_f32(self, node: Node) -> bool:
-        """True where both factors of a product are f32."""
         return all(self._is_f32(name) for name in node.sources[:2])
 
     def _rows(self, node: Node) -> int:
-        """How many times a product reads each of its weights."""
+        """Return how many times a product reads each of its weights."""
         weights, result = (self._graph.tensors[name] for name in (node.sources[1], node.output))
         is_matrix = isinstance(node.operation, MatmulOperation)
         outputs = weights.elements // max(weights.dims[-2], 1) if is_matrix else result.dims[1]
         return result.elements // max(outputs, 1)
 
     def _holds(self, name: str) -> bool:
-        """True where the type has no number of a constant for infinite."""
+        """True if no value of a constant becomes infinite in the type."""
         if self._kind is DataType.bf16:
             return True
         values = self._graph.constants[name].values
@@ -161,7 +160,7 @@ class _LoweredGraph:
     # --- activations too ------------------------------------------------------------------------------------
 
     def with_activations(self, products: list[Node]) -> Graph:
-        """Factors of all large products, and what lies between these."""
+        """Lower the factors of all large products, and what is between these."""
         lowering = {node.name for node in products if self._has_pairs(node)}
         narrow = self._narrow_tensors(lowering)
         nodes, copies = list[Node](), dict[str, str]()
@@ -194,7 +193,7 @@ class _LoweredGraph:
         return self._is_of_f32(node) and bool(weights.elements) and channels >= _LEAST_CHANNELS
 
     def _narrow_tensors(self, lowering: set[str]) -> set[str]:
-        """The tensors that products want narrow, where all that makes and reads them allows it."""
+        """Return the tensors that products need in 16 bits, if all their producers and readers allow it."""
         wanted, graph = set[str](), self._graph
         fixed = {*graph.inputs, *graph.outputs, *graph.constants}
         for node in reversed(graph.nodes):
@@ -204,7 +203,7 @@ class _LoweredGraph:
                 wanted.update(node.sources[:2])
             elif follows and wanted.intersection(node.outputs):
                 wanted.update(node.sources[:first])
-        # What a move reads and makes has one type.
+        # A move has the same type on both sides.
         moves = [node for node in graph.nodes if _is_move(node)]
         ends = [
             {*node.sources[: _reads_narrow(node)[0]], *node.outputs} - {*graph.constants} for node in moves
@@ -214,7 +213,7 @@ class _LoweredGraph:
         return _joined(wanted - fixed, ends) - fixed
 
     def _typed(self, node: Node, narrow: set[str]) -> Node:
-        """The node with the type of its result said where that does not follow."""
+        """Return the node with an explicit result type if that does not follow."""
         (name, *others), made = node.outputs, node.results(self._types)
         wanted = self._kind if name in narrow else self._graph.tensors[name].data_type
         if not others and made[name].data_type is not wanted:
@@ -235,7 +234,7 @@ class _LoweredGraph:
         return name
 
     def _converted(self, name: str) -> str:
-        """A constant as the other type."""
+        """Return a constant converted to the 16-bit type."""
         new = self._new_name(name)
         self._constants[new] = ScaledConstant(self._graph.constants[name], _ONE, self._kind)
         self._types[new] = self._constants[new].type
@@ -243,7 +242,7 @@ class _LoweredGraph:
 
 
 def _joined(names: set[str], ends: list[set[str]]) -> set[str]:
-    """Names, and all that moves between these `ends` join with them."""
+    """Return names, with everything that moves between these `ends` connect to them."""
     while True:
         more = set[str]().union(*(own for own in ends if not own.isdisjoint(names)))
         if more <= names:
@@ -252,14 +251,12 @@ def _joined(names: set[str], ends: list[set[str]]) -> set[str]:
 
 
 def _is_move(node: Node) -> bool:
-    """True for what gives elements as they are."""
+    """True for operations that return elements unchanged."""
     return isinstance(node.operation, _MOVES) or getattr(node.operation, "primitive", "") == _GATHER
 
 
 def _reads_narrow(node: Node) -> tuple[int, bool]:
-    """How many of its sources a node reads of either type, and makes of either; and whether it wants those
-    narrow of which it makes what is wanted so.
-    """
+    """Return how many of a node's sources can have either type, and whether they follow a narrow result."""
     operation = node.operation
     if isinstance(operation, PrimitiveOperation):
         count = _PRIMITIVES.get(operation.primitive, 0) * (len(node.outputs) == 1)

@@ -1,9 +1,9 @@
-"""Weights that are known as integers beside scales and zero points: moved as they are, and read as they are.
+"""Weights that are constant integers with scales and zero points: moved and read in that form.
 
     matmul(x, dequantized w)      ->  quantized matmul of x, w, scales and zero points
     gather(dequantized w, rows)   ->  (gather(w, rows) - gather(zeros, rows)) * gather(scales, rows)
 
-Scales and zero points are those of groups of neighbors: their extents divide those of the weights.
+Scales and zero points are those of groups of adjacent elements: their extents divide those of the weights.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _FLOATS = DataType.f8_e4m3, DataType.f8_e5m2, DataType.f4_e2m1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownIntegers:
-    """Integers that are constant, and the scales and zero points of their groups, in as many dims.
+    """Constant integers, and the scales and zero points of their groups, in as many dims.
 
-    `nodes`: the names of those that would have made floats of them.
+    `nodes`: the names of the nodes that would have dequantized them.
     """
 
     stored: Constant
@@ -45,7 +45,7 @@ class KnownIntegers:
 
     @classmethod
     def of(cls, stored: Constant, factor: Array, shift: Array, node: str) -> KnownIntegers:
-        """Integers with scales and zero points of the same rank, or of a lower one."""
+        """Return integers with scales and zero points of the same rank, or of a lower one."""
         rank = len(stored.type.dims)
         factor, shift = (_of_rank(x, rank) for x in (factor, shift))
         return cls(stored, as_constant(factor), as_constant(shift), (node,))
@@ -57,7 +57,7 @@ class KnownIntegers:
 
     @property
     def scale(self) -> Array:
-        """The scales, in a shape that is repeated along the dims."""
+        """The scales, in a shape that broadcasts along the dims."""
         return in_groups(self.factor.values, self.stored.type.dims)
 
     @property
@@ -72,7 +72,7 @@ class KnownIntegers:
         return ((self.values.astype(np.float32) - zero) * scale).astype(np.float32)
 
     def moved(self, operation: Operation, node: str) -> KnownIntegers:
-        """What a reshape, a transpose or a slice of the real values is."""
+        """Apply a reshape, a transpose or a slice of the real values."""
         dims, parts = self.stored.type.dims, []
         for part in (self.factor, self.shift):
             move = _move_of_groups(operation, dims, part.type.dims)
@@ -84,20 +84,20 @@ class KnownIntegers:
         return KnownIntegers(_moved(self.stored, operation), factor, shift, (*self.nodes, node))
 
     def scaled(self, values: Array, node: str) -> KnownIntegers | None:
-        """The product of what has no scale yet and numbers of groups; None where these are none."""
+        """Multiply unscaled integers by numbers of groups; None if these are not per group."""
         fits = self._may_have(values) and values.dtype != np.float64
         factor = as_constant(_of_rank(values, len(self.stored.type.dims))) if fits else self.factor
         return replace(self, factor=factor, nodes=(*self.nodes, node)) if fits else None
 
     def less(self, values: Array, node: str) -> KnownIntegers | None:
-        """The same less numbers of groups, which become zero points."""
+        """Subtract numbers of groups, which become zero points."""
         shift = self.shift.values
         fits = self._may_have(values) and not np.any(shift)
         shift = _of_rank(values, len(self.stored.type.dims)) if fits else shift
         return replace(self, shift=as_constant(shift), nodes=(*self.nodes, node)) if fits else None
 
     def _may_have(self, values: Array) -> bool:
-        """True where numbers are for groups of the elements, which stand for themselves."""
+        """True if numbers are per group of the elements, and those are still unscaled."""
         dims, factor = self.stored.type.dims, self.factor.values
         try:
             return factor.size == 1 and bool(np.all(factor == 1)) and broadcast(dims, values.shape) == dims
@@ -105,7 +105,7 @@ class KnownIntegers:
             return False
 
     def factors(self) -> tuple[Constant, ...] | None:
-        """Scales, and zero points where there are any, as a product takes them; None where it takes none."""
+        """Return scales, and zero points if any, as a product reads them; None if it cannot."""
         kind, shift = self.stored.type.data_type, self.shift
         zeros = shift.values
         if shift.type.data_type not in ZERO_POINT_TYPES:
@@ -128,7 +128,7 @@ def _of_rank(values: Array, rank: int) -> Array:
 
 
 def _moved(constant: Constant, operation: Operation) -> Constant:
-    """A move of a constant, which stays packed where a descriptor can say it."""
+    """Move a constant, which stays packed if a descriptor can express it."""
     if isinstance(constant, StoredConstant):
         if isinstance(operation, TransposeOperation):
             return constant.transposed(operation.order)
@@ -143,7 +143,7 @@ def _moved(constant: Constant, operation: Operation) -> Constant:
 
 
 def _move_of_groups(operation: Operation, dims: Dims, own: Dims) -> Operation | None:
-    """The move that scales of groups make where a tensor makes this one; None where no groups are left."""
+    """Return the move of the scales for this move of the tensor; None if they need one per element."""
     if isinstance(operation, ReshapeOperation):
         new_dims = _regrouped(dims, own, operation.dims)
         return None if new_dims is None else ReshapeOperation(new_dims)
@@ -153,10 +153,10 @@ def _move_of_groups(operation: Operation, dims: Dims, own: Dims) -> Operation | 
 
 
 def _regrouped(dims: Dims, own: Dims, wanted: Dims) -> Dims | None:
-    """The dims of scales for a tensor that gets other dims; None where their groups are no groups there.
+    """Return the dims of scales after a reshape of the tensor; None if groups are not preserved.
 
-    Axes that become one, of which the first have scales for each element, one for groups, and the last one
-    scale: (8, 4, 32) beside (8, 4, 1) as (8, 128) beside (8, 4).
+    Axes that are merged, of which the first have scales per element, one per group, and the last one scale:
+    (8, 4, 32) with scales (8, 4, 1) becomes (8, 128) with (8, 4).
     """
     result: list[int] = []
     old, new = 0, 0
@@ -183,6 +183,6 @@ def _regrouped(dims: Dims, own: Dims, wanted: Dims) -> Dims | None:
 
 
 def _are_groups(sizes: Dims, parts: Dims) -> bool:
-    """True where scales of axes are those of runs of neighbors, when the axes become one."""
+    """True if scales of axes are per run of adjacent elements once the axes are merged."""
     first = next((axis for axis, (n, m) in enumerate(zip(sizes, parts, strict=True)) if n != m), len(sizes))
     return prod(parts[first + 1 :]) == 1

@@ -1,4 +1,4 @@
-"""Weights times a factor, or of another type, made only when somebody wants them: runs read packed ones."""
+"""Lazily computed weights times a factor, or converted: runs only read their packed copies."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["ScaledConstant"]
 class ScaledConstant(Constant):
     """Weights times a factor that broadcasts to them, in doubles, rounded once to f32, and then to a type.
 
-    `values` are made whenever they are asked for, and live as long as their reader: nothing is held beside
-    the weights, which may be a part of a mapped file.
+    `values` are computed on each access, and not kept: only the weights are stored, which can be part of a
+    mapped file.
     """
 
     __slots__ = ("data_type", "factor", "weights")
@@ -39,19 +39,19 @@ class ScaledConstant(Constant):
         products: FloatArray = np.empty(weights.shape, np.float32)
         np.multiply(weights, self.factor, out=products, dtype=np.float64, casting="same_kind")
         products = products.astype(self.data_type.numpy, copy=False)
-        # That may be the last that anybody reads of them.
+        # This may be the last access to them.
         release_pages(weights)
         products.flags.writeable = False
         return products
 
     @property
     def type(self) -> TensorType:
-        """The dims of the weights, and the type."""
+        """The dims of the weights, with the converted type."""
         return TensorType(self.weights.type.dims, self.data_type)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ScaledConstant) and self.data_type is other.data_type:
-            # Products are compared by what they are made of: to make them takes longer.
+            # Products are compared by their operands: computing them takes longer.
             return np.array_equal(self.factor, other.factor) and self.weights == other.weights
         return Constant.__eq__(self, other)
 

@@ -1,10 +1,10 @@
-"""Steps behind sums of products that are linear in each channel become other weights and another bias.
+"""Steps after sums of products that are linear in each channel are folded into weights and bias.
 
     batch norm    conv(x, w) + b, normalized   ->  conv(x, w * k) + (b - mean) * k + shift
     scale         (conv(x, w) + b) * k         ->  conv(x, w * k) + b * k
     bias          conv(x, w) + b + c           ->  conv(x, w) + (b + c)
 
-The last two also where a batch norm is instead of the convolution: into its scale and its shift.
+The last two also apply to a batch norm in place of the convolution: they go into its scale and its shift.
 
 k of a batch norm is its scale over the deviation. k and c are constants, one for each channel or one for all.
 All is computed in doubles, and rounded once.
@@ -28,22 +28,22 @@ from .scaled_constant import ScaledConstant
 
 __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]
 
-# What becomes f32 beside its factor: of bf16 products have instructions, which read nothing else.
+# Types of weights that can be scaled, becoming f32; not bf16, whose product instructions read only bf16.
 _WEIGHTS = (DataType.f32, DataType.f16)
 
 
 def fuse_batch_norm(draft: GraphDraft) -> None:
-    """Batch normalizations of what a convolution, or an inner product, makes for them alone."""
+    """Fold batch normalizations of convolutions and inner products without other readers."""
     rewrite(draft, [(Pattern(BatchNormalizationOperation, (_MAIN, ...)), _normalized)])
 
 
 def fuse_scale(draft: GraphDraft) -> None:
-    """Products with constants, and linear functions, of what has weights."""
+    """Fold products with constants, and linear functions, into operations with weights."""
     rewrite(draft, [(function("linear", _MAIN), _linear), (binary("mul", _MAIN, "other"), _multiplied)])
 
 
 def fuse_bias(draft: GraphDraft) -> None:
-    """Sums with constants of what has weights; for products of matrices one constant for each column."""
+    """Fold sums with constants into operations with weights; for matrix products one constant per column."""
     rewrite(draft, [(binary("add", _MAIN, "other"), _added)])
 
 
@@ -72,7 +72,7 @@ def _added(match: Match) -> bool:
 
 
 def _channels(match: Match) -> Array | None:
-    """The values of the other side, one for each channel of the result; None where they are others."""
+    """Return the values of the other operand, one per channel of the result; None if they are not."""
     draft, values = match.draft, match.draft.constant(match["other"])
     if values is None or draft.type(match["main"]) != draft.type(match.node.output):
         return None
@@ -81,10 +81,10 @@ def _channels(match: Match) -> Array | None:
 
 
 def _fuse(match: Match, affine: AffineStep | None) -> bool:
-    """Bring what follows into weights and bias; False where it, or they are not constant, or it converts."""
+    """Fold a step into weights and bias; False if it, or they, are not constant, or it converts."""
     draft, main = match.draft, match.nodes["main"]
     if draft.type(main.output).data_type is not draft.type(match.node.output).data_type:
-        return False  # bytes for the layer behind
+        return False  # to bytes, for the next layer
     find = _norm_inputs if isinstance(main.operation, BatchNormalizationOperation) else _product_inputs
     inputs = None if affine is None else find(draft, main, affine)
     if inputs is None:
@@ -94,7 +94,7 @@ def _fuse(match: Match, affine: AffineStep | None) -> bool:
 
 
 def _product_inputs(draft: GraphDraft, main: Node, affine: AffineStep) -> tuple[str, ...] | None:
-    """Other weights, where they are multiplied, and another bias; None where these are no constants."""
+    """Return scaled weights, if there is a factor, and a new bias; None if these are not constants."""
     constants = [draft.known(name) for name in main.sources[1:]]
     parameters = [item for item in constants if item is not None and item.type.data_type in _WEIGHTS]
     if len(parameters) < len(constants):
@@ -119,7 +119,7 @@ def _product_inputs(draft: GraphDraft, main: Node, affine: AffineStep) -> tuple[
 
 
 def _norm_inputs(draft: GraphDraft, norm: Node, affine: AffineStep) -> tuple[str, ...] | None:
-    """Another scale and shift of a batch normalization, where both are constants."""
+    """Return the new scale and shift of a batch normalization, if both are constants."""
     scale, shift = (draft.constant(name) for name in norm.sources[1:3])
     if scale is None or shift is None or scale.dtype != np.float32:
         return None

@@ -1,8 +1,8 @@
-"""Convolutions of constant weights by Winograd's algorithm, where that is faster.
+"""Winograd's algorithm for convolutions with constant weights, where it is faster.
 
-Each such node adds an error of about 2e-6 of the largest value of its result, five times as much as the
-direct sum. So few of them lie one behind another that results stay within 1e-4 of those in f64: from the
-first node of a path on, so many.
+Each such node adds an error of about 2e-6 of the largest value of its result, five times that of the direct
+sum. The number of such nodes on a path is limited, so that results stay within 1e-4 of those in f64: the
+first nodes of a path are chosen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_IN_A_PATH = 24
 
 
 def choose_winograd(draft: GraphDraft) -> None:
-    """Take Winograd's algorithm for convolutions that are faster by it."""
+    """Use Winograd's algorithm for convolutions that it makes faster."""
     depths: dict[str, int] = {}
     for place, node in draft:
         depth = max((depths.get(name, 0) for name in node.inputs), default=0)
@@ -33,7 +33,7 @@ def choose_winograd(draft: GraphDraft) -> None:
 
 
 def by_algorithm(node: Node, kind: type[ConvolutionOperation]) -> Node:
-    """The node of a convolution with an operation of another class."""
+    """Return the node of a convolution with an operation of another class."""
     numbers = (getattr(node.operation, each.name) for each in fields(node.operation))
     return replace(node, operation=kind(*numbers))
 

@@ -1,4 +1,4 @@
-"""The CPU as a device: programs become machine code, which runs in the call itself."""
+"""The CPU as a device: programs become machine code, which runs during the call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CpuDevice(HostDevice):
     """This process's CPU."""
 
     def compile(self, program: Program) -> CpuExecutable:
-        """The program for this CPU's instruction set."""
+        """Compile the program for this CPU's instruction set."""
         load_whole("restride.runtime.cpu.executable")
         from .executable import executable_of
 
@@ -29,6 +29,6 @@ class CpuDevice(HostDevice):
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[object] = ()
     ) -> Event:
-        """Run to the end."""
+        """Run to completion."""
         cast("CpuExecutable", executable).run_with(arguments)
         return COMPLETED

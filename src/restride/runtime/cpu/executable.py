@@ -1,10 +1,11 @@
-"""A program compiled for the CPU: one call on addresses, whatever the program is.
+"""A program compiled for the CPU, with a uniform call on addresses.
 
-    call(src, dst, words)      addresses of slots 0 and 1; `words`: where those of the other slots are, and
-                               behind them the scalars as doubles, as kernels read them
+    call(src, dst, words)      addresses of slots 0 and 1; `words`: addresses of the other slots, followed by
+                               the scalars as doubles, in the layout that kernels read
 
-One nest that reads its slots as they are is one kernel, and the call goes straight to it. All else is a list
-of launches: done by one native call where that is short, else from Python, which sees Ctrl-C between pieces.
+A single nest that reads its slots unchanged is one kernel, which is called directly. Everything else is a
+list of launches: short ones run in one native call, others from Python, which checks for Ctrl-C between
+pieces.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ Call = Callable[[int, int, int], None]
 
 
 class CpuExecutable:
-    """A program for this CPU. Immutable but for kernels, compiled when first wanted; threads may share it.
+    """A program for this CPU. Immutable except for kernels, compiled at first use; threads can share it.
 
     `name` and `why` say which kernels run and for what reason; without elements there are none.
-    `temporary_offsets`: where each temporary begins in the scratch memory of a run.
+    `temporary_offsets`: the offset of each temporary in the scratch memory of a run.
     """
 
     __slots__ = (
@@ -84,17 +85,17 @@ class CpuExecutable:
 
     @property
     def why_fixed(self) -> str:
-        """Why no text says how the program runs; empty where `scheduled_by` takes one."""
+        """Why no schedule text describes the program; empty if `scheduled_by` accepts one."""
         return why_fixed(self.launches)
 
     @property
     def is_one_kernel(self) -> bool:
-        """True where one kernel does the work: its transforms need no number."""
+        """True if one kernel does the work: its transforms need no number."""
         return only_kernel(self.launches) is not None
 
     def scheduled_by(self, transforms: Schedule) -> CpuExecutable:
-        """The same program by the transforms that a person passes, of its one kernel or of those that
-        `kernel(n)` names. Raises InvalidArguments where they do not fit.
+        """Return the program with a user's transforms, for its one kernel or for those that `kernel(n)`
+        names. Raises InvalidArguments if they do not fit.
         """
         made = self
         for number, of_kernel in by_kernel(transforms, self.launches).items():
@@ -104,9 +105,7 @@ class CpuExecutable:
         return made
 
     def with_launch(self, launch: Launch, transforms: Schedule) -> CpuExecutable:
-        """The same program, one of its launches by other transforms. Raises InvalidArguments where these do
-        not fit.
-        """
+        """Return the program with one launch scheduled differently. Raises InvalidArguments if impossible."""
         other = launch_by(launch, transforms)
         made = CpuExecutable.__new__(CpuExecutable)
         made.program, made.caches = self.program, self.caches
@@ -118,16 +117,16 @@ class CpuExecutable:
     def __str__(self) -> str:
         return "\n".join(map(str, self.repeats)) or "nothing to launch"
 
-    # --- what is asked of every executable ------------------------------------------------------------------
+    # --- interface of executables ---------------------------------------------------------------------------
 
     @property
     def threads(self) -> int:
-        """The number of threads that may share a run."""
+        """The number of threads that can share a run."""
         return max((launch.threads for launch in self.launches), default=1)
 
     @property
     def schedule(self) -> str:
-        """The transforms of each kernel, a line for each; behind a `#` what it is for and why it is so."""
+        """The transforms of each kernel, one line each; after a `#`, its purpose and the reason."""
         lines, number = list[str](), 0
         is_one = numbered_kernels(self.launches) == [only_kernel(self.launches)]
         for repeat in self.repeats:
@@ -145,12 +144,12 @@ class CpuExecutable:
 
     @property
     def lowered(self) -> Lowered | None:
-        """The schedule of the nest that does the work; None where there is nothing to do."""
+        """The schedule of the nest that does the work, or None."""
         work = (launch for repeat in self.repeats for launch in repeat.native if launch.is_named)
         return next((launch.lowered for launch in work if launch.lowered.nests), None)
 
     def prepare(self) -> Call:
-        """Compile; later calls go straight to the machine code where nothing has to be decided."""
+        """Compile; later calls go straight to the machine code if nothing has to be decided."""
         if self.call != self._call_first:
             return self.call
         for launch in self.launches:
@@ -160,7 +159,7 @@ class CpuExecutable:
 
     @property
     def direct_kernel_address(self) -> int:
-        """The address of that kernel, void(src, dst, words); 0 where there is none."""
+        """The address of the direct kernel, void(src, dst, words); 0 without one."""
         single = self._single()
         if single is None or single.lowered.streams:
             return 0
@@ -174,7 +173,7 @@ class CpuExecutable:
         self.run(src, dst, packed_address(words), arguments.scratch.address if arguments.scratch else 0)
 
     def run(self, src: int, dst: int, words: int, scratch: int = 0) -> None:
-        """As `call`, with `scratch_bytes` bytes at `scratch` for temporaries; 0 takes new ones."""
+        """Run as `call`, with `scratch_bytes` bytes at `scratch` for temporaries; 0 allocates them."""
         if scratch and self.scratch_bytes:
             self._call_list(src, dst, words, scratch)
         else:
@@ -183,11 +182,11 @@ class CpuExecutable:
     # --- how calls run --------------------------------------------------------------------------------------
 
     def _call_first(self, src: int, dst: int, words: int) -> None:
-        # Only now, when everything has been checked, is it worth compiling.
+        # Compiling is deferred until everything has been checked.
         self.prepare()(src, dst, words)
 
     def _single(self) -> Launch | None:
-        """The launch of a program of one nest that reads its slots as they are."""
+        """Return the launch of a program of one nest that reads its slots unchanged."""
         native = [launch for repeat in self.repeats for launch in repeat.native]
         if len(self.launches) != 1 or not native:
             return None
@@ -197,7 +196,7 @@ class CpuExecutable:
         return launch if is_plain and launch.scalars == (0, self.program.scalars) else None
 
     def _direct(self) -> Call | None:
-        """The machine code itself, where one thread always runs all of it at any address."""
+        """Return the machine code itself, if one thread always runs all of it at any address."""
         if not self.launches:
             return _nothing
         single = self._single()
@@ -209,10 +208,10 @@ class CpuExecutable:
         return kernel.call if kernel.is_small else kernel.run
 
     def _direct_list(self) -> Call | None:
-        """The native code that goes through all launches, where one thread does them at any address."""
+        """Return native code that runs all launches, if one thread runs them at any address."""
         if not self._is_native or self.scratch_bytes or any(launch.is_shared for launch in self.launches):
             return None
-        # A call holds no more than the address of the list: the first one stays, whoever prepares again.
+        # Callers hold only the address of the list: the first one stays, whoever prepares again.
         key = True, 0
         launch_list = self._lists.get(key) or self._lists.setdefault(key, self._new_list(is_aligned=True))
         return launch_list.alone()
@@ -268,9 +267,9 @@ class CpuExecutable:
 
 
 def _nothing(src: int, dst: int, words: int) -> None:
-    """The work of a program without elements."""
+    """Run a program without elements."""
 
 
 def executable_of(program: Program) -> CpuExecutable:
-    """The program for this machine's instruction set."""
+    """Return the program for this machine's instruction set."""
     return CpuExecutable(program, host_isa(), host_caches())

@@ -1,8 +1,8 @@
-"""The pages that nests write, in order, so that they can be asked for before the nests run.
+"""Offsets of the pages that nests write, in order, so that they can be prefaulted.
 
 The first write to a page of a fresh destination waits until the system has found and cleared it: up to ten
-milliseconds for a huge page. One step of a transpose may write a little to every page of its destination,
-and nothing can interrupt it. Once the pages are there, no step is long.
+milliseconds for a huge page. One step of a transpose may write a little to every page of its destination, and
+cannot be interrupted. With all pages present, no step takes long.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ..alloc import Array
 
 
 def page_offsets(nests: Iterable[LoopNest]) -> Array:
-    """Bytes that the nests write, a huge page or less apart: int64 offsets in the destination, ascending."""
+    """Return int64 offsets of bytes that the nests write, ascending and at most a huge page apart."""
     parts = [_offsets(nest, position) for nest in nests if not nest.is_empty for position in (_first, _last)]
     return _ascending(np.concatenate([np.zeros(0, np.int64), *parts]))
 
 
 def _ascending(offsets: Array) -> Array:
-    """Sorted, each once. `np.unique` would import `numpy.ma`: 15 ms of the first call."""
+    """Sort without duplicates. `np.unique` would import `numpy.ma`: 15 ms of the first call."""
     ordered = np.sort(offsets)
     different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]]
     return different
 
 
 def _offsets(nest: LoopNest, end: Callable[[Axis], int]) -> Array:
-    """One nest's bytes, at one end of the axes that together stay within a page."""
+    """Return one nest's bytes, at one end of the axes that together stay within a page."""
     positions = _positions(nest, end)
     bits = nest.dst_base + _sums(positions, [axis.dst for axis in nest.axes])
     is_written = np.ones(bits.shape, bool)
@@ -42,7 +42,7 @@ def _offsets(nest: LoopNest, end: Callable[[Axis], int]) -> Array:
 
 
 def _positions(nest: LoopNest, end: Callable[[Axis], int]) -> list[Array]:
-    """Positions of each axis: one where it stays near, else so many that no page is missed."""
+    """Return positions of each axis: one if it stays near, else enough that no page is missed."""
     width, left = nest.dst_type.bits, HUGE_PAGE * 8
     positions: dict[int, Array] = {}
     for index in sorted(range(len(nest.axes)), key=lambda i: _reach(nest.axes[i])):
@@ -53,13 +53,13 @@ def _positions(nest: LoopNest, end: Callable[[Axis], int]) -> list[Array]:
 
 
 def _samples(axis: Axis, width: int) -> Array:
-    """Positions of an axis at most a page apart where its stride allows, the last among them."""
+    """Return positions of an axis at most a page apart where its stride allows, including the last."""
     step = max(HUGE_PAGE * 8 // (abs(axis.dst) * width), 1) if isinstance(axis.dst, int) else 1
     return np.append(np.arange(0, axis.extent - 1, step), axis.extent - 1)
 
 
 def _sums(positions: list[Array], strides: Iterable[Stride]) -> Array:
-    """The sum of stride times position over all axes, for every combination of positions."""
+    """Return the sum of stride times position over all axes, for every combination of positions."""
     total = np.zeros((), np.int64)
     for at, stride in zip(positions, strides, strict=True):
         terms = at * stride if isinstance(stride, int) else np.array(stride, np.int64)[at]
@@ -68,7 +68,7 @@ def _sums(positions: list[Array], strides: Iterable[Stride]) -> Array:
 
 
 def _reach(axis: Axis) -> int:
-    """The reach of an axis in the destination, in elements."""
+    """Return the reach of an axis in the destination, in elements."""
     return highest(axis.dst, axis.extent) - lowest(axis.dst, axis.extent)
 
 

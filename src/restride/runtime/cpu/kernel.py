@@ -1,4 +1,4 @@
-"""Kernels of the CPU: machine code, kept, and run on one thread or on all of the pool's."""
+"""Kernels of the CPU: cached machine code, run on one thread or on all of the pool's."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .thread_pool import default_pool
 if TYPE_CHECKING:
     from ...targets.lowered import Lowered
 
-# Jobs from here on are cut in pieces between which Python sees signals.
+# Larger jobs are cut into pieces, between which Python handles signals.
 SHORT_BYTES = 1 << 26
 # The same for repeats, whose turns work in the caches: 7 ms of products. Pieces of 2 ms cost 2 to 6 percent.
 REPEAT_BYTES = 1 << 28
 
 
 class KernelCode:
-    """Machine code in this process, which works of several sizes may share.
+    """Machine code in this process, which work of several sizes can share.
 
-    `address` runs a part and `whole` all; `key`: where the store on disk has it; `kind`: the name of such
+    `address` runs a part and `whole` all; `key`: its key in the cache on disk; `kind`: the name of such
     kernels.
     """
 
     __slots__ = ("_library", "address", "key", "kind", "whole")
 
     def __init__(self, lowered: Lowered) -> None:
-        # Linking and the store are loaded with the first kernel.
+        # Linking and the disk cache are loaded with the first kernel.
         load_whole("restride.targets.objects")
         from ...targets.objects import load_kernel
 
@@ -48,10 +48,10 @@ class KernelCode:
 
 
 class Kernel:
-    """Code, and the work of one size that it does. Holds no state of a run: threads may share it.
+    """Code, and work of one size. Holds no state of a run: threads can share it.
 
-    `numbers`: what the code of several sizes reads at its source; their address is 0 where there are none.
-    `inner`: kernels that it calls, by the places of their two addresses among the numbers.
+    `numbers`: parameters that code for several sizes reads at its source; their address is 0 without any.
+    `inner`: kernels that it calls, by the positions of their two addresses among the numbers.
     """
 
     __slots__ = (
@@ -89,22 +89,22 @@ class Kernel:
 
     @property
     def is_small(self) -> bool:
-        """True where the work is never worth a second thread."""
+        """True if the work is never worth a second thread."""
         return is_small(self.steps, self.work_bytes)
 
     def run(self, src: int, dst: int, params: int) -> None:
-        """Run on addresses that the caller has checked, with as many threads as the work is worth."""
+        """Run on checked addresses, with as many threads as the work is worth."""
         self.run_in(src, dst, params, self.parts())
 
     def parts(self) -> int:
-        """In how many parts a run is best done; 1 where one thread does it all."""
+        """Return the best number of parts of a run; 1 if one thread does it all."""
         threads = default_pool().threads
         if self.is_small or (threads == 1 and self.work_bytes < NOMINAL.part_bytes):
             return 1
         return min(self.steps, max(NOMINAL.parts_per_thread * threads, self.work_bytes // NOMINAL.part_bytes))
 
     def run_in(self, src: int, dst: int, params: int, parts: int) -> None:
-        """Run in so many parts."""
+        """Run in this many parts."""
         if parts == 1:
             self.call(src, dst, params)
         elif self.work_bytes < SHORT_BYTES:
@@ -114,16 +114,16 @@ class Kernel:
             default_pool().run_long(self.code.address, src, dst, params, parts)
 
     def _prefault(self, dst: int) -> None:
-        """Ask for the pages of the destination, so that no part of a long run waits for many of them."""
+        """Prefault the destination, so that no part of a long run waits for many pages."""
         pages = self._pages
         if pages is None:
             pages = self._pages = page_offsets(self._nests)
-        # The local name keeps them alive: another thread may have found its own meanwhile.
+        # The local name keeps them alive: another thread may have replaced the attribute.
         default_pool().prefault(dst, address_of(pages), len(pages))
 
 
 def is_small(steps: int, work_bytes: int) -> bool:
-    """True where work is never worth a second thread."""
+    """True if work is never worth a second thread."""
     return steps == 1 or work_bytes < NOMINAL.alone_bytes
 
 
@@ -133,18 +133,18 @@ _kernels: LruCache[KernelCode] = cache_level("kernels")
 def kernel_of(
     lowered: Lowered, work_bytes: int, inner: Mapping[int, KernelCode] = MappingProxyType({})
 ) -> Kernel:
-    """The kernel of what was lowered, its code from the cache or compiled now."""
+    """Return the kernel of lowered loops, with code from the cache or compiled now."""
     code, _ = _kernels.get_or_make(lowered.key, lambda: KernelCode(lowered))
     return Kernel(code, lowered, work_bytes, inner)
 
 
-# --- what kernels read --------------------------------------------------------------------------------------
+# --- parameters of kernels ----------------------------------------------------------------------------------
 
 
 class KernelWords:
-    """The words of a computation, laid out for kernels: addresses of operands, then scalars as doubles.
+    """The words of a computation, in the layout of kernels: addresses of operands, then scalars as doubles.
 
-    Keep it alive while a kernel may run; the addresses are the caller's to keep.
+    Keep it alive while a kernel may run; the caller keeps the memory at the addresses alive.
     """
 
     __slots__ = ("_slots", "address")
@@ -157,9 +157,10 @@ class KernelWords:
 
 @functools.cache
 def packer(operands: int, scalars: int) -> Callable[..., bytes]:
-    """A function that puts addresses and then scalars as `KernelWords` does, several times as fast.
+    """Return a function that packs addresses and then scalars as `KernelWords` does, but several times
+    faster.
 
-    `packed_address` says where they are, for as long as the result lives.
+    `packed_address` returns their address, valid as long as the result lives.
     """
     return struct.Struct(f"={operands}Q{scalars}d").pack
 
@@ -168,7 +169,7 @@ def _packed_address(packed: bytes) -> int:
     return id(packed) + _BYTES_AT
 
 
-# CPython keeps the bytes of a bytes object, and a zero behind them, at its end.
+# CPython keeps the bytes of a bytes object, and a zero after them, at its end.
 _BYTES_AT = bytes.__basicsize__ - 1
 
 

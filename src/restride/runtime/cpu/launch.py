@@ -1,7 +1,7 @@
-"""Launches of the CPU: which kernel runs on which of a program's memory.
+"""Launches of the CPU: kernels with the parts of a program's memory that they run on.
 
 A program's memory is a row of addresses (`Addresses`). A launch looks up its places there and calls its
-kernel; a list of launches can be done by one native call (`launch_list`).
+kernel; a list of launches can run in one native call (`launch_list`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Addresses:
     scalars: Sequence[float]
 
     def at(self, place: Place) -> int:
-        """The address of a place."""
+        """Return the address of a place."""
         buffer, offset = place
         return (self.slots[buffer] if buffer >= 0 else self.temporaries[~buffer]) + offset
 
@@ -45,14 +45,14 @@ class Addresses:
 class Launch:
     """A kernel of a program, and the places that it works on.
 
-    It is called with three addresses: that of `src`, or of the numbers of what was lowered; that of the first
-    of `targets`, which begin at cache lines where it streams; and that of words: the addresses of `places`,
-    and then scalars, as doubles. These are `constants`, or so many of an execution's: `scalars` says from
-    which on, and how many. `strides`: how many bytes each place moves from one turn of a repeat to the next.
-    What is not `is_named` only serves another launch; `note` is what is to be told of it, and
-    `rewrites` the transforms that made several launches of one tree. `inner`: the launches whose kernels it
-    calls, by the places of their addresses among the numbers of what was lowered. `called`: its kind, where
-    that is not the one of its loops.
+    It is called with three addresses: that of `src`, or of the numbers of the lowered loops; that of the
+    first of `targets`, which must begin at cache lines if it uses streaming stores; and that of words: the
+    addresses of `places`, then scalars, as doubles. These are `constants`, or scalars of an execution:
+    `scalars` has the index of the first, and their number. `strides`: the bytes by which each place moves
+    from one turn of a repeat to the next. A launch that is not `is_named` only serves another one; `note` is
+    shown with the schedule, and `rewrites` are the transforms that made several launches of one tree.
+    `inner`: the launches whose kernels it calls, by the positions of their addresses among the numbers.
+    `called`: its kind, if that is not the one of its loops.
     """
 
     lowered: Lowered
@@ -87,13 +87,13 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """The number of threads that it may use."""
+        """The number of threads that it can use."""
         is_alone = is_small(self.lowered.steps, self.work_bytes)
         return 1 if is_alone else min(default_pool().threads, self.lowered.steps)
 
     @property
     def is_shared(self) -> bool:
-        """True where threads may share it, or its kernel depends on where targets begin."""
+        """True if threads can share it, or its kernel depends on where targets begin."""
         return self.lowered.streams or not is_small(self.lowered.steps, self.work_bytes)
 
     def __str__(self) -> str:
@@ -101,17 +101,17 @@ class Launch:
         return f"{self.kind}: {self.src}, {sources} -> {', '.join(map(str, self.targets))}"
 
     def prepare(self) -> None:
-        """Compile for targets that are aligned, as most are."""
+        """Compile for aligned targets, the common case."""
         self.kernel(0)
 
     def kernel(self, begins: int) -> Kernel:
-        """The kernel for targets that begin at these addresses, or-ed: streaming stores need whole lines."""
+        """Return the kernel for targets with these addresses, or-ed: streaming stores need whole lines."""
         is_aligned = not self.lowered.unaligned or not begins % LINE
         native_kernel = self._kernels.get(is_aligned)
         if native_kernel is None:
             plain = self.lowered.unaligned
             lowered = self.lowered if is_aligned or plain is None else plain()
-            # The first one stays: another thread may already hold its address, and no more than that.
+            # The first one stays: another thread may already hold its address, without a reference.
             inner = {at: launch.kernel(0).code for at, launch in self.inner}
             native_kernel = self._kernels.setdefault(is_aligned, kernel_of(lowered, self.work_bytes, inner))
         return native_kernel
@@ -129,29 +129,29 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
-    """Launches that run in turn, `turns` times: once, but for steps of time."""
+    """Launches that run in sequence, `turns` times: once, except for time steps."""
 
     launches: tuple[Launch | FusedSumsLaunch, ...]
     turns: int = 1
 
     @property
     def native(self) -> tuple[Launch, ...]:
-        """The launches that a native list may have."""
+        """The launches that can be in a native list."""
         return tuple(launch for launch in self.launches if isinstance(launch, Launch))
 
     @property
     def is_native(self) -> bool:
-        """True where all are one kernel and nothing else, so that a native list may have them."""
+        """True if all are plain kernel launches, so that a native list can have them."""
         return len(self.native) == len(self.launches)
 
     @property
     def turn_bytes(self) -> int:
-        """The number of bytes that could be moved in the time that one turn takes."""
+        """The number of bytes that could be moved in the time of one turn."""
         return sum(launch.work_bytes for launch in self.native)
 
     @property
     def work_bytes(self) -> int:
-        """The number of bytes that could be moved in the time that all turns take."""
+        """The number of bytes that could be moved in the time of all turns."""
         return self.turns * self.turn_bytes
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ class Repeat:
         return "\n".join([f"{self.turns} times:", *(f"  {launch}" for launch in self.launches)])
 
     def run(self, memory: Addresses) -> None:
-        """Run on checked memory, one launch after the other."""
+        """Run the launches in sequence on checked memory."""
         for turn in range(self.turns):
             for launch in self.launches:
                 launch.run(memory, turn)
@@ -179,7 +179,7 @@ class FusedSumsLaunch:
 
     @property
     def is_named(self) -> bool:
-        """True where the nest does not only serve another launch."""
+        """True unless the nest only serves another launch."""
         return self.nest.is_named
 
     @property
@@ -193,7 +193,7 @@ class FusedSumsLaunch:
         return f"{self.nest.why}; {self.lowered.why}"
 
     def __str__(self) -> str:
-        return f"{self.nest}, summed meanwhile -> {', '.join(map(str, self.sums.targets))}"
+        return f"{self.nest}, with sums -> {', '.join(map(str, self.sums.targets))}"
 
     def prepare(self) -> None:
         """Compile."""

@@ -1,14 +1,15 @@
-"""Launches of many programs as tables that name no address: kept in a file, linked, and run by native calls.
+"""Launches of many programs as position-independent tables: stored in a file, linked, and run by native
+calls.
 
     image    := table* scalar*
-    table    := launches that one native call does
-    memory   := a number; whoever runs an image says where the memory of each number lies
+    table    := launches of one native call
+    memory   := a number; the caller of an image supplies the address for each
 
-A table is what `emit.launches` reads, with the number of a kernel where the address of its code will be.
-Every place is so many bytes behind a memory, and every scalar one of the image's. So a table is good for any
-process that finds the same kernels, and for as many runs at a time as there are rows of addresses.
+A table is in the format of `emit.launches`, with the number of a kernel in place of its address. Every place
+is an offset in a memory, and every scalar one of the image's. So a table works in any process that finds the
+same kernels, and for concurrent runs, each with its own row of addresses.
 
-Tables are short, so that Ctrl-C is never far: Python sees a signal between two of them.
+Tables are short, so that Ctrl-C takes effect soon: Python handles signals between them.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ __all__ = [
     "row",
 ]
 
-# A table ends with the launch that brings it to so much work, about ten milliseconds in the caches.
+# A table ends with the launch that reaches this much work, about ten milliseconds in the caches.
 _TABLE_BYTES = 1 << 29
-# Of one launch, a tenth of a second in the caches.
+# Limit for one launch: a tenth of a second in the caches.
 _LONG_BYTES = 100 * SHORT_BYTES
 _FIRST_WORD = 2
-# Where a launch says in how many parts it is done.
+# Index of the word that holds the number of parts of a launch.
 _PARTS = 2
 _WORD = np.dtype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchTable:
-    """Launches for one native call. At each of `sites` stands the number of a kernel, in `kernels` the same.
+    """Launches for one native call. The word at each of `sites` is the number of a kernel, also in `kernels`.
 
-    `work_bytes`: how many bytes could be moved in the time that it takes.
+    `work_bytes`: the number of bytes that could be moved in the time that it takes.
     """
 
     words: Sequence[int]
@@ -63,7 +64,7 @@ class LaunchTable:
 
 
 class LinkedKernel(NamedTuple):
-    """The two addresses of a kernel, and what keeps its code where it is."""
+    """The two addresses of a kernel, and the owner that keeps its code loaded."""
 
     address: int
     whole: int
@@ -71,9 +72,9 @@ class LinkedKernel(NamedTuple):
 
 
 class ImageWriter:
-    """Gathers launches of programs, one after the other, into tables.
+    """Collects launches of programs, in sequence, into tables.
 
-    `memories`: how many there are; scalars stand behind their addresses.
+    `memories`: their number; scalars follow their addresses.
     """
 
     def __init__(self, memories: int) -> None:
@@ -86,7 +87,7 @@ class ImageWriter:
 
     @property
     def kernels(self) -> tuple[KernelCode, ...]:
-        """The kernels by their numbers."""
+        """The kernels by number."""
         return tuple(self._numbers)
 
     def add(
@@ -96,7 +97,7 @@ class ImageWriter:
         scratch: MemoryPlace,
         scalars: Sequence[float],
     ) -> None:
-        """Add all launches of a program that `is_native`, whose slots and temporaries lie there."""
+        """Add all launches of a program that `is_native`, with slots and temporaries at the given places."""
         buffer, start, is_aligned = scratch
         memory = ProgramPlaces(
             [slot._replace(buffer=_FIRST_WORD + slot.buffer) for slot in slots],
@@ -118,11 +119,11 @@ class ImageWriter:
 
     @property
     def is_full(self) -> bool:
-        """True where a table should end here."""
+        """True if a table should end here."""
         return self._work >= _TABLE_BYTES
 
     def cut(self) -> LaunchTable | None:
-        """All that was added since the last cut; None where that is nothing."""
+        """Return a table of everything added since the last cut, or None."""
         if not self._count:
             return None
         words = [self._count, max(self._most, 1), self._memories, *self._words]
@@ -135,12 +136,12 @@ class ImageWriter:
 
 
 def is_native(executable: CpuExecutable) -> bool:
-    """True where tables may have all launches of a program: Ctrl-C need not wait long for any of them."""
+    """True if tables can have all launches of a program: Ctrl-C need not wait long for any of them."""
     return all(repeat.is_native and repeat.work_bytes < _LONG_BYTES for repeat in executable.repeats)
 
 
 class LinkedTable:
-    """A table with the addresses of kernels, ready to run. Threads may share it."""
+    """A table with the addresses of kernels, ready to run. Threads can share it."""
 
     __slots__ = ("_call", "_is_alone", "_kernels", "_native", "_words")
 
@@ -154,7 +155,7 @@ class LinkedTable:
         self._call: Callable[..., None] = functools.partial(self._native.call, address_of(self._words))
 
     def run(self, memories: int) -> None:
-        """Run all launches; at `memories` lie the addresses of all memories, and the scalars behind them."""
+        """Run all launches; `memories` is the address of the row of addresses, followed by the scalars."""
         # The local name keeps the team's memory alive while another thread resizes the pool.
         team = None if self._is_alone else default_pool().native_team()
         run, pool = (0, 0) if team is None else team.native_run
@@ -162,12 +163,12 @@ class LinkedTable:
 
 
 def of_process(code: KernelCode) -> LinkedKernel:
-    """A kernel of this process."""
+    """Return a kernel of this process."""
     return LinkedKernel(code.address, code.whole, code)
 
 
 def row(memories: Sequence[int], scalars: Sequence[float]) -> Array:
-    """The row that a run reads: the address of each memory, and the scalars as doubles."""
+    """Return the row that a run reads: the address of each memory, and the scalars as doubles."""
     words = np.empty(len(memories) + len(scalars), _WORD)
     words[: len(memories)] = memories
     words[len(memories) :].view(np.float64)[:] = scalars

@@ -1,4 +1,4 @@
-"""Lists of launches that one native call does: the workers of the pool stay in it from one to the next."""
+"""Lists of launches that run in one native call: the pool's workers stay in it from one to the next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SCRATCH = -1
 
 
 class MemoryPlace(NamedTuple):
-    """A place as a table says it: `offset` bytes behind a buffer, which may be known to begin at a line."""
+    """A place in table form: `offset` bytes into a buffer, which may be known to begin at a cache line."""
 
     buffer: int
     offset: int = 0
@@ -31,13 +31,13 @@ class MemoryPlace(NamedTuple):
 
 
 class ProgramPlaces(NamedTuple):
-    """Where the slots and temporaries of a program lie."""
+    """The locations of a program's slots and temporaries."""
 
     slots: Sequence[MemoryPlace]
     temporaries: Sequence[MemoryPlace]
 
     def at(self, place: Place) -> MemoryPlace:
-        """Where a place of the program lies."""
+        """Return the location of a place of the program."""
         buffer, offset, is_aligned = (
             self.slots[place.buffer] if place.buffer >= 0 else self.temporaries[~place.buffer]
         )
@@ -46,17 +46,17 @@ class ProgramPlaces(NamedTuple):
 
 
 class LaunchWords(NamedTuple):
-    """Words of a table, and its kernels: where the address of each stands among the words."""
+    """Words of a table, and its kernels with the positions of their addresses among the words."""
 
     words: list[int]
     kernels: list[tuple[int, KernelCode]]
 
 
 class LaunchList:
-    """Launches as the native code reads them, for so many threads as the pool has now.
+    """Launches in native form, for the current number of threads of the pool.
 
-    `offsets`: where each temporary begins in scratch; `slots`: how many the program has; `dst`: an address
-    that is aligned to a cache line or not, as those of all destinations are.
+    `offsets`: the offset of each temporary in scratch; `slots`: the number of the program's slots; `dst`: an
+    address that is representative of destinations in its alignment to a cache line.
     """
 
     __slots__ = ("_call", "_is_alone", "_native", "_table")
@@ -75,7 +75,7 @@ class LaunchList:
             words += launch_words(repeat, memory).words
         self._table = (ctypes.c_int64 * len(words))(*words)
         keeps_lock = sum(repeat.work_bytes for repeat in repeats) < NOMINAL.lock_bytes
-        # Of threads that make the first lists at once, each may get code of its own: the list keeps it.
+        # Threads that concurrently make the first lists may each get separate code: the list keeps it.
         self._native = native_list(keeps_lock)
         self._call = functools.partial(self._native.call, ctypes.addressof(self._table))
         self._is_alone = all(_kernel(launch, memory).parts() == 1 for launch in launches)
@@ -88,14 +88,14 @@ class LaunchList:
         self._call(run, pool, scratch, src, dst, words)
 
     def alone(self) -> Callable[[int, int, int], None]:
-        """`run` without scratch, for launches that one thread always does; good while this object lives."""
+        """`run` without scratch, for launches that one thread always does; valid while this object lives."""
         return functools.partial(self._call, 0, 0, 0)
 
 
 class RepeatPieces:
-    """A long repeat in pieces, each a native list of some turns: between two of them Python sees Ctrl-C.
+    """A long repeat in pieces, each a native list of some turns: between two of them Python handles Ctrl-C.
 
-    Every place is a word of its own, so that all pieces of one length share a list.
+    Every place is a separate word, so that all pieces of one length share a list.
     """
 
     __slots__ = ("_lists", "_own", "_repeat")
@@ -134,7 +134,7 @@ class RepeatPieces:
 
 
 def launch_words(repeat: Repeat, memory: ProgramPlaces, first_scalar: int = 0) -> LaunchWords:
-    """The words of launches in a table. `first_scalar`: the number of the first scalar of their program."""
+    """Return the words of launches in a table. `first_scalar`: the number of their program's first scalar."""
     words, kernels = [0, repeat.turns, len(repeat.launches)] if repeat.turns > 1 else [], []
     for launch in repeat.native:
         kernel, (first, count), constants = _kernel(launch, memory), launch.scalars, launch.constants
@@ -162,12 +162,12 @@ def launch_words(repeat: Repeat, memory: ProgramPlaces, first_scalar: int = 0) -
 
 
 def _kernel(launch: Launch, memory: ProgramPlaces) -> Kernel:
-    """The kernel of a launch: what it writes may begin between two cache lines."""
+    """Return the kernel of a launch; a target that may be unaligned selects the unaligned one."""
     return launch.kernel(0 if all(memory.at(target).is_aligned for target in launch.targets) else 1)
 
 
 class NativeList(NamedTuple):
-    """The code that goes through a list, called, and the library that it is in."""
+    """The native code that runs a list, as a callable, with its library."""
 
     call: Callable[..., None]
     library: jit.Library
@@ -175,7 +175,7 @@ class NativeList(NamedTuple):
 
 @functools.cache
 def native_list(keeps_lock: bool) -> NativeList:
-    """The code, which lets go of Python's lock or not."""
+    """Return the code, which releases Python's lock or not."""
     isa = host_isa()
     library = jit.load(store.object_code(launches_ir(), isa))
     call = functools.partial(native_call(7, keep_lock=keeps_lock), library.address(LAUNCHES))

@@ -1,4 +1,4 @@
-"""The peak of a processor: how many multiply-adds of f32 it does in a second, and nothing else."""
+"""The peak of a processor: the number of f32 multiply-adds per second, without memory access."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ...targets.compile_pool import compile_ir
 from ...targets.isa import host_isa
 from ...targets.jit import Library, load
 
-# As many sums as wait for nothing, and leave registers free.
+# Enough independent sums to hide latency, while leaving registers free.
 _SUMS = 20
 _TURNS, _ROUNDS = 1_000_000, 20
 _ENTRY = "multiply_adds"
 
 
 def peak(threads: int) -> float:
-    """Operations of f32 in a second on so many threads, the best of a few rounds; a multiply-add is two."""
+    """Return f32 operations per second on `threads` threads, the best of a few; a multiply-add is two."""
     library, lanes = _compiled()
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(library.address(_ENTRY))
     held = [(ctypes.c_float * (lanes * _SUMS))() for _ in range(threads)]
@@ -34,7 +34,7 @@ def peak(threads: int) -> float:
 
 @lru_cache(maxsize=1)
 def _compiled() -> tuple[Library, int]:
-    """The loop, and the lanes of its vectors."""
+    """Return the loop, and the lanes of its vectors."""
     isa = host_isa()
     lanes = isa.vector_bytes // 4
     return load(compile_ir(_ir(lanes, is_fused="fma" in isa.features or lanes >= 16), isa)), lanes

@@ -1,4 +1,4 @@
-"""Calls of native code from Python, without ctypes where Python is CPython."""
+"""Calls of native code from Python, without ctypes on CPython."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _KEPT: list[object] = []
 
 @functools.cache
 def native_call(words: int, *, keep_lock: bool = False) -> NativeCall:
-    """Return a function (fn, *words) that calls void fn(i64, ...), `fn` and words being integers.
+    """Return a function (fn, *words) that calls void fn(i64, ...), with integers `fn` and words.
 
-    The native function sees the default floating-point mode. Python's lock is released meanwhile, unless
-    `keep_lock`: for work of a few microseconds, where to get the lock back may take a thousand times as long.
-    Nothing is checked but that the arguments are integers and their number is right (TypeError).
+    The native function runs in the default floating-point mode. Python's lock is released during the call,
+    unless `keep_lock`: for work of a few microseconds, where reacquiring the lock can take a thousand times
+    as long. The only checks are that the arguments are integers and that their number is right (TypeError).
     """
     if sys.implementation.name != "cpython":
         return functools.partial(_call_by_ctypes, words)
@@ -45,7 +45,7 @@ def native_call(words: int, *, keep_lock: bool = False) -> NativeCall:
     library = jit.load(store.object_code(call_ir(isa.triple, words, keep_lock=keep_lock), isa))
     method = _MethodDef(b"restride_call", library.address("restride_call"), _METH_FASTCALL, None)
     _KEPT.append((library, method))
-    # Nor is it freed at exit: a function reads its definition once more when it goes.
+    # It is not freed at exit either: a function reads its definition once more when it is deallocated.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
     function: NativeCall = make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(method), None, None)

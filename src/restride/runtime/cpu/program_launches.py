@@ -1,4 +1,4 @@
-"""Programs as launches: which kernels a program of this processor becomes."""
+"""Lowering of programs to launches of kernels on this processor."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
-    """The program in steps that kernels of the CPU can do."""
+    """Return the program in steps that kernels of the CPU support."""
     trees = (step.tree for step in program.steps if isinstance(step, TreeStep))
     has_nibbles = any(step.nest.has_nibbles for step in program.nests)
     has_nibbles |= any(tensor.data_type.bits < 8 for tree in trees for tensor in tree.tensors)
@@ -80,14 +80,14 @@ def _tears_bytes(step: NestStep, isa: Isa, caches: CacheSizes) -> bool:
 
 
 def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repeat]:
-    """The launches of a program whose passes have been made."""
+    """Yield the launches of a program to which the passes have been applied."""
     steps = [step for step in program.steps if not (isinstance(step, NestStep) and step.nest.is_empty)]
     interleaved = _interleaved(steps, isa, caches)
     if interleaved is not None:
         yield Repeat((interleaved,))
         return
     is_summed = False
-    # Steps of other columns are the same but for their places.
+    # Steps of other columns differ only in their places.
     trees: dict[int, LoweredLoops] = {}
     nests: dict[tuple[int, bool], Lowered] = {}
     for step, following in zip(steps, [*steps, None][1:], strict=True):
@@ -112,7 +112,7 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
 def _tree_launches(
     step: TreeStep, isa: Isa, caches: CacheSizes, made: dict[int, LoweredLoops]
 ) -> Iterator[Launch]:
-    """A launch for each outermost loop, and before them those that clear padding which no loop reaches.
+    """Yield a launch for each outermost loop, preceded by those that clear padding which no loop reaches.
 
     `made`: trees that were lowered, by identity.
     """
@@ -144,7 +144,7 @@ def _tree_launches(
 def _turn_launches(
     step: TreeStep, strides: tuple[int, ...], isa: Isa, caches: CacheSizes
 ) -> Iterator[Launch]:
-    """The launches of a tree in every turn: its places move, to where no cache line may begin."""
+    """Return the launches of a tree in every turn: its places move to addresses that may be unaligned."""
     for launch in _tree_launches(step, isa, caches, {}):
         if launch.lowered.nests:
             raise ValueError(f"padding would be cleared in every turn of\n{step}")
@@ -153,7 +153,7 @@ def _turn_launches(
 
 
 def _grid_launch(step: GridStep, isa: Isa, caches: CacheSizes) -> Launch:
-    """One launch, whose kernel goes through a table of the kernels of all trees."""
+    """Return one launch, whose kernel goes through a table of the kernels of all trees."""
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_grid
 
@@ -193,7 +193,7 @@ def _nest_launch(
     caches: CacheSizes,
     made: dict[tuple[int, bool], Lowered],
 ) -> Launch:
-    # What schedules is loaded with the first problem: descriptors and memories do without.
+    # Scheduling is loaded with the first problem: descriptors and memories do not need it.
     load_whole("restride.targets.cpu")
     from ...targets.cpu import lower_nest
 
@@ -217,19 +217,18 @@ def _nest_launch(
     )
 
 
-# To ask the environment which store there is takes a hundredth of the time that a descriptor does: a process
-# does it once, and after a search.
+# Looking up the store takes a hundredth of a descriptor's time: it is done once, and after a search.
 _found: ScheduleStore | None = None
 
 
 def look_for_schedules() -> None:
-    """Ask again which store there is: it may have other schedules now."""
+    """Look for the store again: it may have other schedules now."""
     global _found
     _found = None
 
 
 def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple[Repeat, ...]:
-    """The launches by the schedules that a search has found for them on this machine, where it has."""
+    """Return the launches with the schedules that a search has found for them on this machine, if any."""
     global _found
     found = _found
     if found is None or found.isa is not isa or found.caches is not caches:
@@ -252,16 +251,16 @@ def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple
 
 
 def launch_by(launch: Launch, transforms: Schedule) -> Launch:
-    """A launch that transforms can say, by others. Raises InvalidArguments where they do not fit."""
+    """Return a schedulable launch with other transforms. Raises InvalidArguments if they do not fit."""
     assert launch.lowered.choice is not None
     lowered = launch.lowered.choice().lower(transforms)
-    # In turns places move, to where no cache line may begin.
+    # Places move between turns, to addresses that may be unaligned.
     plain = lowered.unaligned if launch.strides else None
     return replace(launch, lowered=plain() if plain else lowered, _kernels={})
 
 
 def why_fixed(launches: Sequence[Launch | FusedSumsLaunch]) -> str:
-    """Why no text says how the launches of a program run; empty where one says how some of them do."""
+    """Return why no schedule text describes any launch of a program; empty if one does."""
     if not any(launch.is_named for launch in launches):
         return "there are no elements"
     if any(launch.lowered.choice for launch in launches):
@@ -270,15 +269,15 @@ def why_fixed(launches: Sequence[Launch | FusedSumsLaunch]) -> str:
 
 
 def only_kernel(launches: Sequence[Launch | FusedSumsLaunch]) -> int | None:
-    """The number of the launch that does the work, where one does, and transforms say how."""
+    """Return the number of the launch that does the work, if there is only one, and it is schedulable."""
     work = [number for number, launch in enumerate(launches) if launch.is_named]
     return work[0] if len(work) == 1 and launches[work[0]].lowered.choice else None
 
 
 def by_kernel(transforms: Schedule, launches: Sequence[Launch | FusedSumsLaunch]) -> Mapping[int, Schedule]:
-    """The transforms of each launch, by its number: those behind `kernel(n)`; without it of the only one.
+    """Return the transforms of each launch, by number: those after `kernel(n)`; without it, of the only one.
 
-    Raises InvalidArguments for a number of none that transforms say, and where several could be meant.
+    Raises InvalidArguments for a number that is not a schedulable launch, and if several could be meant.
     """
     number: Argument | None = only_kernel(launches)
     known = numbered_kernels(launches)
@@ -297,7 +296,7 @@ def by_kernel(transforms: Schedule, launches: Sequence[Launch | FusedSumsLaunch]
 
 
 def numbered_kernels(launches: Sequence[Launch | FusedSumsLaunch]) -> list[int]:
-    """The numbers of the launches that transforms say."""
+    """Return the numbers of the schedulable launches."""
     return [number for number, launch in enumerate(launches) if launch.lowered.choice]
 
 
@@ -307,7 +306,7 @@ def _no_kernel(transform: Transform | str, known: Sequence[int]) -> Error:
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
-    """The nest in stages, where it is too large for the caches and of whole bytes."""
+    """Return the nest in stages, if it is too large for the caches and consists of whole bytes."""
     is_large = step.nest.moved_bytes >= caches.l3
     if not step.finds_stages or not is_large or step.nest.has_nibbles:
         return step.staged
@@ -318,7 +317,7 @@ def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
 
 
 def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Launch | None:
-    """All steps as one launch; None where each is better run on its own."""
+    """Return all steps as one launch; None if separate launches are better."""
     nests = [step for step in steps if isinstance(step, NestStep) and step.operands == ()]
     if len(nests) < 2 or len(nests) < len(steps) or not are_independent(nests):
         return None
@@ -327,7 +326,7 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Launch 
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_interleaved
 
-    # Each nest with its begin in the destination, which is one for all of them.
+    # Each nest with its start in the destination, which they share.
     loops = [
         replace(n.nest, dst_base=n.nest.dst_base + n.dst.offset * 8 // n.nest.dst_type.bits) for n in nests
     ]
@@ -339,11 +338,11 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Launch 
 
 
 def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> Lowered | None:
-    """A nest and the sums of what it writes in one pass; None where that takes two."""
+    """Return a nest and the sums of its destination as one pass; None if that takes two."""
     if not isinstance(step, NestStep) or not sums.tree.number.is_integer or sums.places[0] != step.dst:
         return None
     if any(place.buffer < 0 for place in sums.places):
-        # Sums that are moved afterwards are many: what threads would add them up in is no small memory.
+        # Sums that are moved afterwards are numerous: partial sums per thread would take much memory.
         return None
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_fused_sums
@@ -352,7 +351,7 @@ def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> Low
 
 
 def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """The offset of each temporary in scratch, in whole cache lines, and the length of scratch."""
+    """Return the offset of each temporary in scratch, in whole cache lines, and the length of scratch."""
     offsets, end = [], 0
     for nbytes in temporaries:
         offsets.append(end)

@@ -1,4 +1,4 @@
-"""The range of a tensor in memory, as a whole or for each index of some dims: what scales are made of."""
+"""Ranges of a tensor in memory, as a whole or for each index of some dims, from which scales are computed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _executables: LruCache[CpuExecutable] = cache_level("sums")
 
 
 def amax(md: MemoryDesc, address: int, keep_mask: int) -> Array:
-    """The largest magnitude among the finite values for each index of the kept dims; 0 where there is none.
+    """Return the largest finite magnitude for each index of the kept dims; 0 without finite values.
 
-    float32 (float64 of f64), of the kept dims in logical order. Raises InvalidArguments for a mask with bits
-    for other dims, Unimplemented for a type that is no float.
+    float32 (float64 for f64), of the kept dims in logical order. Raises InvalidArguments for a mask with bits
+    beyond the dims, Unimplemented for a type that is not floating-point.
     """
     check_range(md, keep_mask, "amax")
     (largest,) = _run(amax_tree, md, address, keep_mask)
@@ -34,10 +34,10 @@ def amax(md: MemoryDesc, address: int, keep_mask: int) -> Array:
 
 
 def min_max(md: MemoryDesc, address: int, keep_mask: int) -> tuple[Array, Array]:
-    """The smallest and the largest finite value, in one pass; otherwise as `amax`."""
+    """Return the smallest and the largest finite value, in one pass; otherwise as `amax`."""
     check_range(md, keep_mask, "min_max")
     low, high = _run(min_max_tree, md, address, keep_mask)
-    # What is taken from a positive zero is never a negative one.
+    # Subtracting from positive zero never results in negative zero.
     return np.asarray(low.dtype.type(0) - low), high + high.dtype.type(0)
 
 
@@ -59,7 +59,7 @@ def _run(
 
 
 def fold_program(tree: LoopTree) -> Program:
-    """A tree alone, of a source and outputs."""
+    """Return a program of just a tree, with a source and outputs."""
     places = (Place(SRC), *(Place(DST + i) for i in range(len(tree.tensors) - 1)))
     slots = (Slot(SRC), *(Slot(place.buffer, is_written=True) for place in places[1:]))
     low, high = tree.tensors[0].span

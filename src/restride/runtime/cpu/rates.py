@@ -1,8 +1,8 @@
-"""The rates of this machine: measured when a person asks for it, kept beside the kernels, for predictions.
+"""The rates of this machine for predictions: measured on request, and stored with the kernels.
 
-Copies and transposes of four sizes, from the second cache to memory, on one thread, and copies on all: a
-second in all, half of it for code, on as many bytes as twice the last cache. What is run depends on the sizes
-of the caches and on the number of threads alone. No kernel, schedule or format goes by what was measured.
+Copies and transposes of four sizes, from the second-level cache to memory, on one thread, and copies on all:
+about a second in total, half of it for compiling, on up to twice the size of the last cache. The measurements
+depend only on the cache sizes and the number of threads. No kernel, schedule or format depends on them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ from ..timing import time_call
 from .kernel import kernel_of
 from .thread_pool import default_pool
 
-# Bytes that the largest copy moves, however large the last cache is.
+# Limit on the bytes of the largest copy, whatever the size of the last cache.
 _MOST_BYTES = 1 << 27
 _ROUNDS = 5
-# What a stored text holds, and between which numbers all of them lie on any machine: in seconds, and in bytes
-# and bytes a second.
+# Contents of a stored text, with bounds that hold on any machine, in seconds, bytes, and bytes per second.
 _STORED = ("region", "copy", "cache", "memory", "memory_limit")
 _SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
-# The sizes of curves: in the second cache, between both, where a last cache that others share is full, and in
-# memory. Where each kind of `CURVES` is measured: the type and the format.
+# Sizes of the curves: in the second-level cache, between both, where a shared last cache is full, and in
+# memory. For each kind of `CURVES`, the type and the format to measure.
 _SIZES = 4
 _PROBES = (("f32", "nchw"), ("u8", "nChw16c"), ("f32", "nChw16c"), ("u8", "nhwc"), ("f32", "nhwc"))
 _CHANNELS, _SMALL, _PLANE = 128, 14, 56
 
 
 def rates_of(processor: str) -> Rates:
-    """The rates of this machine, whose processor has this name: as they were kept, else measured and kept."""
+    """Return the rates of this machine, whose processor has this name: stored ones, or newly measured."""
     isa, caches = host_isa(), host_caches()
     store = default_store()
     key = text_key("rates", processor, str(default_pool().threads), isa.name, repr(caches))
@@ -52,14 +51,14 @@ def rates_of(processor: str) -> Rates:
 
 
 def rates_text(rates: Rates) -> bytes:
-    """What was measured, as the store keeps it."""
+    """Return the measurements in the form of the store."""
     curves = (rate for curve in rates.curves for rate in curve)
     numbers = *(getattr(rates, name) for name in _STORED), *rates.sizes, *curves
     return " ".join(repr(float(number)) for number in numbers).encode()
 
 
 def parse_rates(text: bytes) -> Rates | None:
-    """The rates of such a text; None for one that is none, or of no machine."""
+    """Return the rates of such a text; None if it is invalid, or implausible for any machine."""
     try:
         region, *others = map(float, text.decode().split())
     except ValueError:
@@ -71,7 +70,7 @@ def parse_rates(text: bytes) -> Rates | None:
 
 
 def measure(isa: Isa, caches: CacheSizes) -> Rates:
-    """Measure them on this machine. Raises OutOfMemory where there is no room for the copies."""
+    """Measure the rates of this machine. Raises OutOfMemory if there is no room for the copies."""
     pool = default_pool()
     largest = min(max(2 * caches.l3, 4 * caches.l2), _MOST_BYTES)
     src, dst = allocate(largest), allocate(largest)
@@ -79,7 +78,7 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
         buffer.bytes()[...] = 1
 
     def seconds_of(probe: int, nbytes: int, threads: int = 1) -> tuple[int, float]:
-        """Bytes that a move of this probe and about this size has, no more than the largest; its seconds."""
+        """Return the bytes that a move of about this size has, limited to the largest, and its seconds."""
         data_type, format = _PROBES[probe]
         side = _SMALL if nbytes <= caches.l2 else _PLANE
         image = 2 * DataType[data_type].nbytes(_CHANNELS * side * side)
@@ -111,7 +110,7 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
 
 
 def _rates(numbers: Sequence[float]) -> Rates:
-    """With those that are not measured: all is by as much faster, or slower, as copies are."""
+    """Return rates including those that are not measured: these are scaled by the speed of copies."""
     count = len(_STORED)
     measured = dict(zip(_STORED, numbers[:count], strict=True))
     share = measured["copy"] / RATES.copy

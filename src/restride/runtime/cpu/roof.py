@@ -1,4 +1,4 @@
-"""The roof over a kernel: what copies of as many bytes, or as many multiply-adds, take on this machine."""
+"""The roof of a kernel: the time of copies of as many bytes, or of as many multiply-adds, on this machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .multiply_adds import peak
 from .rates import rates_of
 from .thread_pool import default_pool
 
-# No processor does fewer multiply-adds in a second, or more.
+# Bounds on the multiply-adds per second of any processor.
 _SLOWEST, _FASTEST = 1e6, 1e16
 
 
 class Roof(NamedTuple):
-    """The speeds of a machine: of copies, and how many operations of f32 so many threads do in a second."""
+    """The speeds of a machine: of copies, and f32 operations per second on a number of threads."""
 
     rates: Rates
     flops: float
@@ -27,19 +27,19 @@ class Roof(NamedTuple):
     machine: Machine
 
     def seconds(self, nbytes: int, flops: int = 0, types: tuple[DataType, ...] = ()) -> float:
-        """The least time for so many bytes and operations; `types` are those of the factors."""
+        """Return the least time for these bytes and operations; `types` are those of the factors."""
         threads = self.threads if nbytes >= NOMINAL.alone_bytes or flops else 1
         moving = predict(KernelWork("copy", nbytes, 0, threads), self.machine, self.rates).seconds
         return max(moving, flops / (self.flops * self._times_f32(types)))
 
     def _times_f32(self, types: tuple[DataType, ...]) -> float:
-        """Products of these types that the machine adds in the time of one of f32."""
+        """Return the number of products of these types that the machine adds in the time of one of f32."""
         widest = max((kind.bits for kind in types), default=32)
         return 32 / widest if widest > 32 or types in self.machine.dots else 1.0
 
 
 def roof() -> Roof:
-    """The roof of this machine: measured in about two seconds, and kept beside the kernels on disk."""
+    """Return the roof of this machine: measured in about two seconds, and stored with the kernels on disk."""
     threads, store = default_pool().threads, default_store()
     machine, processor = machine_of(host_isa(), host_caches()), host_processor()
     rates = rates_of(processor)._replace(call=0.0, region=0.0)

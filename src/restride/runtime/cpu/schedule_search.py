@@ -1,6 +1,6 @@
-"""The search for faster schedules of a program's kernels: each is timed in the whole program.
+"""Search for faster schedules of a program's kernels, timing each in the whole program.
 
-What is found is kept (`targets/schedule_store.py`), and programs that are compiled from then on run by it.
+Results are stored (`targets/schedule_store.py`), and used by programs that are compiled from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .launch import Launch
 from .program_launches import look_for_schedules
 from .thread_pool import default_pool
 
-# No further schedule is tried after about so long, compiling them included.
+# After about this long, compiling included, no further schedule is tried.
 _SECONDS = 1.0
 _ROUNDS = 3
 
@@ -27,9 +27,10 @@ _ROUNDS = 3
 def search_schedules(
     executable: CpuExecutable, call_of: Callable[[CpuExecutable], Callable[[], object]]
 ) -> bool:
-    """Look for the fastest schedule of each kernel that none was looked for yet, what works longest first.
+    """Search the fastest schedule of each kernel not searched before, starting with the longest-running.
 
-    `call_of`: what runs an executable of the same program once. False where all were looked for before.
+    `call_of`: returns a function that runs an executable of the same program once. False if all were searched
+    before.
     """
     store, threads = schedule_store(executable.isa, executable.caches), default_pool().threads
     deadline, is_new = time.monotonic() + _SECONDS, False
@@ -43,7 +44,7 @@ def search_schedules(
         def seconds_of(transforms: Schedule, launch: Launch = launch) -> float:
             try:
                 return min(time_call(call_of(executable.with_launch(launch, transforms)), _ROUNDS))
-            except RuntimeFailure:  # it takes too long to compile
+            except RuntimeFailure:  # compiling takes too long
                 return inf
 
         found = fastest(

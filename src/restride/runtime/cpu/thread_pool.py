@@ -1,12 +1,12 @@
-"""The thread pool: one region of parts, on the calling thread and on workers (see `workers`).
+"""The thread pool: runs a region of parts on the calling thread and on workers (see `workers`).
 
     default_pool().run(fn, src, dst, params, parts)
 
 calls void fn(ptr src, ptr dst, ptr params, i64 part, i64 parts) once for each part in 0..parts-1 and returns
-when all are done. Python's lock is free meanwhile. Any number of threads may run regions: one at a time
-gets the workers, the others work alone. Workers start with the first region.
+when all are done, with Python's lock released. Any number of threads can run regions: one at a time gets the
+workers, the others work alone. Workers start with the first region.
 
-Python sees a signal only between native calls: `run_long` cuts a long job so that Ctrl-C is honoured.
+Python handles signals only between native calls: `run_long` cuts a long job so that Ctrl-C takes effect.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ if TYPE_CHECKING:
     from restride.runtime.cpu.workers import NativeTeam, Team
 
 MOST_THREADS = 1024
-# A piece of a long job lasts about this long: far above the cost of a region, and below 0.2 s even where
-# fresh pages make the next piece fifty times as slow as the last.
+# Target duration of a piece of a long job: far above the cost of a region, and below 0.2 s even if fresh
+# pages make the next piece fifty times as slow as the last.
 _PIECE_S = 0.003
-# At most so many pages are asked for at once, however fast the last ones came: the system may have to find
-# and clear the next ones first, which takes some milliseconds for each.
+# Limit on pages requested at once, however fast the last ones were: the system may have to find and clear the
+# next ones first, which takes some milliseconds for each.
 _PIECE_PAGES = 8
-# Pages that are there take a thousandth of this: then one thread asks for all, and no other is woken for it.
+# Touching present pages takes a thousandth of this: then one thread does all, and no other is woken.
 _FRESH_S = 0.0002
 
 
 def available_processors() -> int:
-    """Return how many processors this process may use."""
+    """Return how many processors this process can use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
 
 
 class ThreadPool:
-    """`threads` threads, the calling one among them. Lives through forks and resizing at any time."""
+    """`threads` threads, including the calling one. Supports forks and resizing at any time."""
 
     def __init__(self, threads: int) -> None:
         self._threads = _parse_threads(threads)
         self._team: Team | None = None
-        # Reentrant: a signal's handler may want the workers that the code it interrupts is starting.
+        # Reentrant: a signal handler may need the workers that the interrupted code is starting.
         self._starting = threading.RLock()
         _POOLS.add(self)
 
     @property
     def threads(self) -> int:
-        """The number of threads a region may use."""
+        """The number of threads that a region can use."""
         return self._threads
 
     def run(
@@ -72,19 +72,19 @@ class ThreadPool:
     ) -> None:
         """Run parts first..first+count-1 of `parts` (all of them by default) of the kernel at address `fn`.
 
-        The parts are taken in order, each by the next free thread: a few parts per thread even out the load.
-        A call cannot be interrupted: make it short (0.1 s), or use `run_long`. Addresses are not checked.
+        The parts are taken in order, each by the next free thread: a few parts per thread balance the load. A
+        call cannot be interrupted: make it short (0.1 s), or use `run_long`. Addresses are not checked.
         """
         # The local name keeps the team's memory alive while another thread resizes the pool.
         team = self._team or self._start()
         team.run(fn, src, dst, params, parts, first, parts - first if count is None else count)
 
     def native_team(self) -> NativeTeam | None:
-        """The team, for native code that opens regions itself; None where the workers are Python's."""
+        """Return the team, for native code that opens regions itself; None if the workers are Python's."""
         return (self._team or self._start()).native
 
     def run_long(self, fn: int, src: int, dst: int, params: int, parts: int) -> None:
-        """Run all parts, in pieces short enough for Ctrl-C to be honoured within 0.2 s.
+        """Run all parts, in pieces short enough for Ctrl-C to take effect within 0.2 s.
 
         A part must take less than about 0.1 s. After KeyboardInterrupt some parts are done and some are not.
         """
@@ -99,10 +99,10 @@ class ThreadPool:
             first += count
 
     def prefault(self, dst: int, offsets: int, count: int) -> None:
-        """Ask the system for the pages of a destination that is to be written, and change no byte of it.
+        """Touch the pages of a destination that is about to be written, without changing it.
 
-        At `offsets` lie `count` int64: offsets of bytes that may be written, one for each page. A long job on
-        fresh pages needs this first where a part writes to many of them. Ctrl-C is honoured.
+        `offsets` is the address of `count` int64: offsets of bytes that may be written, one for each page. A
+        long job on fresh pages needs this first if a part writes to many of them. Ctrl-C takes effect.
         """
         team = self._team or self._start()
         if not team.prefault:
@@ -119,7 +119,7 @@ class ThreadPool:
             parts = _PIECE_PAGES if seconds > _FRESH_S else 1
 
     def resize(self, threads: int) -> None:
-        """Use `threads` threads from the next region on. Regions that are running end as they began."""
+        """Use `threads` threads from the next region on. Running regions finish as they began."""
         count = _parse_threads(threads)
         with self._starting:
             if count == self._threads:
@@ -140,7 +140,7 @@ class ThreadPool:
             return self._team
 
     def _forget(self) -> None:
-        """In the child of a fork: there are no workers and no other threads here; start anew when needed."""
+        """Discard the team in the child of a fork, which has no workers and no other threads."""
         self._team = None
         self._starting = threading.RLock()
 
@@ -158,7 +158,7 @@ def _next_piece(count: int, seconds: float, least: int) -> int:
 def _parse_threads(threads: int) -> int:
     try:
         number = None if isinstance(threads, bool) else operator.index(threads)
-    except Exception:  # a foreign __index__ may raise anything
+    except Exception:  # a foreign __index__ can raise anything
         number = None
     if number is None or not 1 <= number <= MOST_THREADS:
         raise refuse("RS-V05:not-number-threads", threads=short_repr(threads), most_threads=MOST_THREADS)
@@ -170,7 +170,7 @@ _pool: ThreadPool | None = None
 
 
 def default_pool() -> ThreadPool:
-    """Return the pool of this process, at first of RESTRIDE_NUM_THREADS threads, or one per processor."""
+    """Return the pool of this process, initially with RESTRIDE_NUM_THREADS threads, or one per processor."""
     return _pool or _create_default()
 
 
@@ -189,7 +189,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(threads: int) -> None:
-    """Use `threads` threads from now on, in all of the process; InvalidArguments unless 1 to 1024."""
+    """Use `threads` threads from now on, in the whole process; InvalidArguments unless 1 to 1024."""
     default_pool().resize(threads)
 
 

@@ -1,7 +1,7 @@
 """Teams of threads that run the parts of a region: native ones (`emit.thread_pool_ir`) or Python's.
 
-A team is opened with a fixed number of workers, runs regions, and is closed. Its `run` has the signature
-(fn, src, dst, params, parts, first, count) and may be called at any time: when closed, it works alone.
+A team is opened with a fixed number of workers, runs regions, and is closed. Its `run` has the signature (fn,
+src, dst, params, parts, first, count) and can be called at any time: after closing, the caller works alone.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from restride.targets.isa import host_isa
 from ...errors import refuse
 from ...schedule.machine import NOMINAL
 
-# The most microseconds that may be set for workers to spin (RESTRIDE_SPIN_US).
+# Upper limit in microseconds on the spin time of workers (RESTRIDE_SPIN_US).
 _MOST_SPIN_US = 100_000
 _CLOSE_POLL_S = 0.0005
 _RUN_WORDS = 8
-# Left deliverable in workers: a fault must reach the handler that prints the traceback.
+# Not blocked in workers: a fault must reach the handler that prints the traceback.
 _FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS"})
 
 Run = NativeCall
 
 
 class Team(Protocol):
-    """The methods that a pool needs of its workers."""
+    """The interface of a pool to its workers."""
 
     @property
     def run(self) -> Run:
@@ -49,31 +49,31 @@ class Team(Protocol):
 
     @property
     def native(self) -> NativeTeam | None:
-        """The team itself where native code can open regions on it."""
+        """The team itself if native code can open regions on it."""
 
     @property
     def prefault(self) -> int:
-        """A kernel that touches the bytes of `dst` at the `src` offsets in `params`. 0: there is none."""
+        """A kernel that touches the bytes of `dst` at the `src` offsets in `params`; 0 if there is none."""
 
     def close(self) -> None:
-        """Send the workers away once the region they are in is done."""
+        """Stop the workers once their current region is done."""
 
 
 def open_team(workers: int, *, spin: bool) -> Team:
-    """Return a team of so many workers; of fewer, with one warning, where the system refuses threads."""
+    """Return a team of `workers` workers; of fewer, with one warning, if the system refuses threads."""
     if os.name == "posix":
         return NativeTeam(workers, spin=spin)
     return PythonTeam(workers)
 
 
 class NativeTeam:
-    """Workers made with pthread_create, which never need Python's lock. Spins between regions if `spin`."""
+    """Workers made with pthread_create, which never need Python's lock. Spin between regions if `spin`."""
 
-    # Of the class, as modules are emptied at exit, this one before the pool that holds the team.
+    # A class attribute, as modules are cleared at exit, this one before the pool that holds the team.
     _exiting = staticmethod(sys.is_finalizing)
 
     def __init__(self, workers: int, *, spin: bool) -> None:
-        # Set first: a team that was not opened whole is still disposed of.
+        # Set first: a partially opened team is still disposed of.
         self._address, self._threads, self._pid = 0, list[int](), os.getpid()
         self._native = native = _native()
         self._address = _allocate()
@@ -91,7 +91,7 @@ class NativeTeam:
 
     @property
     def native_run(self) -> tuple[int, int]:
-        """The address of `restride_pool_run`, and its first argument; good for as long as the team lives."""
+        """The address of `restride_pool_run`, and its first argument; valid as long as the team lives."""
         return self._native.run, self._address
 
     def _create(self, workers: int) -> None:
@@ -103,7 +103,7 @@ class NativeTeam:
             self._threads.append(thread)
 
     def close(self) -> None:
-        """Send the workers away once the region they are in is done, and wait until they are gone."""
+        """Stop the workers once their current region is done, and wait until they are gone."""
         if self._pid != os.getpid():
             return  # made before a fork: there are no workers in this process
         while self._threads and not self._native.close(self._address):
@@ -112,7 +112,7 @@ class NativeTeam:
             _libc().pthread_join(self._threads.pop(), None)
 
     def __del__(self) -> None:
-        # At interpreter exit workers still look at the team's memory: it stays until the process has ended.
+        # At interpreter exit workers still read the team's memory: it stays until the process has ended.
         if self._exiting() or not self._address or self._pid != os.getpid():
             return
         self.close()
@@ -120,7 +120,7 @@ class NativeTeam:
 
 
 class PythonTeam:
-    """Workers for systems without POSIX threads: Python's, without Python's lock during each part."""
+    """Workers for systems without POSIX threads: Python threads, which release Python's lock in each part."""
 
     prefault = 0
 
@@ -136,7 +136,7 @@ class PythonTeam:
         """None: native code cannot open regions."""
 
     def run(self, fn: int, src: int, dst: int, params: int, parts: int, first: int, count: int) -> None:
-        """Run parts first..first+count-1; on the caller alone where the team is busy or closed."""
+        """Run parts first..first+count-1; on the caller alone if the team is busy or closed."""
         region = _Region(functools.partial(_KERNEL(fn), src, dst, params), first, count, parts)
         if count < 2 or not self._busy.acquire(blocking=False):
             region.work()
@@ -149,11 +149,11 @@ class PythonTeam:
             self._busy.release()
 
     def close(self) -> None:
-        """Send the workers away once the region they are in is done."""
+        """Stop the workers once their current region is done."""
         if self._closed:
             return
         self._closed = True
-        self._busy.acquire()  # for good: a closed team works alone
+        self._busy.acquire()  # permanently: with a closed team the caller works alone
         for _ in range(self._workers):
             self._regions.put(None)
 
@@ -174,7 +174,6 @@ class _Region:
         self._change = threading.Condition()
 
     def work(self) -> None:
-        """Run parts until none is left."""
         while (part := self._take()) is not None:
             self._kernel(part, self._parts)
 
@@ -183,7 +182,7 @@ class _Region:
             return next(self._turns, None)
 
     def help(self) -> None:
-        """Work, on a worker; not at all where the region is over."""
+        """Work, on a worker; not at all if the region is over."""
         with self._change:
             if self._over:
                 return
@@ -196,7 +195,7 @@ class _Region:
                 self._change.notify_all()
 
     def finish(self) -> None:
-        """Work, on the caller. Whatever is raised here, no helper is at work any more when it gets out."""
+        """Work, on the caller. Whatever is raised here, no helper is still working when it propagates."""
         interruption = _attempt(self.work)
         while not self._over or self._helpers:
             interruption = _attempt(self._leave) or interruption
@@ -218,14 +217,14 @@ def _attempt(step: Callable[[], None]) -> BaseException | None:
 
 
 def _serve(regions: queue.SimpleQueue[_Region | None]) -> None:
-    """The body of a Python worker. It holds no team, so that a team nobody holds is closed."""
+    """Body of a Python worker. It does not reference the team, so that an unreferenced team is closed."""
     while (region := regions.get()) is not None:
         region.help()
 
 
 @dataclass(frozen=True)
 class _Native:
-    """The pool's machine code. It stays loaded for good: workers may be running in it at exit."""
+    """The pool's machine code. It stays loaded: workers may be running in it at exit."""
 
     library: jit.Library
     call: Run  # (fn, eight words), without Python's lock
@@ -257,7 +256,7 @@ def _native() -> _Native:
 
 
 def _count_spins(spin: Callable[[int], None]) -> int:
-    """Return how many turns of the spin loop last the spin time: a pause takes 1 to 140 cycles, by model."""
+    """Return the iterations of the spin loop in the spin time: a pause takes 1 to 140 cycles, by model."""
     spin_us = settings.lookup_int("SPIN_US", NOMINAL.spin_us, low=0, high=_MOST_SPIN_US)
     turns = 500
     fastest = min(_time_ns(spin, turns) for _ in range(4))
@@ -291,7 +290,7 @@ def _allocate() -> int:
 
 
 def _create_thread(function: int, argument: int) -> int | None:
-    """Return the pthread_t of a new native thread, None where the system refuses one."""
+    """Return the pthread_t of a new native thread, None if the system refuses one."""
     thread = ctypes.c_void_p()
     if _libc().pthread_create(ctypes.byref(thread), None, function, argument):
         return None
@@ -300,7 +299,7 @@ def _create_thread(function: int, argument: int) -> int | None:
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Threads made inside inherit blocked signals: handlers and Ctrl-C stay with Python's threads."""
+    """Block signals for threads made inside: handlers and Ctrl-C stay with Python's threads."""
     faults = {getattr(signal, name) for name in _FAULTS if hasattr(signal, name)}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:

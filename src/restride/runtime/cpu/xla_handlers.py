@@ -1,4 +1,4 @@
-"""Kernels as handlers that XLA calls from its own threads, without Python where the work is small."""
+"""Kernels as handlers that XLA calls from its own threads, without Python for small work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from restride.targets.isa import host_isa
 __all__ = ["MAJOR", "XlaOperand", "XlaWork", "make_handler"]
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64)
-# XLA keeps the address of a handler for good, and so do compiled programs.
+# XLA keeps the address of a handler forever, and so do compiled programs.
 _KEPT: list[object] = []
 
 
@@ -37,8 +37,9 @@ class XlaOperand:
 @dataclass(frozen=True, slots=True)
 class XlaWork:
     """The work of a handler. `whole`: a kernel void(src, dst, params) that one thread runs, or 0; `run`: the
-    same for all other work, called from a thread of XLA's with the addresses of sources and destination;
-    `keep`: what both need to live on."""
+    same for all other work, called from XLA's threads with the addresses of sources and destination; `keep`:
+    objects that both need alive.
+    """
 
     whole: int
     params: int
@@ -47,7 +48,7 @@ class XlaWork:
 
 
 def make_handler(work: XlaWork, sources: Sequence[XlaOperand], dst: XlaOperand) -> int:
-    """The address of a new handler, good for the rest of the process; at most MOST_SOURCES are read."""
+    """Return the address of a new handler, valid until the process ends, with up to MOST_SOURCES sources."""
     isa = host_isa()
     library = jit.load(store.object_code(xla_handler_ir(isa.triple), isa))
     callback = _CALLBACK(_guarded(work.run, len(sources)))
@@ -67,7 +68,7 @@ def make_handler(work: XlaWork, sources: Sequence[XlaOperand], dst: XlaOperand) 
 
 
 def _guarded(run: Callable[..., None], count: int) -> Callable[[int, int], int]:
-    """A function that gives 1 in place of an exception, which no native caller could take."""
+    """Return a function that returns 1 instead of raising, which no native caller could handle."""
     addresses = ctypes.c_uint64 * count
 
     def called(sources: int, dst: int) -> int:

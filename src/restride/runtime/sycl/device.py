@@ -25,9 +25,9 @@ from .pending import pending
 from .sdk import INSTALL, Sdk, SyclQueue, find_sdk
 
 USM_KINDS = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
-# More items in a group bring nothing to kernels that only move.
+# Larger groups do not speed up kernels that only move.
 _GROUP = 256
-# Before so many bytes are allocated, what has ended is let go of.
+# Before allocations of at least this size, finished work is released.
 _LARGE = 2**20
 # SPIR-V has vectors of 16 lanes, and the narrowest elements are bytes.
 _VECTOR_BYTES = 16
@@ -36,18 +36,18 @@ _kernels = cache_level("kernels")
 
 
 class SyclDevice(Device):
-    """One SYCL device in one context. `queue` is its own, in order: for copies that have no stream."""
+    """One SYCL device in one context. `queue` is its own, in order: for copies without a stream."""
 
     is_host = False
 
     def __init__(self, sdk: Sdk, device: Any, context: Any) -> None:
         self.sdk, self.device, self.context = sdk, device, context
         self.queue = self.usm_queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
-        # Asked at every execution, so without a call of Python.
+        # Read at every execution, so stored to avoid a Python call.
         self._pointer_type, self._context_at = sdk.pointer_type, context.addressof_ref()
         self.name, self.index = _name_and_number(device)
         self.kind = device.device_type.name if device.is_cpu or device.is_gpu else "any"
-        # Others cannot be opened again by their names.
+        # Other devices cannot be reopened by name.
         self.is_default = device.parent_device is None and context == sdk.default_context(device)
         self.has_double = bool(device.has_aspect_fp64)
         self.facts = _facts(device)
@@ -58,12 +58,12 @@ class SyclDevice(Device):
     # --- memory ---------------------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int, *, zero_last: bool = False, kind: str = "device") -> Buffer:
-        """New USM of a kind; its last byte is zero if `zero_last`. Raises OutOfMemory."""
+        """Allocate USM of a kind; its last byte is zero if `zero_last`. Raises OutOfMemory."""
         make = getattr(self.sdk.memory, USM_KINDS[kind])
         if nbytes >= _LARGE:
             pending.release_finished()
         try:
-            # There is no USM of no bytes.
+            # Empty USM does not exist.
             usm = make(max(nbytes, 1), queue=self.queue)
         except (self.sdk.memory.USMAllocationError, MemoryError, OverflowError) as error:
             raise refuse(
@@ -74,7 +74,7 @@ class SyclDevice(Device):
         return Buffer(usm._pointer, nbytes, False, usm)
 
     def wrap(self, data: object, data_type: DataType) -> Buffer:
-        """The USM that `data` is or exports, without a copy; of any type.
+        """Return the USM that `data` is or exports, without a copy; of any type.
 
         Raises InvalidArguments for memory of the host, of another context, or already freed.
         """
@@ -83,7 +83,7 @@ class SyclDevice(Device):
         if interface is None:
             raise refuse("RS-P08:data-memory-host", owner=self, type=type(data).__name__)
         if not all(self._pointer_type(address, self._context_at) for address in self._ends(interface)):
-            raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
+            raise self._no_usm("its pointer is not USM of the engine's context: freed, or of another context")
         try:
             usm = self.sdk.memory.as_usm_memory(data)
         except (TypeError, ValueError) as error:
@@ -91,7 +91,7 @@ class SyclDevice(Device):
         return Buffer(usm._pointer, int(usm.nbytes), False, usm)
 
     def _ends(self, interface: Any) -> tuple[int, int]:
-        """The addresses of the first and last byte of what an array interface describes."""
+        """Return the addresses of the first and last byte of an array interface."""
         try:
             width = np.dtype(interface["typestr"]).itemsize
             start = interface["data"][0] + width * interface.get("offset", 0)
@@ -107,11 +107,11 @@ class SyclDevice(Device):
         return refuse("RS-P08:data-no-usm", owner=self, why=why)
 
     def usm_type(self, usm: object) -> str:
-        """ "device", "shared", "host", or "unknown" for what this context does not know (any more)."""
+        """Return "device", "shared", "host", or "unknown" for memory unknown to this context."""
         return self.sdk.usm_type(usm, self.queue)
 
     def check_alive(self, buffer: Buffer) -> None:
-        """Raise InvalidArguments for USM that the context does not know, or any more."""
+        """Raise InvalidArguments for USM that the context does not know, or no longer knows."""
         if not self._pointer_type(buffer.address, self._context_at):
             raise self._gone(buffer)
 
@@ -119,14 +119,14 @@ class SyclDevice(Device):
         return refuse("RS-P08:usm-gone", nbytes=buffer.nbytes, owner=self)
 
     def host_view(self, buffer: Buffer) -> Buffer | None:
-        """The same memory, once nothing works on it; None for USM that the host does not see."""
+        """Return the same memory, once no work uses it; None for USM that the host cannot access."""
         if self.usm_type(buffer.owner) not in ("shared", "host"):
             return None
         self.synchronize(buffer)
         return buffer
 
     def download(self, buffer: Buffer) -> Buffer:
-        """A copy of the bytes on the host, once nothing works on them."""
+        """Return a copy of the bytes on the host, once no work uses them."""
         self.check_alive(buffer)
         self.synchronize(buffer)
         copied = np.empty(max(buffer.nbytes, 1), np.uint8)
@@ -135,41 +135,41 @@ class SyclDevice(Device):
         return Buffer(address_of(copied), buffer.nbytes, False, copied)
 
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
-        """Write the first bytes of a buffer of the host, once nothing works on the target."""
+        """Write the first bytes of a host buffer, once no work uses the target."""
         self.check_alive(target)
         self.synchronize(target)
         if nbytes:
             self.queue.memcpy(target.owner, readable(source.bytes()[:nbytes]), nbytes)
 
     def synchronize(self, buffer: Buffer) -> None:
-        """Block until nothing that was submitted works on the buffer."""
+        """Block until no submitted work uses the buffer."""
         pending.wait_for(buffer.owner)
 
     def open_queue(self, in_order: bool) -> Queue:
-        """A queue of dpctl."""
+        """Return a queue of dpctl."""
         order = {"property": "in_order"} if in_order else {}
         queue: Queue = self.sdk.dpctl.SyclQueue(self.context, self.device, **order)
         return queue
 
     def wait(self, queue: Queue | None) -> None:
-        """Block until everything on the queue has ended, and let go of what it held."""
+        """Block until everything on the queue has ended, and release what it held."""
         if queue is not None:
             queue.wait()
             pending.release_finished()
 
     def mark(self, queue: Queue | None) -> Waitable:
-        """An event behind all that is on the queue."""
+        """Return an event after everything on the queue."""
         to: SyclQueue = self.queue if queue is None else queue  # type: ignore[assignment]
         return to.submit_barrier()
 
     # --- programs -------------------------------------------------------------------------------------------
 
     def compile(self, program: Program) -> SyclExecutable:
-        """The program in kernels of this device. Raises Unimplemented for f64 on a device that has none."""
+        """Compile the program for this device. Raises Unimplemented for f64 if the device lacks it."""
         return SyclExecutable(program, self)
 
     def constant(self, values: Buffer) -> Buffer:
-        """The same bytes in memory of the device."""
+        """Return the same bytes in memory of the device."""
         buffer = self.allocate(values.nbytes)
         self.upload(values, buffer, values.nbytes)
         return buffer
@@ -177,7 +177,7 @@ class SyclDevice(Device):
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[Waitable] = ()
     ) -> Waitable:
-        """Submit all launches, each after the one before. Raises InvalidArguments for USM that is gone."""
+        """Submit all launches, each after the previous one. Raises InvalidArguments for freed USM."""
         assert isinstance(executable, SyclExecutable)
         for buffer in arguments.buffers:
             if buffer[1] and not self._pointer_type(buffer[0], self._context_at):
@@ -193,7 +193,7 @@ class SyclDevice(Device):
     # --- kernels --------------------------------------------------------------------------------------------
 
     def kernel(self, lowered: Lowered) -> Any:
-        """The compiled kernel, from the cache of kernels or now."""
+        """Return the compiled kernel, from the cache of kernels or compiled now."""
         key = (*lowered.key, self.device, self.context)
         kernel, _ = _kernels.get_or_make(key, lambda: self._build(lowered))
         return kernel
@@ -202,19 +202,18 @@ class SyclDevice(Device):
         code = spirv_code(lowered)
         try:
             return self.sdk.build(self.queue, code, ENTRY)
-        except Exception as error:  # dpctl's own errors have no common root
+        except Exception as error:  # dpctl's own errors have no common base class
             raise refuse("RS-D03:device-compiler-refused", owner=self, reason=str(error)[:500]) from error
 
 
 def readable(array: Array) -> Array:
-    """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
+    """Return bytes that dpctl can copy from: it only accepts writable ones, so others are copied first."""
     return array if array.flags.writeable else array.copy()
 
 
 def _facts(device: Any) -> DeviceFacts:
-    """The facts that schedules depend on."""
     if device.is_cpu:
-        # Items run one after the other, with vector registers, and no memory is that of one group alone.
+        # CPUs run items in sequence, with vector registers, and have no memory local to a group.
         return DeviceFacts(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
     widths = [int(width) for width in device.sub_group_sizes]
     group = min(_GROUP, int(device.max_work_group_size))
@@ -228,13 +227,13 @@ _devices_lock = threading.RLock()
 
 
 def count_devices(selector: str) -> int:
-    """The number of SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+    """Count the SYCL devices that a filter such as "gpu" or "opencl:cpu" names; "" names all."""
     sdk = find_sdk()
     return 0 if sdk is None else len(sdk.devices(selector))
 
 
 def open_device(selector: str, index: int) -> SyclDevice | None:
-    """The device of that number in its default context; None where there is none."""
+    """Return the device of that number in its default context, or None."""
     sdk = find_sdk()
     devices = [] if sdk is None else sdk.devices(selector)
     if sdk is None or index >= len(devices):
@@ -243,14 +242,14 @@ def open_device(selector: str, index: int) -> SyclDevice | None:
 
 
 def device_in(sdk: Sdk, device: object, context: object) -> SyclDevice:
-    """The one object of a device in a context."""
+    """Return the one object of a device in a context."""
     with _devices_lock:
         key = device, context
         return _devices.get(key) or _devices.setdefault(key, SyclDevice(sdk, device, context))
 
 
 def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
-    """The one object of dpctl's device in dpctl's context. Raises InvalidArguments for all else."""
+    """Return the one object of dpctl's device and context. Raises InvalidArguments for anything else."""
     sdk = find_sdk()
     if sdk is None:
         why, hint = why_none()
@@ -268,7 +267,7 @@ def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
 
 
 def checked_queue(what: str, device: Device, queue: Any) -> Queue:
-    """A queue of dpctl, if it is one of the device's and its context's. Raises InvalidArguments."""
+    """Check that a queue of dpctl belongs to the device and its context. Raises InvalidArguments."""
     if not isinstance(device, SyclDevice):
         raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
     _check_is(what, "queue", queue, device.sdk.dpctl.SyclQueue)
@@ -282,14 +281,14 @@ def checked_queue(what: str, device: Device, queue: Any) -> Queue:
 
 
 def sycl_device(what: str, device: Device) -> SyclDevice:
-    """The device of an engine, if it is one of SYCL. Raises InvalidArguments for those of the host."""
+    """Return an engine's device if it is a SYCL device. Raises InvalidArguments for those of the host."""
     if isinstance(device, SyclDevice):
         return device
     raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
 
 
 def no_sycl_device(what: str, why: str) -> Error:
-    """The error for an engine that is no SYCL device."""
+    """Return the error for an engine that is not a SYCL device."""
     return refuse("RS-P08:engine-no-sycl", what=what, why=why)
 
 
@@ -300,15 +299,15 @@ def _check_is(what: str, name: str, value: object, kind: type) -> None:
 
 
 def _name_and_number(device: Any) -> tuple[str, int]:
-    """The name of the device's engine; a part of a device has no number of its own."""
+    """Return the name of the device's engine; a sub-device has no number."""
     name = f"sycl:{device.backend.name}:{device.device_type.name}"
     return name, 0 if device.parent_device else int(device.filter_string.rpartition(":")[2])
 
 
 def why_none() -> tuple[str, str]:
-    """The reason why a SYCL device is missing, and what to do about it."""
+    """Return the reason why a SYCL device is missing, and what to do about it."""
     if find_sdk() is None:
-        return "dpctl is not installed, or does not load", INSTALL
+        return "dpctl is not installed, or cannot be loaded", INSTALL
     return (
         "no driver offers such a device",
         "install its driver: for CPUs intel-opencl-rt, named by OCL_ICD_FILENAMES=<path of libintelocl.so>",

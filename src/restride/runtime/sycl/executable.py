@@ -1,4 +1,4 @@
-"""A program compiled for a SYCL device: launches one after the other on a queue.
+"""A program compiled for a SYCL device: launches in sequence on a queue.
 
 Passes turn the program into steps that work-items can do. A nest is one kernel, loop trees take one for each
 outermost loop.
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class SyclExecutable:
-    """A program for one device. Immutable but for kernels, compiled when first wanted: threads may share it.
+    """A program for one device. Immutable except for kernels, compiled at first use: threads can share it.
 
-    `name` and `why` say which kernels run and for what reason; without elements there are none.
-    Work outlasts its call, so that every run has temporaries of its own and a scratchpad is of no use. Raises
-    Unimplemented for computations in f64 on a device that has none.
+    `name` and `why` say which kernels run and for what reason; without elements there are none. Work outlasts
+    its call, so every run has its own temporaries and ignores a scratchpad. Raises Unimplemented for
+    computations in f64 on a device that does not support it.
     """
 
     __slots__ = ("launches", "name", "program", "why")
@@ -60,14 +60,14 @@ class SyclExecutable:
 
     @property
     def schedule(self) -> str:
-        """The plan of each kernel; behind a `#` what it is for and why it is so."""
+        """The plan of each kernel; after a `#`, its purpose and the reason."""
         kernels = ((launch.kernel.lowered, launch.why) for launch in self.launches)
         lines = (f"# {lowered.kind}: {why}\n{lowered}" for lowered, why in kernels)
         return "\n".join(lines) or "# nothing to do"
 
     @property
     def lowered(self) -> Lowered | None:
-        """The kernel of the step that does the work; None where there is nothing to do."""
+        """The kernel of the step that does the work, or None."""
         return next((launch.kernel.lowered for launch in self._work()), None)
 
     def prepare(self) -> None:
@@ -76,7 +76,7 @@ class SyclExecutable:
             launch.prepare()
 
     def _work(self) -> list[DeviceLaunch]:
-        """The launches that do the work, not those that serve others."""
+        """Return the launches that do the work, not those that serve others."""
         return [launch for launch in self.launches if launch.is_named]
 
 
@@ -84,7 +84,7 @@ class SyclExecutable:
 
 
 def _passed(program: Program, facts: DeviceFacts) -> Program:
-    """The program in steps that work-items can do."""
+    """Return the program in steps that work-items can do."""
 
     def splits_bytes(step: NestStep) -> bool:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
@@ -107,9 +107,7 @@ def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
 
 @dataclass(frozen=True, slots=True)
 class _TreeKernels:
-    """The kernels of a tree: those that clear padding which no loop reaches, by tensor, then one for each
-    outermost loop.
-    """
+    """Kernels of a tree: those that clear padding no loop reaches, by tensor, then one per outermost loop."""
 
     device: SyclDevice
     cleared: tuple[tuple[str, LoopNest], ...]
@@ -134,7 +132,7 @@ def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[DeviceLaun
 
 
 def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[DeviceLaunch]:
-    """The launches of all turns, which share their kernels."""
+    """Yield the launches of all turns, which share their kernels."""
     kernels = [_tree_kernels(inner.tree, device) for inner in step.steps]
     for inner, of_tree in zip(step.unrolled(), cycle(kernels)):
         yield from _tree_launches(inner, of_tree)

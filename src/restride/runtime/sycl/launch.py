@@ -1,9 +1,9 @@
 """Launches of kernels on a queue of a SYCL device: nests and loop trees.
 
-All that does not change from run to run is made once: the kernel, the sizes of its grid, offsets as SYCL
-takes them. `submit` gets checked memory: `buffers` are those of the slots, and behind them the temporaries in
-reverse, so that the number of a place is an index of it. It comes after `deps`; what is next is after the
-events that it returns.
+What does not change between runs is computed once: the kernel, the sizes of its grid, offsets in SYCL's form.
+`submit` gets checked memory: `buffers` has those of the slots, followed by the temporaries in reverse, so
+that the number of a place is an index of it. It runs after `deps`; what follows runs after the events that it
+returns.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .device import SyclDevice
     from .sdk import SyclQueue, Usm
 
-# Below 2**31 groups of 256 items: what every driver takes.
+# Limit on groups of 256 items, below 2**31: supported by every driver.
 _MOST_GROUPS = 2**31 - 1
-# What computes in f64 reads scalars as such.
+# f64 computations read scalars as f64.
 _REALS = (ctypes.c_float, ctypes.c_double)
 
 Events = list["Waitable"]
@@ -38,9 +38,9 @@ Places = tuple[tuple[int, int, ctypes.c_int64], ...]
 
 
 class SyclKernel:
-    """A kernel of a device and the grid that it runs on, compiled when it is first wanted.
+    """A kernel of a device with its grid, compiled at first use.
 
-    Raises Unimplemented for what the device cannot do.
+    Raises Unimplemented for what the device does not support.
     """
 
     __slots__ = ("_compiled", "_device", "_group", "_items", "lowered")
@@ -57,16 +57,16 @@ class SyclKernel:
         self._compiled: object = None
 
     def prepare(self) -> object:
-        """Compile; what is compiled stays."""
+        """Compile, once."""
         self._compiled = compiled = self._compiled or self._device.kernel(self.lowered)
         return compiled
 
     def submit(self, queue: SyclQueue, args: list[object], deps: Events) -> Events:
-        """Submit to a queue; all that it works on lives until it has ended."""
+        """Submit to a queue; all its memory is kept alive until it has ended."""
         kernel = self._compiled or self.prepare()
         try:
             event = queue.submit_async(kernel, args, self._items, self._group, deps)
-        except Exception as error:  # dpctl's own errors have no common root
+        except Exception as error:  # dpctl's own errors have no common base class
             raise refuse(
                 "RS-D03:device-refused-kernel", device=self._device, reason=str(error)[:500]
             ) from error
@@ -77,10 +77,10 @@ class SyclKernel:
 
 @dataclass(slots=True, eq=False)
 class DeviceLaunch:
-    """A kernel of a program, and what it works on: `places`, and then scalars, each a `real`.
+    """A kernel of a program with its arguments: `places`, and then scalars, each a `real`.
 
-    The scalars are `constants`, or these of an execution's. What is not `is_named` only serves another
-    launch; `note` is what is to be told of it.
+    The scalars are `constants`, or these of an execution's. A launch that is not `is_named` only serves
+    another one; `note` is shown with it.
     """
 
     kernel: SyclKernel
@@ -110,14 +110,14 @@ class DeviceLaunch:
 
 
 def nest_launch(step: NestStep, device: SyclDevice) -> DeviceLaunch:
-    """A nest as work-items. Raises Unimplemented for what the device cannot do."""
+    """Return the launch of a nest as work-items. Raises Unimplemented if the device does not support it."""
     nest, plan = step.nest, plan_items(step.nest, device.facts)
     assert not plan.splits_bytes, f"the passes have left elements of one byte to several items:\n{plan}"
     wide = is_wide(nest.src_type, nest.dst_type, nest.compute)
     in_double = any(one.is_eltwise and ALGORITHMS[one.name].needs_double for one in nest.compute.steps)
     computes = nest.src_type is not nest.dst_type or not nest.compute.is_move
     kernel = SyclKernel(plan, device, needs_double=in_double or (wide and computes))
-    # A part that writes padding alone reads no operands, and takes no scalars.
+    # A part that only writes padding reads no operands, and takes no scalars.
     places = _arguments(step.src, step.dst, *step.operands[: len(plan.nest.operands)])
     (first, count), read = step.scalars, plan.nest.compute.scalars
     real, scalars = _REALS[wide], slice(first, first + min(count, read))
@@ -126,7 +126,7 @@ def nest_launch(step: NestStep, device: SyclDevice) -> DeviceLaunch:
 
 
 def tree_launch(step: TreeStep, kernel: SyclKernel) -> DeviceLaunch:
-    """One outermost loop of a tree: a kernel on the tensors of a step. Others may have the same kernel."""
+    """Return the launch of one outermost loop of a tree on a step's tensors. Others can share its kernel."""
     first, count = step.scalars
     real, scalars = _REALS[step.tree.wide], slice(first, first + count)
     return DeviceLaunch(
@@ -138,12 +138,12 @@ def tree_launch(step: TreeStep, kernel: SyclKernel) -> DeviceLaunch:
 
 
 def _arguments(*places: Place) -> Places:
-    """Places, each with its offset as a kernel takes it."""
+    """Return places, each with its offset in the form for kernels."""
     return tuple((*place, ctypes.c_int64(place.offset)) for place in places)
 
 
 def _memory(places: Places, buffers: Sequence[Buffer]) -> list[object]:
-    """The arguments of places: for each its USM, and how many bytes behind that element offset 0 lies."""
+    """Return the arguments of places: for each its USM, and the offset in bytes of element offset 0."""
     args: list[object] = []
     for at, offset, word in places:
         buffer = buffers[at]

@@ -1,6 +1,6 @@
-"""dpctl, Python's way to SYCL: imported here and nowhere else, and only when a SYCL device is asked for.
+"""dpctl, Python's interface to SYCL: imported only here, and only when a SYCL device is requested.
 
-What dpctl has named differently from version to version is found here too.
+Differences between versions of dpctl are handled here too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...loading import load_whole
 from ..device import Waitable
 from .pending import SubmittedEvent
 
-INSTALL = "pip install 'restride[sycl]', which brings dpctl and a driver for CPUs"
+INSTALL = "pip install 'restride[sycl]', which includes dpctl and a driver for CPUs"
 _DRIVER, _DRIVER_PACKAGE = "libintelocl.so", "intel-opencl-rt"
 _SYSTEM_DRIVERS = Path("/etc/OpenCL/vendors")
 _C_LIBRARIES = ("libDPCTLSyclInterface.so*", "DPCTLSyclInterface.dll")
@@ -54,14 +54,14 @@ class SyclQueue(Protocol):
         """Copy, and wait for the end."""
 
     def submit_barrier(self, deps: list[Waitable] = ...) -> SubmittedEvent:
-        """The event of the end of `deps`; without any, of all that is on the queue."""
+        """Return the event of the end of `deps`; without any, of everything on the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
     """The part of dpctl that is used. `build(queue, code, name)` makes the kernel `name` of SPIR-V.
 
-    `pointer_type(address, context.addressof_ref())` is 0 for memory that is no USM of the context: of the
+    `pointer_type(address, context.addressof_ref())` is 0 for memory that is not USM of the context: of the
     host, of another context, or freed.
     """
 
@@ -71,25 +71,25 @@ class Sdk:
     pointer_type: Callable[[int, int], int]
 
     def usm_type(self, usm: Any, queue: Any) -> str:
-        """ "device", "shared" or "host"; "unknown" for memory that has been freed, or was never USM."""
+        """Return "device", "shared" or "host"; "unknown" for memory that has been freed, or was never USM."""
         return str(usm.get_usm_type(queue))
 
     def devices(self, selector: str) -> list[Any]:
-        """The devices that a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+        """Return the devices that a filter such as "gpu" or "opencl:cpu" names; "" names all."""
         words = {word for word in selector.split(":") if word}
         return [one for one in self.dpctl.get_devices() if words <= {*one.filter_string.split(":")[:2]}]
 
     def default_context(self, device: object) -> Any:
-        """The context that queues of a device are in unless they say otherwise."""
+        """Return the context that queues of a device use by default."""
         return self.dpctl.SyclQueue(device).sycl_context
 
 
 @functools.cache
 def find_sdk() -> Sdk | None:
-    """dpctl; None where it is not installed, or does not load."""
+    """Return dpctl; None if it is not installed, or cannot be loaded."""
     _point_at_driver()
     try:
-        # Other libraries' warnings of what they rename are not for whoever uses restride.
+        # Deprecation warnings of other libraries do not concern users of restride.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             dpctl = load_whole("dpctl")
@@ -100,7 +100,7 @@ def find_sdk() -> Sdk | None:
 
 
 def _builder() -> Callable[[Any, bytes, str], Any]:
-    """Versions after 0.22 say compiler and kernel bundle where those before said program."""
+    """Return dpctl's builder; since 0.22 it says compiler and kernel bundle in place of program."""
     try:
         make = load_whole("dpctl.compiler").create_kernel_bundle_from_spirv
     except ImportError:
@@ -109,7 +109,7 @@ def _builder() -> Callable[[Any, bytes, str], Any]:
 
 
 def _pointer_type(package: Path) -> Callable[[int, int], int]:
-    """A question to dpctl's C library; dpctl's Python aborts where a pointer is no USM."""
+    """Return a query of dpctl's C library; dpctl's Python aborts if a pointer is not USM."""
     library = next(path for name in _C_LIBRARIES for path in sorted(package.glob(name)))
     ask = ctypes.CDLL(str(library)).DPCTLUSM_GetPointerType
     ask.argtypes, ask.restype = (ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
@@ -117,9 +117,9 @@ def _pointer_type(package: Path) -> Callable[[int, int], int]:
 
 
 def _point_at_driver() -> None:
-    """Tell OpenCL's loader of the CPU driver that pip has put into this environment.
+    """Point OpenCL's loader at the CPU driver that pip has installed in this environment.
 
-    The loader looks into /etc alone. What a user has set, and a driver of the system, stay as they are.
+    The loader only searches /etc. A user's setting, and a driver of the system, are left unchanged.
     """
     if os.environ.get(_DRIVERS_VARIABLE) or _has_system_driver():
         return

@@ -1,1 +1,1 @@
-"""ONNX models as graphs: no model is executed as code, and no package is needed."""
+"""ONNX models as graphs: no model is executed as code, and no package is required."""

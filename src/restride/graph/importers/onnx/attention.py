@@ -1,8 +1,8 @@
-"""Attention: ONNX's own, and that of com.microsoft, as optimized models have it.
+"""Attention: ONNX's own operator, and those of com.microsoft, which optimized models use.
 
-    softmax(scale * query * keys' + mask) * values        for each head of each row of the batch
+    softmax(scale * query * keys' + mask) * values        for each head of each batch element
 
-All of them are `onednn.ScaledDotProductAttention`. Keys and values of a past come before those of the call.
+All of them become `onednn.ScaledDotProductAttention`. Past keys and values precede those of the call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _S64 = 7
 
 @dataclass(frozen=True, slots=True)
 class AttentionForm:
-    """The parameters of `onednn.ScaledDotProductAttention`; a scale of None is that of the width."""
+    """The parameters of `onednn.ScaledDotProductAttention`; a scale of None is the default for the width."""
 
     scale: float | None = None
     causal: str = "none"
@@ -44,9 +44,9 @@ def attended(
     lengths: Value | None = None,
     sinks: Value | None = None,
 ) -> Value:
-    """The attention of queries, keys and values (batch, heads, positions, width).
+    """Return the attention of queries, keys and values (batch, heads, positions, width).
 
-    A mask of any rank is repeated along what it has not.
+    A mask of any rank is broadcast along missing dims.
     """
     if mask is not None:
         mask = _whole_mask(call, mask)
@@ -62,7 +62,7 @@ def attended(
 
 
 def attention_parameters(form: AttentionForm) -> dict[str, Any]:
-    """The parameters of the primitive."""
+    """Return the parameters of the primitive."""
     scale = {} if form.scale is None else {"scale": float(form.scale)}
     return {"causal": form.causal, "window": form.window, "soft_cap": float(form.soft_cap), **scale}
 
@@ -75,8 +75,8 @@ def attended_of_any_rank(
     *,
     is_grouped: bool = False,
 ) -> Value:
-    """The same of tensors with any dims in front, the last of which are heads. Dims are repeated where they
-    differ, but those of heads where they are `is_grouped`.
+    """Return the attention of tensors with any leading dims, the last of which is heads. Dims are broadcast
+    where they differ, except those of heads if `is_grouped`.
     """
     apart, dims = call.with_outputs(0), call.dims(parts[0])
     batch, whole = dims[:-3], list[Value]()
@@ -95,7 +95,7 @@ def attended_of_any_rank(
 
 
 def _whole_mask(call: OperatorCall, mask: Value) -> Value | None:
-    """A mask of four dims; None for one that hides nothing."""
+    """Return a mask of four dims, or None for one that hides nothing."""
     dims = call.dims(mask)
     if isinstance(mask, np.ndarray) and bool(mask.all() if mask.dtype == np.bool_ else not mask.any()):
         return None
@@ -105,7 +105,7 @@ def _whole_mask(call: OperatorCall, mask: Value) -> Value | None:
 
 
 def _shorter_mask(call: OperatorCall, mask: Value | None, keys: int) -> Value | None:
-    """A mask of fewer keys than there are, which hides the others."""
+    """Extend a mask of fewer keys so that it hides the remaining ones."""
     if mask is None or not call.dims(mask) or call.dims(mask)[-1] >= keys:
         return mask
     dims = call.dims(mask)
@@ -115,7 +115,7 @@ def _shorter_mask(call: OperatorCall, mask: Value | None, keys: int) -> Value | 
 
 
 def _heads(call: OperatorCall, x: Value, heads: int) -> Value:
-    """(batch, length, channels) as (batch, heads, length, channels of a head)."""
+    """Reshape (batch, length, channels) to (batch, heads, length, channels of a head)."""
     batch, length, channels = call.dims(x)
     if heads < 1 or channels % heads:
         raise Misfit(f"{heads} heads do not divide {channels} channels")
@@ -123,7 +123,7 @@ def _heads(call: OperatorCall, x: Value, heads: int) -> Value:
 
 
 def _joined(call: OperatorCall, x: Value) -> Value:
-    """(batch, heads, length, width) as (batch, length, channels)."""
+    """Reshape (batch, heads, length, width) to (batch, length, channels)."""
     batch, heads, length, width = call.dims(x)
     return call.reshaped(call.with_outputs(0).transposed(x, (0, 2, 1, 3)), (batch, length, heads * width))
 
@@ -137,8 +137,6 @@ def _with_past(call: OperatorCall, past: Value | None, new: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Attributes:
-    """Those of ONNX's operator."""
-
     scale: float | None = None
     softcap: float = 0.0
     is_causal: bool = False
@@ -165,7 +163,7 @@ def _attention_of_onnx(
 ) -> Made:
     """Causality and windows count from the last key of a past, or from the last of `lengths`."""
     if any(call.node.outputs[3:]):
-        raise call.unimplemented("it gives its scores")
+        raise call.unimplemented("it outputs its scores")
     if softmax_precision == 11 and call.type_of(query) is not DataType.f64:
         raise call.unimplemented("its softmax is of f64")
     apart, is_joint = call.with_outputs(0), len(call.dims(query)) == 3
@@ -182,7 +180,7 @@ def _attention_of_onnx(
     mask, causal = _shorter_mask(call, mask, keys), "none"
     window = own.left_window_size, own.right_window_size
     if lengths is not None and window != (-1, -1) and not own.is_causal:
-        raise call.unimplemented("it has a window that counts from lengths, and later keys")
+        raise call.unimplemented("its window counts from lengths and includes later keys")
     if own.is_causal and (lengths is not None or before == keys - queries):
         causal = "bottom_right"
     elif own.is_causal and not before:
@@ -201,7 +199,7 @@ def _attention_of_onnx(
 
 
 def _hidden(call: OperatorCall, mask: Value | None, seen: Array) -> Value:
-    """A mask that hides what another one hides too."""
+    """Combine two masks: hide what either hides."""
     if mask is None:
         return seen
     if call.type_of(mask) is DataType.boolean:
@@ -214,7 +212,7 @@ def _hidden(call: OperatorCall, mask: Value | None, seen: Array) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What becomes of products of queries and keys: a factor, a mask, whether later keys count."""
+    """Scores from products of queries and keys: a factor, a mask, and whether later keys count."""
 
     num_heads: int
     scale: float = 0.0
@@ -229,7 +227,7 @@ class _Scores:
 def _mask_of_keys(
     call: OperatorCall, mask: Value | None, form: _Scores, lengths: tuple[int, int, int]
 ) -> Value | None:
-    """What is added to scores (batch, heads, queries, keys): a mask of 0 and 1, or how many keys count."""
+    """Return the mask added to scores (batch, heads, queries, keys), from one of 0 and 1 or a key count."""
     if mask is None:
         return None
     batch, queries, keys = lengths
@@ -281,7 +279,7 @@ def _attention(
     sizes = qkv_hidden_sizes or (channels // 3,) * 3
     ends = np.cumsum((0, *sizes))
     if len(sizes) != 3 or ends[-1] != channels:
-        raise Misfit(f"{sizes} are not three parts of {channels} channels")
+        raise Misfit(f"{sizes} are not the sizes of three parts of {channels} channels")
     parts = [
         _heads(
             apart, apart.onnx("Slice", product, (int(ends[i]),), (int(ends[i + 1]),), (2,)), form.num_heads
@@ -308,7 +306,7 @@ def _of_heads(
     masks: Sequence[Value | None],
     form: _Scores,
 ) -> tuple[Value, Value, Value]:
-    """The result as (batch, length, channels), and all keys and values."""
+    """Return the result as (batch, length, channels), and all keys and values."""
     apart, query = call.with_outputs(0), parts[0]
     key, value = (_with_past(apart, past, x) for past, x in zip(pasts, parts[1:], strict=True))
     batch, _, queries, _ = call.dims(query)
@@ -332,9 +330,9 @@ def _attention_of_heads(
     *,
     form: _Scores,
 ) -> Made:
-    """Each of them alone, or packed: (batch, length, heads, 3, channels), and 2 of keys and values."""
+    """The three are separate, or packed: (batch, length, heads, 3, channels), with 2 for keys and values."""
     if past_length is not None:
-        raise call.unimplemented("it writes into a past that is longer than what it holds")
+        raise call.unimplemented("it writes into a past with spare room")
     apart, heads = call.with_outputs(0), form.num_heads
     parts: list[Value] = []
     for each in (query, key, value):
@@ -348,7 +346,7 @@ def _attention_of_heads(
         elif each is not None:
             parts.append(each)
     if len(parts) != 3:
-        raise Misfit(f"there are {len(parts)} of query, key and value")
+        raise Misfit(f"{len(parts)} of query, key and value are given")
     if bias is not None:
         parts = _with_bias(apart, parts, bias)
     ranked = [each if len(call.dims(each)) == 4 else _heads(apart, each, heads) for each in parts]
@@ -356,7 +354,7 @@ def _attention_of_heads(
 
 
 def _with_bias(call: OperatorCall, parts: list[Value], bias: Value) -> list[Value]:
-    """Each part plus its share of the bias, which has all side by side."""
+    """Add to each part its share of the bias, which has them side by side."""
     start, results = 0, list[Value]()
     for part in parts:
         dims = call.dims(part)
@@ -371,7 +369,7 @@ def _with_bias(call: OperatorCall, parts: list[Value], bias: Value) -> list[Valu
 
 @dataclass(frozen=True, slots=True)
 class _SharedHeads:
-    """Attributes of attention whose heads of keys serve several heads of queries."""
+    """Attributes of attention in which each head of keys serves several heads of queries."""
 
     num_heads: int
     kv_num_heads: int
@@ -392,7 +390,7 @@ def _attention_of_groups(
     past_key: Operand | None,
     past_value: Operand | None,
     last: Value,
-    total: Annotated[int, "how long all is"],
+    total: Annotated[int, "the total length"],
     cosines: Operand | None = None,
     sines: Operand | None = None,
     positions: Value | None = None,
@@ -401,9 +399,9 @@ def _attention_of_groups(
     *,
     own: _SharedHeads,
 ) -> Made:
-    """Causal attention whose keys and values go behind a past: `last` has their last places by row.
+    """Causal attention that appends keys and values to a past; `last` has their last positions by row.
 
-    Without a past, or where `total` is the length of the call, the call begins the sequences.
+    Without a past, or if `total` is the length of the call, the call begins the sequences.
     """
     apart, (heads, groups) = call.with_outputs(0), (own.num_heads, own.kv_num_heads)
     parts: list[Value] = [query]
@@ -448,7 +446,7 @@ def _attention_of_groups(
 
 
 def _behind(call: OperatorCall, past: Value, new: Value, starts: Value, count: int) -> Value:
-    """Rows of a past with new ones behind it, from a place that each element of the batch has."""
+    """Append new rows to a past, starting at a position per batch element."""
     batch, heads, room, _ = call.dims(past)
     length = call.dims(new)[2]
     if isinstance(starts, np.ndarray) and np.all(starts == 0) and length == count:
@@ -481,7 +479,7 @@ def _rotary(
     scale: float = 1.0,
     is_packed_batching: int = 0,
 ) -> Value:
-    """Pairs of channels of each head are turned by the angle of their position."""
+    """Rotate pairs of channels of each head by the angle of their position."""
     if is_packed_batching:
         raise call.unimplemented("its batch is packed")
     apart, dims = call.with_outputs(0), call.dims(x)
@@ -511,7 +509,7 @@ def _rotary_of_onnx(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Value:
-    """Without positions, the tables have a row for each position of each element of the batch."""
+    """Without positions, the tables have a row for each position of each batch element."""
     apart, is_joint = call.with_outputs(0), len(call.dims(x)) == 3
     whole = _heads(apart, x, num_heads) if is_joint else x
     turned = rotary_embedding_dim or call.dims(whole)[3]
@@ -529,7 +527,7 @@ def _rotated(
     interleaved: int,
     turned: int = 0,
 ) -> Value:
-    """Pairs of the first `turned` channels of (batch, heads, length, width): halves, or neighbors."""
+    """Rotate pairs of the first `turned` channels of (batch, heads, length, width): halves, or neighbors."""
     batch, heads, length, size = call.dims(whole)
     turned = turned or 2 * call.dims(cosines)[-1]
     cos, sin = (

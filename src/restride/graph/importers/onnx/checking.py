@@ -1,4 +1,4 @@
-"""What of an ONNX model runs, node by node, and what is missing: `rs.onnx.check`."""
+"""Node-by-node check of an ONNX model, `rs.onnx.check`: what runs, and what is missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RefusedNode:
-    """A node that does not run: its operator, its name, and why."""
+    """A node that does not run: its operator, its name, and the reason."""
 
     operator: str
     name: str
@@ -42,13 +42,13 @@ class RefusedNode:
 
 @dataclass(frozen=True, slots=True)
 class ModelCheck:
-    """What of a model runs; `print` tells all of it.
+    """The result of `rs.onnx.check`; `print` shows all of it.
 
-    runs     how many nodes run, by operator
-    missing  the names of the nodes of operators that there are not, by operator; those in functions too
-    refused  nodes of operators that there are, in a form that there is not
-    behind   the names of the nodes that read what these make, which were not looked at
-    assumed  the names of inputs that have extents which neither the model nor the caller says: 1 is assumed
+    runs     number of nodes that run, by operator
+    missing  names of nodes of unsupported operators, by operator; including those in functions
+    refused  nodes of supported operators in an unsupported form
+    behind   names of nodes that read the results of missing or refused ones, and were not checked
+    assumed  names of inputs with extents that neither the model nor the caller gives; taken as 1
     """
 
     runs: Mapping[str, int]
@@ -59,7 +59,7 @@ class ModelCheck:
 
     @property
     def is_whole(self) -> bool:
-        """True where all of the model runs."""
+        """True if the whole model runs."""
         return not (self.missing or self.refused or self.behind)
 
     def __str__(self) -> str:
@@ -70,14 +70,16 @@ class ModelCheck:
             lines.append(f"missing: {operator} {len(names)}: {_listed(names)}")
         lines += [f"refused: {node}" for node in self.refused]
         if self.behind:
-            lines.append(f"behind these: {counted(len(self.behind), 'node')}: {_listed(self.behind)}")
+            lines.append(
+                f"not checked, behind these: {counted(len(self.behind), 'node')}: {_listed(self.behind)}"
+            )
         if self.assumed:
-            lines.append(f"unknown extents counted as 1: of {_listed(self.assumed)}; dims= says others")
+            lines.append(f"unknown extents taken as 1, of {_listed(self.assumed)}; set them with dims=")
         return "\n".join(lines)
 
 
 def counted(count: int, word: str) -> str:
-    """A number of things in words: `1 node`, `2 nodes`."""
+    """Format a count: `1 node`, `2 nodes`."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
@@ -87,11 +89,11 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SortedNodes:
-    """The nodes of a model: those that run, those refused with the reasons, and those behind the latter.
+    """The nodes of a model: those that run, those refused with the reasons, and those that follow the latter.
 
-    `values`: tensors that are known, and the names of those that a run makes, which have their `types`.
-    `inputs`: why inputs are refused, by name. `undecided`: the outputs of nodes that read what must be known
-    before a run.
+    `values`: known tensors, and the names of those computed in a run, which have their `types`. `inputs`: why
+    inputs are refused, by name. `undecided`: the outputs of nodes that read values which must be known before
+    a run.
     """
 
     model: OnnxModel
@@ -105,21 +107,21 @@ class SortedNodes:
 
     @property
     def lists(self) -> frozenset[str]:
-        """What is made here and is no tensor."""
+        """Return the names of computed values that are lists, not tensors."""
         return frozenset(name for name, x in self.values.items() if not isinstance(x, np.ndarray | str))
 
     @property
     def part(self) -> OnnxModel:
-        """The model of what runs, whose outputs are what others read of it, and those of the model."""
+        """Return the model of the nodes that run, with the outputs that the model or other nodes read."""
         rest = [*(node for node, _ in self.refused), *self.behind]
         wanted = {*self.model.outputs}.union(*(node.reads() for node in rest))
         for node in reversed(self.runs):
             if wanted.intersection(node.outputs) & self.lists:
-                wanted |= node.reads()  # a list that others read is made again of its tensors
+                wanted |= node.reads()  # a list read elsewhere is rebuilt from its tensors
         return self._part(self.runs, wanted)
 
     def deciding(self, node: OnnxNode) -> Iterator[str]:
-        """What an undecided node reads of a run that may decide on dims: lists of few numbers."""
+        """Yield the inputs of an undecided node that may decide dims: short lists of numbers."""
         is_loop = node.operator in CONTROLS
         for name in node.inputs if node.outputs in self.undecided and not is_loop else ():
             kind = self.types.get(name)
@@ -127,7 +129,7 @@ class SortedNodes:
                 yield name
 
     def alone(self, node: OnnxNode) -> OnnxModel:
-        """The model of one node that runs."""
+        """Return the model of a single node that runs."""
         return self._part((node,), {*node.outputs})
 
     def _part(self, nodes: Sequence[OnnxNode], wanted: set[str]) -> OnnxModel:
@@ -147,9 +149,9 @@ def translate_nodes(
     *,
     assumes: bool = False,
 ) -> SortedNodes:
-    """The nodes of a model one by one, for inputs of these dims; nothing is planned. `refusals`: of nodes of
-    which it is known that they do not run, by their outputs. `assumes`: what is behind branches and loops
-    that a run decides is translated for the types of a branch, or of one step.
+    """Translate the nodes of a model one at a time, for inputs of these dims, without planning. `refusals`:
+    reasons of nodes known not to run, by their outputs. `assumes`: translate what follows branches and loops
+    decided in a run, for the types of one branch or one step.
     """
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values = writer.known_tensors()
@@ -184,11 +186,11 @@ def translate_nodes(
 
 
 def _assume(writer: GraphWriter, node: OnnxNode, values: dict[str, Value]) -> str:
-    """Add what a branch, or a step, makes; why that does not run, and "" where it does."""
+    """Add the results of a branch or a step; return why that does not run, or "" if it does."""
     try:
         results = writer.assumed(node, values)
     except KnownInRun:
-        return ""  # what follows in it depends on values: only a run knows
+        return ""  # the rest depends on values known only in a run
     except Error as error:
         return _reason(error)
     values.update((name, x) for name, x in zip(node.outputs, results, strict=False) if name)
@@ -202,9 +204,9 @@ def sort_nodes(
     *,
     assumes: bool = False,
 ) -> tuple[SortedNodes, T | None]:
-    """The nodes of a model one by one, for inputs of these dims, and what `plan` makes of those that run.
+    """Sort the nodes of a model for inputs of these dims, and return `plan` of those that run too.
 
-    None where no one reads what they make. Nodes that cannot be planned are refused too.
+    The latter is None if nobody reads their results. Nodes that cannot be planned are refused too.
     """
     refusals: dict[tuple[str, ...], str] = {}
     while True:
@@ -215,12 +217,12 @@ def sort_nodes(
             return found, plan(found.part)
         except Error as error:
             late = {node.outputs: why for node in found.runs if (why := _why_not(found.alone(node), plan))}
-            # Where each of them can be planned, but not all together, none of them runs.
+            # If each can be planned alone, but not all together, none of them runs.
             refusals |= late or {node.outputs: _reason(error) for node in found.runs}
 
 
 def _why_not(part: OnnxModel, plan: Callable[[OnnxModel], object]) -> str:
-    """Why a part cannot be planned; "" where it can."""
+    """Return why a part cannot be planned, or "" if it can."""
     try:
         if part.outputs:
             plan(part)
@@ -230,7 +232,7 @@ def _why_not(part: OnnxModel, plan: Callable[[OnnxModel], object]) -> str:
 
 
 def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str] = ()) -> ModelCheck:
-    """The nodes of a model one by one, for inputs of these dims; those `named` have them from a caller."""
+    """Check the nodes of a model for inputs of these dims; for inputs in `named` the caller gave them."""
     is_open = {
         each.name: each.dims is None or not all(isinstance(n, int) for n in each.dims)
         for each in model.inputs
@@ -247,7 +249,7 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
     names = {name: tuple(nodes) for name, nodes in missing.items()}
     refused = [RefusedNode("input", name, why) for name, why in found.inputs.items()]
     lists = found.lists.intersection(model.outputs)
-    refused += [RefusedNode("output", name, "it is no tensor") for name in sorted(lists)]
+    refused += [RefusedNode("output", name, "it is not a tensor") for name in sorted(lists)]
     runs = Counter(node.operator for node in found.runs)
     for node, why in found.refused:
         inner = missing_operators(model, node.inner_nodes(), OPERATORS)
@@ -262,13 +264,11 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
 
 
 def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:
-    """True where a run decides which graphs of the model run, how often, and on which dims; `is_open`: or
-    other dims do.
-    """
+    """True if a run decides which graphs run, how often, or on which dims; `is_open`: or other dims do."""
     operators = {node.operator for node in model.nodes}
     if is_open and operators & LOOPS:
         return True
-    # Most models have neither: they are translated when they are planned, and not before.
+    # Most models have neither; translating them can wait until they are planned.
     if not operators & CONTROLS and all(each.dims is None or len(each.dims) > 1 for each in model.inputs):
         return False
     found = translate_nodes(model, dims)
@@ -277,10 +277,10 @@ def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bo
 
 
 def fixed_inputs(part: OnnxModel) -> dict[str, Dims]:
-    """The dims of the inputs of a part, which are known."""
+    """Return the dims of the inputs of a part, all of which are known."""
     return {each.name: tuple(n for n in each.dims or () if isinstance(n, int)) for each in part.inputs}
 
 
 def _reason(error: Error) -> str:
-    """What an error says of its reason, in a line."""
+    """Return the reason of an error in one line."""
     return " ".join(f"{error.why or error.what}".split())

@@ -1,6 +1,6 @@
-"""Functions, normalizations and products of com.microsoft, as optimized models have them.
+"""Functions, normalizations and products of com.microsoft, which optimized models use.
 
-An operator of ONNX's own that has the same name is another one.
+An operator of the same name in ONNX's own domain is a different one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .quantised import check_blocks, dequantized, whole_groups
 from .windows import OnnxWindow
 
 _S32 = 6
-_STATISTICS = "it gives statistics, which training reads", "save the model for inference"
+_STATISTICS = "it outputs statistics, which only training needs", "save the model for inference"
 
 
 def _microsoft(name: str) -> str:
@@ -54,7 +54,7 @@ def _quick_gelu(call: OperatorCall, x: Tensor, *, alpha: float = 1.702) -> Value
 
 @dataclass(frozen=True, slots=True)
 class _Activation:
-    """What comes after a product: a function by its name in ONNX, and its numbers."""
+    """The function applied after a product: its name in ONNX, and its parameters."""
 
     activation: str = ""
     activation_alpha: float | None = None
@@ -96,7 +96,7 @@ def _matmul(
     transBatchB: bool = False,  # noqa: N803
 ) -> Value:
     if transBatchA or transBatchB:
-        raise call.unimplemented("its batch dims are transposed", "transpose them before")
+        raise call.unimplemented("its batch dims are transposed", "transpose them first")
     flipped = (
         call.matrices_transposed(x) if is_flipped and len(call.dims(x)) > 1 else x
         for x, is_flipped in ((left, transA), (right, transB))
@@ -158,10 +158,10 @@ def _matmul_of_bits(
     bits: int = 4,
     accuracy_level: int = 0,
 ) -> Value:
-    """Weights (N, blocks, bytes) of integers without sign, the lowest bits first: a scale and a zero point
-    for each block of a row. At `accuracy_level` 4 the source may be rounded to bytes.
+    """Weights (N, blocks, bytes) are unsigned integers, lowest bits first, with a scale and a zero point for
+    each block of a row. At `accuracy_level` 4 the source may be rounded to bytes.
 
-    Where groups are those of elements anywhere in a row, these are brought together, those of the source too.
+    If groups consist of scattered elements of a row, elements of weights and source are sorted by group.
     """
     blocks, apart = -(-K // block_size), call.with_outputs(0)
     order = None if groups is None else _order(call, groups.reshape(-1), K, block_size)
@@ -169,7 +169,7 @@ def _matmul_of_bits(
     factors = scales.reshape(N, blocks), _zero_points(zeros, bits, (N, blocks))
     matrix = dequantized(apart, stored, *factors, call.type_of(x))
     if K % block_size:
-        # The last block is whole in memory: zeros are multiplied by what is behind its end.
+        # The last block is complete in memory: padding elements are multiplied by zeros.
         rest = (0,) * (len(call.dims(x)) - 1)
         x = call.builder.add(PadOperation((*rest, 0), (*rest, -K % block_size)), x)
     if order is not None:
@@ -192,7 +192,7 @@ def _rows_of_bits(
     block_size: int = 128,
     bits: int = 4,
 ) -> Value:
-    """Rows of integers, of 4 or 8 bits in bytes or of a type of their own, as floats."""
+    """Dequantize rows of integers, of 4 or 8 bits in bytes or of a separate type."""
     apart, dims = call.with_outputs(0), call.dims(table)
     axis = axis_of(quantize_axis, len(dims))
     if isinstance(table, str) and call.builder.known(table) is None:
@@ -220,9 +220,9 @@ def _rows_of_bits(
 
 
 def _order(call: OperatorCall, groups: Array, count: int, size: int) -> Array | None:
-    """The order in which elements of the same group follow each other; None where they do.
+    """Return the order that makes elements of a group adjacent, or None if they already are.
 
-    What is behind the end of the elements fills the groups that lack some.
+    Padding elements fill the groups that are too small.
     """
     blocks = -(-count // size)
     if groups.size < count or np.any((groups < 0) | (groups >= blocks)):
@@ -235,9 +235,9 @@ def _order(call: OperatorCall, groups: Array, count: int, size: int) -> Array | 
 
 
 def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims, order: Array | None = None) -> str:
-    """Integers of 4 or 8 bits as a tensor, where they lie; of 2 as those of 4. `order`: of the last axis."""
+    """Return 4- or 8-bit integers as a tensor without copying; 2 bits become 4. `order`: of the last axis."""
     if bits not in _OF_BITS:
-        raise call.unimplemented(f"its weights have {bits} bits", "2, 4 and 8 are there")
+        raise call.unimplemented(f"its weights have {bits} bits", "2, 4 and 8 are supported")
     kind = _OF_BITS[bits]
     if content.size * 8 != prod(dims) * bits:
         raise Misfit(f"{content.size} bytes for {prod(dims)} integers of {bits} bits")
@@ -249,7 +249,7 @@ def _stored(call: OperatorCall, content: Array, bits: int, dims: Dims, order: Ar
 
 
 def _zero_points(zeros: Array | None, bits: int, dims: Dims) -> Array:
-    """Zero points of blocks: half of what bits hold, packed along the last axis, or floats."""
+    """Return the zero points of blocks: half the range of the bits, packed along the last axis, or floats."""
     if zeros is None:
         return np.full((), 1 << bits - 1, np.uint8)
     if zeros.dtype == np.uint8:
@@ -258,7 +258,7 @@ def _zero_points(zeros: Array | None, bits: int, dims: Dims) -> Array:
 
 
 def _digits(content: Array, bits: int) -> Array:
-    """The integers of so many bits in bytes, the lowest bits first."""
+    """Unpack integers of `bits` bits from bytes, lowest bits first."""
     parts = [content >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)]
     return np.stack(parts, -1).reshape(-1)
 
@@ -300,7 +300,7 @@ def _normalization_of_sum(
     *,
     epsilon: float = 1e-12,
 ) -> Made:
-    """The sum is a result too."""
+    """The sum is also a result."""
     total = _sum(call, x, skip, bias)
     if any(call.node.outputs[1:3]):
         raise call.unimplemented(*_STATISTICS)
@@ -349,7 +349,7 @@ def _normalization_of_embeddings(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> Made:
-    """Rows of three tables by integers, their sum, and how many words there are by the mask."""
+    """Sum the rows of three tables, and count the words by the mask."""
     apart = call.with_outputs(0)
     batch, length = call.dims(words)
     where = np.arange(length)[None] if positions is None else positions

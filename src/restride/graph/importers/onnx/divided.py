@@ -1,4 +1,4 @@
-"""Networks of several parts, which run in turn: networks, bodies of loops, and islands that run elsewhere."""
+"""Networks that run in several parts: networks, bodies of loops, and islands that run elsewhere."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _Tensors = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _PlacedNodes:
-    """Nodes that run in one place; `place` is "" behind the last. `whys`: why each node does not run here.
+    """Nodes that run in one place; `place` is "" after the last. `whys`: why each node does not run here.
 
-    `reads`, `makes`: names of tensors; `types`: of what is no array, in words or bytes.
+    `reads`, `makes`: names of tensors; `types`: of values that are not arrays, in words or bytes.
     """
 
     place: str = ""
@@ -61,7 +61,7 @@ class _PlacedNodes:
 
 @dataclass(frozen=True)
 class _CrossingTensor:
-    """A tensor that comes from another place: its name, its type in words, its bytes, and those copied."""
+    """A tensor from another place: its name, its type as text, its bytes, and the bytes that are copied."""
 
     text: str
     nbytes: int
@@ -70,9 +70,8 @@ class _CrossingTensor:
 
 @dataclass(frozen=True)
 class _DividedStep:
-    """A work of a run, and what is behind it: the nodes that are left, tensors that are known, and where the
-    others were made. `keeps`: the tensors that are needed later. `followers`: the next steps, by what this
-    one makes.
+    """A piece of work of a run and the state after it: the remaining nodes, known tensors, and where the
+    others were made. `keeps`: tensors needed later. `followers`: the next steps, by what this one makes.
     """
 
     work: _PlacedNodes
@@ -86,14 +85,14 @@ class _DividedStep:
 
 
 class DividedNetwork(Network):
-    """An ONNX model that is no single plan: what `rs.onnx.load` makes where a run decides which branch is
-    taken, or how many steps a loop has, and where some nodes run elsewhere.
+    """An ONNX model without a single plan; `rs.onnx.load` returns it if branches or the number of steps of
+    loops are decided in a run, and if some nodes run elsewhere.
 
-    It is called as any `Network` is, with one array or a dict of inputs. Its parts, the branches that are
-    taken and the bodies of loops are networks, planned at the first call with inputs of some dims, and kept
-    for eight of them; so it is for what bodies and islands make, whose dims may follow from values. Few
-    numbers that decide on dims, as a shape or scales that a call brings, are known to the plan: there is one
-    for each of their values, which `explain` tells. Threads may call it at the same time.
+    It is called like any `Network`, with one array or a dict of inputs. Its parts, the taken branches and the
+    bodies of loops, are networks, planned at the first call with inputs of given dims, and kept for eight
+    sets of dims; the same holds for results of bodies and islands, whose dims can depend on values. Short
+    lists of numbers that decide dims, such as a shape or scales passed to a call, are known to the plan:
+    there is a plan for each of their values, listed by `explain`. Threads can call it concurrently.
     """
 
     def __init__(
@@ -115,39 +114,39 @@ class DividedNetwork(Network):
         self._conditions = _conditions(model.nodes)
         types = {each.name: each.content for each in model.inputs}
         self._first = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
-        # Steps hold them: those of other dims may be the same.
+        # Steps keep them alive: steps of other dims can share them.
         self._islands: WeakValueDictionary[_Key, Island] = WeakValueDictionary()
         self._runs: OrderedDict[_Key, tuple[_DividedStep, ...]] = OrderedDict()
         self._lock = threading.RLock()
 
     @property
     def _plans(self) -> PlannedRuns:
-        raise refuse("RS-G07:divided", what="plan", hint="net.explain() tells what runs where")
+        raise refuse("RS-G07:divided", what="plan", hint="net.explain() shows what runs where")
 
     def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Any:
         self._steps(dims)
         (report or (lambda ready, steps: None))(1, 1)
 
     def with_rule(self, rule: str) -> DividedNetwork:
-        """The same network, in whose parts formats are chosen by another rule."""
+        """Return the same network with the formats of its parts chosen by another rule."""
         how = rule, self._without, self._precision
         return DividedNetwork(self._model, self._dims, *how, has_islands=self._has_islands)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The model: where a pickle is read, parts and islands are made anew."""
+        """Pickle the model only: parts and islands are rebuilt when it is loaded."""
         values = self._model, self._dims, self._rule, self._without, self._precision
         return partial(DividedNetwork, *values, has_islands=self._has_islands), ()
 
     def save(self, path: object, *dims: InputDims) -> NoReturn:
-        """Files hold networks of one plan. Raises Unimplemented."""
-        raise refuse("RS-G07:divided", what="file", hint="keep the model, and load it again")
+        """Raise Unimplemented: only networks with a single plan can be saved."""
+        raise refuse("RS-G07:divided", what="file", hint="keep the model, and reload it")
 
     def explain(self, *dims: InputDims) -> Explanation:
-        """Which nodes run where, and why, the bodies of loops, and the bytes that cross.
+        """Explain which nodes run where and why, the bodies of loops, and the bytes that cross.
 
-        `dims`: of each input in order, or one dict of them by name; none for those of the last call, or where
-        the model fixes them. What follows from values is as in the last call with these dims; without one
-        zeros are run.
+        `dims`: of each input in order, or one dict by name; omitted, those of the last call, or those that
+        the model fixes. Dims that depend on values are as in the last call with these dims; if there was
+        none, the network runs on zeros.
         """
         try:
             return self._explanation(self._steps(dims))
@@ -164,7 +163,7 @@ class DividedNetwork(Network):
         for step in steps:
             counts[step.work.place] += len(step.work.nodes)
         places = [f"{place} runs {counted(n, 'node')}" for place, n in counts.items()]
-        lines = [", ".join(places) or "all is known"]
+        lines = [", ".join(places) or "everything is constant"]
         for number, step in enumerate(steps, 1):
             work = step.work
             lines.append(f"{number}. {work.place}: {_operators(work)}")
@@ -178,11 +177,11 @@ class DividedNetwork(Network):
         crossing = counted(len(edges), "tensor")
         lines.append(f"between them: {crossing}, {nbytes:,} bytes, of which {copied:,} are copied")
         if self._conditions:
-            lines.append(f"a plan for each value of {', '.join(map(repr, sorted(self._conditions)))}")
+            lines.append(f"one plan for each value of {', '.join(map(repr, sorted(self._conditions)))}")
         return Explanation("\n".join(lines))
 
     def _steps(self, dims: Sequence[InputDims]) -> tuple[_DividedStep, ...]:
-        """The steps for inputs of these dims, of zeros where nothing was run with them."""
+        """Return the steps for inputs of these dims, from a run on zeros if there was none."""
         if not dims and self._runs:
             return self._last_steps
         (key,) = self._all_dims(dims)
@@ -227,7 +226,7 @@ class DividedNetwork(Network):
         results = {name: tensors[name] if name in tensors else step.known[name] for name in self.outputs}
         for name, y in results.items():
             if isinstance(y, np.ndarray):
-                # What no step has made is the caller's, or every call's.
+                # Tensors that no step made belong to the caller or are shared by all calls.
                 own = y if name in step.places else y.copy()
                 results[name] = returned(inputs[names[0]], own) if names else own
         return results
@@ -235,7 +234,7 @@ class DividedNetwork(Network):
     # --- steps ----------------------------------------------------------------------------------------------
 
     def _following(self, last: _DividedStep, tensors: _Tensors, made: _Tensors) -> _DividedStep:
-        """The step after another, found now where that has made what is of other dims than before."""
+        """Return the step after another, recomputed if dims made by that one differ from before."""
         known = [(name, np.asarray(tensors[name]).tobytes()) for name in self._conditions if name in tensors]
         key = (*((name, _kind(value)) for name, value in made.items()), *known)
         found = last.followers.get(key)
@@ -248,13 +247,13 @@ class DividedNetwork(Network):
         return found
 
     def _new_step(self, last: _DividedStep, tensors: _Tensors) -> _DividedStep:
-        """What runs next: of the nodes that are left all that run here, or else a loop, or an island."""
+        """Return the next step: all remaining nodes that run here, or else a loop or an island."""
         self._model.check_files()
         found = self._sorted(last, tensors)
         nodes = found.model.nodes
         found, network = sort_nodes(found.model, fixed_inputs(found.model), self._network)
         known = {name: value for name, value in found.values.items() if isinstance(value, np.ndarray)}
-        # A list of tensors is no tensor of its own: what makes it is translated again where it is read.
+        # A list is not a tensor: its producer is translated again where the list is read.
         ran = tuple(node for node in found.runs if found.lists.isdisjoint(node.outputs))
         work = _PlacedNodes()
         if network is not None:
@@ -265,7 +264,7 @@ class DividedNetwork(Network):
             if not work.place and self._has_islands:
                 work = self._island_work(found, {**known, **tensors}, last)
             elif not work.place and not {*self.outputs} <= {*known, *tensors}:
-                self._network(found.model)  # which raises what there is to say
+                self._network(found.model)  # which raises the error
         done = {node.outputs for node in (*ran, *work.nodes)}
         rest = tuple(node for node in nodes if node.outputs not in done)
         pairs = ((name, last.places.get(name, work.place)) for name in work.reads)
@@ -275,7 +274,7 @@ class DividedNetwork(Network):
         return _DividedStep(work, rest, known, places, {**last.types, **work.types}, keeps, edges)
 
     def _sorted(self, last: _DividedStep, tensors: _Tensors) -> SortedNodes:
-        """The nodes that are left, with those of branches that are taken in place of what takes them."""
+        """Sort the remaining nodes, with taken branches in place of their nodes."""
         nodes, constants = last.rest, dict(last.known)
         while True:
             nodes = _needed(nodes, self.outputs, {*tensors, *constants})
@@ -304,7 +303,7 @@ class DividedNetwork(Network):
             self._conditions |= new
 
     def _network(self, part: OnnxModel) -> Network:
-        """A part as a network, which is planned."""
+        """Return a part as a planned network."""
         dims = fixed_inputs(part)
         inputs = [
             NetworkInput(each.name, dims[each.name], data_type_of(each.name, each.element))
@@ -318,14 +317,14 @@ class DividedNetwork(Network):
         return network
 
     def _loop_work(self, found: SortedNodes, tensors: _Tensors) -> _PlacedNodes | None:
-        """The first loop all of whose inputs are there; its body is a network of its own."""
+        """Return the first loop whose inputs all exist; its body is a network itself."""
         for node, _ in found.refused:
             reads = sorted(node.reads() & {*tensors})
             is_loop = node.operator in LOOPS and node.outputs in found.undecided
             if not is_loop or len(reads) < len(node.reads()):
                 continue
             if not all(isinstance(tensors[name], np.ndarray) for name in reads):
-                continue  # a list of tensors, which bodies do not take
+                continue  # bodies do not accept lists of tensors
             loop = Loop.of(node, self._model.opset)
             own = tuple(name for name in reads if name not in found.values or name in found.types)
             run = _LoopRun(loop, self._body(loop, tensors, own), {name: tensors[name] for name in reads})
@@ -353,10 +352,10 @@ class DividedNetwork(Network):
         return DividedNetwork(model, {}, *how, has_islands=self._has_islands)
 
     def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
-        """The refused nodes that can run now, and nodes behind them that would be refused as well."""
+        """Return the refused nodes that can run now, and later nodes that would also be refused."""
         whys = {node.outputs: why for node, why in found.refused}
         ran = {node.outputs for node in found.runs if found.lists.isdisjoint(node.outputs)}
-        whys |= {node.outputs: "it makes a list" for node in found.runs if node.outputs not in ran}
+        whys |= {node.outputs: "it outputs a list" for node in found.runs if node.outputs not in ran}
         chosen, available = list[OnnxNode](), {*tensors}
         rest = [node for node in found.model.nodes if node.outputs not in ran]
         for node in rest:
@@ -379,7 +378,7 @@ class DividedNetwork(Network):
         names = sorted(_reads(chosen) - inner)
         constants = {name: tensors[name] for name in names if isinstance(found.values.get(name), np.ndarray)}
         feeds = {name: tensors[name] for name in names if name not in constants}
-        # What is known is a constant there too: some operators want to know it. It may follow from dims.
+        # Known values are constants there too: some operators require it. They may follow from dims.
         folded = ((name, x.tobytes()) for name, x in constants.items() if name not in self._model.tensors)
         key = (
             *(node.outputs for node in chosen),
@@ -400,16 +399,14 @@ class DividedNetwork(Network):
 
 @dataclass(frozen=True)
 class _LoopRun:
-    """A loop in a run: what is carried is handed on where it lies. `constants`: the values of names that no
-    run makes.
-    """
+    """A loop in a run; carried values are passed on without copying. `constants`: values by name."""
 
     loop: Loop
     body: DividedNetwork
     constants: _Tensors
 
     def __call__(self, tensors: _Tensors) -> _Tensors:
-        """What the loop makes of these tensors."""
+        """Run the loop on these tensors."""
         values = {**self.constants, **tensors}
         node, own = self.loop.node, [each.name for each in self.body.inputs]
         captured = {name: values[name] for name in own if name not in self.loop.body.inputs}
@@ -427,7 +424,7 @@ class _LoopRun:
 
 @dataclass
 class _StepsOfRun:
-    """The steps of a loop in a run. `nbytes`: of the parts that were made up to now."""
+    """The steps of a loop in a run. `nbytes`: of the parts made so far."""
 
     loop: Loop
     body: DividedNetwork
@@ -441,7 +438,7 @@ class _StepsOfRun:
         parts = outputs[len(outputs) - len(self.loop.makes) :]
         self.nbytes += sum(each.nbytes for each in parts)
         if not at & (at + 1):
-            check_room(self.nbytes)  # as many again come before it is asked the next time
+            check_room(self.nbytes)  # the next check follows after as many bytes again
         return outputs
 
     def constant(self, x: Array) -> Array:
@@ -458,7 +455,9 @@ class _StepsOfRun:
 
     def stacked(self, parts: Sequence[Array], axis: int) -> Array:
         if len({each.shape for each in parts}) > 1:
-            raise self.loop.error(f"its steps make parts of other dims: {parts[0].shape}, {parts[-1].shape}")
+            raise self.loop.error(
+                f"its steps make parts of different dims: {parts[0].shape}, {parts[-1].shape}"
+            )
         return np.stack(parts, axis)
 
 
@@ -467,7 +466,7 @@ def _conditions(nodes: Iterable[OnnxNode]) -> set[str]:
 
 
 def _taken(node: OnnxNode, values: Mapping[str, object]) -> OnnxBranch | None:
-    """The branch of a node whose condition is known, as nodes in its place."""
+    """Return the branch of a node whose condition is known, as nodes in its place."""
     condition = values.get(next(iter(node.inputs), ""))
     if node.operator != CONDITIONAL or not isinstance(condition, np.ndarray) or condition.size != 1:
         return None
@@ -476,7 +475,7 @@ def _taken(node: OnnxNode, values: Mapping[str, object]) -> OnnxBranch | None:
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Iterable[str], available: set[str]) -> tuple[OnnxNode, ...]:
-    """The nodes that these outputs follow from, where some tensors are there."""
+    """Return the nodes that these outputs depend on, given the available tensors."""
     wanted, found = {*outputs} - available, list[OnnxNode]()
     for node in reversed(nodes):
         if not wanted.isdisjoint(node.outputs):
@@ -490,13 +489,13 @@ def _reads(nodes: Iterable[OnnxNode]) -> frozenset[str]:
 
 
 def _by_name(network: Network) -> Callable[[_Tensors], _Tensors]:
-    """The network as a function of tensors by name, to tensors by name."""
+    """Return the network as a function from tensors by name to tensors by name."""
     outputs = network.outputs
     return network if len(outputs) > 1 else lambda tensors: {outputs[0]: network(tensors)}
 
 
 def _undef_or_type(name: str, element: int) -> DataType:
-    """The type of an input; undef where networks have none."""
+    """Return the type of an input; undef for types that networks lack."""
     try:
         return data_type_of(name, element)
     except Error:
@@ -504,7 +503,7 @@ def _undef_or_type(name: str, element: int) -> DataType:
 
 
 def _input_value(kind: NetworkInput, x: Any) -> Any:
-    """An input as an array of NumPy; what networks have no type for stays as it is."""
+    """Return an input as a NumPy array; types that networks lack pass unchanged."""
     if kind.data_type is DataType.undef:
         return x
     array = dense_input(kind, x)
@@ -513,13 +512,13 @@ def _input_value(kind: NetworkInput, x: Any) -> Any:
 
 
 def _model_input(name: str, x: Any) -> OnnxInput:
-    """What there is as an input of a model of the nodes that are left."""
+    """Return a value as an input of a model of the remaining nodes."""
     is_array = isinstance(x, np.ndarray)
     return OnnxInput(name, x.shape, NUMBERS.get(x.dtype, 0)) if is_array else OnnxInput(name, None, 0)
 
 
 def _kind(value: Any) -> object:
-    """What steps depend on: dims and type of an array, the class of all else."""
+    """Return what steps depend on: dims and type of an array, otherwise the class."""
     return (value.shape, value.dtype) if isinstance(value, np.ndarray) else type(value)
 
 
@@ -532,7 +531,7 @@ def _edge(name: str, x: Any) -> _CrossingTensor:
     nbytes = sum(each.nbytes for each in arrays)
     is_one = isinstance(x, np.ndarray)
     kind = f"{x.dtype} {by(x.shape)}" if is_one else f"{type(x).__name__} of {len(arrays)}"
-    # Elements of lists and texts are copied by the other library; dense arrays are read where they lie.
+    # The other library copies elements of lists and text; it reads dense arrays in place.
     is_copied = not is_one or x.dtype.hasobject or not x.flags.c_contiguous
     return _CrossingTensor(f"{name}: {kind}", nbytes, nbytes if is_copied else 0)
 
@@ -542,7 +541,7 @@ def _step_time(number: int, work: _PlacedNodes, seconds: float) -> StepTime:
 
 
 def _operators(work: _PlacedNodes) -> str:
-    """The operators of nodes and how many there are of each, in words."""
+    """List the operators of nodes with their counts."""
     operators = Counter(node.operator for node in work.nodes)
     return ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
 

@@ -1,8 +1,8 @@
-"""ONNX's Einsum: letters of a tensor at a time made fewer, and tensors two by two made one.
+"""ONNX's Einsum: repeated and unused labels are removed, then tensors are joined in pairs.
 
 ii, ij...     ->  the diagonal: every (n + 1)th element of a row of n * n
-ij -> i       ->  a sum along what no other tensor and no result has
-bij, bjk      ->  a product of matrices, of a batch where both have what is left; else of elements
+ij -> i       ->  a sum over labels that neither another tensor nor the result has
+bij, bjk      ->  a matrix product, batched over shared labels that remain; else elementwise
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..operator_call import ONNX, OperatorCall, Value
 
 
 class _LabeledTensor(NamedTuple):
-    """A tensor, and the label of each of its dims: a letter, or `.2` for the dim before the last of `...`."""
+    """A tensor with a label for each dim: a letter, or `.2` for the dim before the last of `...`."""
 
     value: Value
     labels: tuple[str, ...]
@@ -27,7 +27,7 @@ def _einsum(call: OperatorCall, *xs: Value, equation: str) -> Value:
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     texts = inputs.split(",")
     if len(texts) != len(xs):
-        raise Misfit(f"{equation!r} is of {len(texts)} tensors, and there are {len(xs)}")
+        raise Misfit(f"{equation!r} has {len(texts)} tensors, but {len(xs)} are given")
     apart = call.with_outputs(0)
     terms = [_LabeledTensor(x, _labels(text, len(call.dims(x)))) for text, x in zip(texts, xs, strict=True)]
     dotted = max((_dots(term.labels) for term in terms), key=len)
@@ -39,7 +39,7 @@ def _einsum(call: OperatorCall, *xs: Value, equation: str) -> Value:
         wanted = (*dotted, *sorted(letters))
     known = {label for term in terms for label in term.labels}
     if len(set(wanted)) < len(wanted) or not known.issuperset(wanted):
-        raise Misfit(f"{equation!r} has another result")
+        raise Misfit(f"{equation!r} does not describe this result")
     terms = [_diagonal(apart, term) for term in terms]
     while len(terms) > 1:
         left, right, *terms = terms
@@ -50,11 +50,10 @@ def _einsum(call: OperatorCall, *xs: Value, equation: str) -> Value:
 
 
 def _labels(text: str, rank: int) -> tuple[str, ...]:
-    """The labels of a tensor of this rank."""
     before, dots, behind = text.partition("...")
     count, letters = rank - len(before) - len(behind), before + behind
     if count < 0 or (count and not dots) or not (letters.isalpha() or not letters):
-        raise Misfit(f"{text!r} is not of {rank} dims")
+        raise Misfit(f"{text!r} does not have {rank} dims")
     return (*before, *(f".{count - i}" for i in range(count)), *behind)
 
 
@@ -63,7 +62,7 @@ def _dots(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def _diagonal(call: OperatorCall, term: _LabeledTensor) -> _LabeledTensor:
-    """The term with each label once."""
+    """Return the term with each label once."""
     value, labels = term
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -73,7 +72,7 @@ def _diagonal(call: OperatorCall, term: _LabeledTensor) -> _LabeledTensor:
             dims = call.dims(value)
             n = dims[first]
             if dims[second] != n:
-                raise Misfit(f"{label!r} is of {n} and {dims[second]} elements")
+                raise Misfit(f"{label!r} has both {n} and {dims[second]} elements")
             turned = call.transposed(value, [*rest, first, second])
             flat = call.reshaped(turned, (*(dims[axis] for axis in rest), n * n))
             value = call.onnx("Slice", flat, (0,), (n * n,), (len(rest),), (n + 1,))
@@ -82,7 +81,6 @@ def _diagonal(call: OperatorCall, term: _LabeledTensor) -> _LabeledTensor:
 
 
 def _summed(call: OperatorCall, term: _LabeledTensor, needed: Iterable[str]) -> _LabeledTensor:
-    """The term without the labels that are not needed."""
     kept = {*needed}
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in kept)
     if not axes:
@@ -94,7 +92,7 @@ def _summed(call: OperatorCall, term: _LabeledTensor, needed: Iterable[str]) -> 
 def _joined(
     call: OperatorCall, left: _LabeledTensor, right: _LabeledTensor, later: set[str]
 ) -> _LabeledTensor:
-    """Two terms as one, which has the labels that are needed later."""
+    """Join two terms into one that has the labels needed later."""
     left = _summed(call, left, later | {*right.labels})
     right = _summed(call, right, later | {*left.labels})
     both = [label for label in left.labels if label in right.labels]
@@ -104,10 +102,10 @@ def _joined(
     first, second = (dict(zip(term.labels, call.dims(term.value), strict=True)) for term in (left, right))
     for label in both:
         if first[label] != second[label] and ("." not in label or 1 not in (first[label], second[label])):
-            raise Misfit(f"{label!r} is of {first[label]} and {second[label]} elements")
+            raise Misfit(f"{label!r} has both {first[label]} and {second[label]} elements")
     is_repeated = any(first[label] != second[label] for label in inner)
     if not inner or is_repeated:
-        # Of elements: each has dims of 1 where the other one has its own.
+        # Elementwise: each has extents of 1 for the labels of the other.
         spread = [_ordered(call, term, [*batch, *inner, *own[0], *own[1]]) for term in (left, right)]
         product = _LabeledTensor(call.onnx("Mul", *spread), (*batch, *inner, *own[0], *own[1]))
         return _summed(call, product, labels)
@@ -126,7 +124,7 @@ def _of(extents: dict[str, int], labels: Sequence[str]) -> tuple[int, ...]:
 
 
 def _ordered(call: OperatorCall, term: _LabeledTensor, labels: Sequence[str]) -> Value:
-    """A term with its dims in the order of labels, of 1 where it has none."""
+    """Return a term with its dims in the order of `labels`, of extent 1 where it lacks one."""
     own = [label for label in labels if label in term.labels]
     value = call.transposed(term.value, [term.labels.index(label) for label in own])
     extents = dict(zip(own, call.dims(value), strict=True))

@@ -1,6 +1,6 @@
-"""ONNX operators on elements, each at its index: functions, sums, products, types.
+"""ONNX operators on elements: functions, sums, products, types.
 
-Most are rows of an operation in `ops/`, as `rows.py` says.
+Most are rows of an operation in `ops/`; see `rows.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _cast_like(
 
 
 def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool, round_mode: str) -> Value:
-    """As C converts: fractions are cut off, integers keep their low bits, and what is not 0 is true."""
+    """Convert as C does: truncate fractions, keep the low bits of integers, and map nonzero to true."""
     before = call.type_of(x)
     if after is before:
         return x
@@ -57,7 +57,7 @@ def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool, roun
 
 
 def _low_bits(call: OperatorCall, x: str, after: DataType) -> Value:
-    """A conversion to integers of 4 bits: the low ones of wider integers, which kernels compute."""
+    """Convert to integers of 4 bits: the low bits of wider integers, computed by kernels."""
     apart, sign, mask = call.with_outputs(0), np.array(8, np.int32), np.array(15, np.int32)
     low = apart.onnx("BitwiseAnd", apart.onnx("Cast", x, to=NUMBERS[mask.dtype]), mask)
     if after is DataType.s4:
@@ -66,21 +66,21 @@ def _low_bits(call: OperatorCall, x: str, after: DataType) -> Value:
 
 
 def _holds(after: DataType, before: DataType) -> bool:
-    """True where a type of integers has all values of another."""
+    """True if a type of integers has all values of another."""
     (least, most), (low, high) = INTEGER_LIMITS[after], INTEGER_LIMITS[before]
     return least <= low and high <= most
 
 
 @ONNX("Clip")
 def _clip(call: OperatorCall, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
-    """The largest of the lower limit, and the least of that and the upper one, which has the last word."""
+    """The maximum with the lower limit, then the minimum with the upper one, which takes precedence."""
     kind, ends = call.type_of(x), [each for each in (min, max) if each is not None]
     if not isinstance(x, str) and not any(isinstance(each, str) for each in ends):
         x = x if min is None else np.maximum(x, np.asarray(min, x.dtype))
         return x if max is None else np.minimum(x, np.asarray(max, x.dtype))
     is_small = kind in (DataType.s8, DataType.u8)
     if any(isinstance(each, str) for each in ends) or not (kind in (*AS_F32, DataType.f64) or is_small):
-        # Numbers that are known are of the type of x, or become it.
+        # Known limits are converted to the type of x.
         ends = [each if isinstance(each, str) else each.astype(call.numpy_type(x)) for each in ends]
         names = [name for name, end in (("max", min), ("min", max)) if end is not None]
         if len(names) == 2:
@@ -102,7 +102,7 @@ def _clip(call: OperatorCall, x: Value, min: Value | None = None, max: Value | N
 def _pow(
     call: OperatorCall, x: Value, exponent: Value, *, axis: int | None = None, broadcast: int = 0
 ) -> Value:
-    """Before version 7 an exponent is broadcast where that is said; one number is so everywhere."""
+    """Before version 7 an exponent is broadcast only if requested; a scalar always is."""
     if not isinstance(x, str) and not isinstance(exponent, str):
         return np.asarray(np.power(x, exponent).astype(x.dtype))
     is_one = not isinstance(exponent, str) and exponent.size == 1 and exponent.ndim <= len(call.dims(x))
@@ -124,7 +124,7 @@ def _prelu(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
 
 @ONNX("PRelu", since=1)
 def _prelu_of_channels(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
-    """Before version 7 the slopes are those of the channels."""
+    """Before version 7 the slopes are one per channel."""
     rank, count = len(call.dims(x)), len(call.dims(slope))
     dims = (*call.dims(slope), *(1,) * (rank - 2)) if count == 1 and rank > 2 else call.dims(slope)
     return call.onnx("PRelu", x, call.reshaped(slope, dims))

@@ -1,7 +1,7 @@
 """Operators that are graphs of others: functions of a model, and those that ONNX defines by a body.
 
-Bodies are data of the package onnx, which need not be there. Some are made for a node: its attributes, and
-the types of what it reads.
+Bodies come from the package onnx, which is optional. Some are made for a specific node, from its attributes
+and the types of its inputs.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from .tensors import NUMBERS
 
 __all__ = ["body_of", "check_functions", "count_nodes", "has_bodies", "missing_operators", "node_proto"]
 
-# So many nodes are in place of those of a model: functions of functions can be more than memory holds.
+# Limit on the number of nodes after expansion: nested functions can exceed any memory.
 _MOST_NODES = 1 << 18
 _DEEPEST = 64
 
 
 def check_functions(model: OnnxModel) -> None:
-    """Raise InvalidArguments for functions that are their own part, too deep, or too many nodes."""
+    """Raise InvalidArguments for functions that are recursive, too deep, or too large."""
     functions, sizes = model.functions or {}, dict[str, int]()
 
     def size(nodes: Iterable[OnnxNode], path: tuple[str, ...]) -> int:
         if len(path) > _DEEPEST:
-            raise no_model(f"its functions are {_DEEPEST} deep within each other, and more")
+            raise no_model(f"its functions are nested {_DEEPEST} levels deep, or more")
         total = 0
         for node in _all_nodes(nodes):
             name = node.operator
             if name in path:
-                raise no_model(f"function {short_repr(name)} is a part of itself")
+                raise no_model(f"function {short_repr(name)} is recursive")
             if name in functions and name not in sizes:
                 sizes[name] = 1 + size(functions[name].nodes, (*path, name))
             total += sizes.get(name, 1)
@@ -49,22 +49,22 @@ def check_functions(model: OnnxModel) -> None:
 
 
 def _all_nodes(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
-    """The nodes, and those of their branches."""
+    """Yield the nodes, and those of their branches."""
     for node in nodes:
         yield node
         yield from _all_nodes(node.inner_nodes())
 
 
 def count_nodes(nodes: Iterable[OnnxNode]) -> int:
-    """How many nodes these are, with those of their branches."""
+    """Count nodes, including those of their branches."""
     return sum(1 for _ in _all_nodes(nodes))
 
 
 def missing_operators(
     model: OnnxModel, nodes: Iterable[OnnxNode], operators: frozenset[str]
 ) -> dict[str, list[str]]:
-    """Those of these nodes, and of the functions that they are, that are none of `operators`: names of nodes
-    by operator. Of branches only those are looked at that are taken, when they are; of loops, the bodies.
+    """Return the names of nodes, by operator, whose operator is not in `operators`, including those inside
+    functions and loop bodies. Branches are checked only when they are taken.
     """
     missing: dict[str, list[str]] = {}
     own, seen = model.functions, set[str]()
@@ -88,11 +88,11 @@ def missing_operators(
 
 
 def body_of(call: OperatorCall) -> OnnxFunction | None:
-    """The body that ONNX gives the operator of a node; None where there is none, or no package onnx."""
+    """Return the body that ONNX gives the operator of a node, or None (also without the package onnx)."""
     node, opset = call.node, call.opset
     schema = _schema(node.operator, opset)
     if schema is None or not {*node.attributes} <= {*schema.attributes}:
-        return None  # it would leave an attribute out
+        return None  # the body would ignore an attribute
     body = _plain_body(node.operator, opset)
     if body is not None or not _is_built(node.operator, opset):
         return body
@@ -103,13 +103,13 @@ def body_of(call: OperatorCall) -> OnnxFunction | None:
 
 
 def has_bodies() -> bool:
-    """True where the package onnx is there."""
+    """True if the package onnx is installed."""
     return find_spec("onnx") is not None
 
 
 @cache
 def _schema(operator: str, opset: int) -> Any:
-    """What the package onnx has of an operator; None for one that it has not."""
+    """Return the package onnx's schema of an operator, or None."""
     try:
         from onnx import defs
     except ImportError:
@@ -123,7 +123,7 @@ def _schema(operator: str, opset: int) -> Any:
 
 @cache
 def _plain_body(operator: str, opset: int) -> OnnxFunction | None:
-    """The body of an operator that is the same for every node."""
+    """Return the body of an operator that is the same for every node."""
     schema = _schema(operator, opset)
     if schema is None or not schema.has_function:
         return None
@@ -131,13 +131,13 @@ def _plain_body(operator: str, opset: int) -> OnnxFunction | None:
 
 
 def _is_built(operator: str, opset: int) -> bool:
-    """True for an operator whose body is made for each node."""
+    """True for an operator whose body is built for each node."""
     schema = _schema(operator, opset)
     return schema is not None and bool(schema.has_context_dependent_function)
 
 
 def _read(schema: Any, content: bytes) -> OnnxFunction:
-    """The function of its bytes; attributes that a node leaves out are those of the operator."""
+    """Parse a function from its bytes; attributes that a node omits default to those of the operator."""
     import onnx
 
     function = onnx.FunctionProto.FromString(content)
@@ -149,7 +149,7 @@ def _read(schema: Any, content: bytes) -> OnnxFunction:
 
 
 def node_proto(node: OnnxNode) -> bytes:
-    """A node as the package has it; what is empty is left out."""
+    """Return a node as the package onnx has it, without empty fields."""
     from onnx import GraphProto, helper, numpy_helper
 
     domain, _, name = node.operator.rpartition(".")

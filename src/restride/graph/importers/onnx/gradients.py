@@ -1,6 +1,6 @@
-"""ONNX's `Gradient`: how a tensor of the model changes with others, from its last node back to the first.
+"""ONNX's `Gradient`: reverse-mode differentiation of a tensor of the model.
 
-Each operator has a rule: from the change of its result, what its inputs add to it.
+Each operator has a rule, which maps the gradient of its result to the gradients of its inputs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .model import OnnxNode
 __all__ = ["GRADIENT", "gradients", "times"]
 
 GRADIENT = "ai.onnx.preview.training.Gradient"
-"""The operator whose attributes, not its inputs, say what is differentiated."""
+"""The operator whose attributes, not inputs, say what is differentiated."""
 
 Rule = Callable[..., tuple[Value | None, ...]]
-"""`rule(call, g, y, *xs)`: `call` has the node's attributes, `g` is the change of its result `y`."""
+"""`rule(call, g, y, *xs)`: `call` has the node's attributes, `g` is the gradient of its result `y`."""
 
 _RULES: dict[str, Rule] = {
     "Identity": lambda call, g, y, x: (g,),
@@ -64,7 +64,7 @@ def _of_erf(call: OperatorCall, g: Value, y: Value, x: Value) -> tuple[Value, ..
 @_rule("Pow")
 def _of_pow(call: OperatorCall, g: Value, y: Value, a: Value, b: Value) -> tuple[Value | None, ...]:
     if not isinstance(b, np.ndarray):
-        raise call.unimplemented("its exponents are known only in a run, and it is differentiated")
+        raise call.unimplemented("it is differentiated, but its exponents are known only in a run")
     less = call.onnx("Pow", a, np.where(b == 0, 0, b - 1).astype(b.dtype))
     return call.onnx("Mul", g, call.onnx("Mul", less, b.astype(call.numpy_type(a)))), None
 
@@ -78,7 +78,7 @@ def _of_transpose(call: OperatorCall, g: Value, y: Value, x: Value) -> tuple[Val
 
 @_rule("MatMul")
 def _of_matmul(call: OperatorCall, g: Value, y: Value, a: Value, b: Value) -> tuple[Value, ...]:
-    # A vector is a matrix of one row, or of one column, which the product has not.
+    # A vector is a matrix of one row or one column, an extent that the product lacks.
     rows = call.reshaped(a, (1, *call.dims(a))) if len(call.dims(a)) == 1 else a
     columns = call.reshaped(b, (*call.dims(b), 1)) if len(call.dims(b)) == 1 else b
     batch = np.broadcast_shapes(call.dims(rows)[:-2], call.dims(columns)[:-2])
@@ -105,7 +105,7 @@ def _of_gemm(call: OperatorCall, g: Value, y: Value, a: Value, b: Value, *c: Val
 @_rule("Softmax")
 def _of_softmax(call: OperatorCall, g: Value, y: Value, x: Value) -> tuple[Value, ...]:
     if call.opset < 13:
-        raise call.unimplemented("it is one of before opset 13, and is differentiated")
+        raise call.unimplemented("it is differentiated in its form before opset 13")
     product = call.onnx("Mul", g, y)
     total = call.onnx("ReduceSum", product, (int(call.node.attributes.get("axis", -1)),))
     return (call.onnx("Sub", product, call.onnx("Mul", y, total)),)
@@ -116,7 +116,7 @@ def _of_sum(call: OperatorCall, g: Value, y: Value, x: Value, axes: Value | None
     named, dims = call.node.attributes, call.dims(x)
     given = named.get("axes", ()) if axes is None else axes
     if isinstance(given, str):
-        raise call.unimplemented("its axes are known only in a run, and it is differentiated")
+        raise call.unimplemented("it is differentiated, but its axes are known only in a run")
     summed = {from_end(int(axis), len(dims)) for axis in given}
     if not summed and not named.get("noop_with_empty_axes"):
         summed = {*range(len(dims))}
@@ -134,13 +134,13 @@ def _of_mean(call: OperatorCall, g: Value, y: Value, x: Value, *axes: Value) -> 
 def gradients(
     call: OperatorCall, nodes: Sequence[OnnxNode], values: Mapping[str, Value]
 ) -> tuple[Value, ...]:
-    """What a node `Gradient` makes: `nodes` are those before it, `values` all tensors that they made."""
+    """Return the results of a node `Gradient`: `nodes` precede it, `values` are all tensors they made."""
     named = call.node.attributes
     xs, y = named.get("xs", ()), named.get("y", "")
     if call.node.inputs != (*xs, *named.get("zs", ())):
-        raise call.unimplemented("it differentiates at other tensors than those that its `xs` and `zs` name")
+        raise call.unimplemented("its inputs differ from the tensors named by its `xs` and `zs`")
     if y not in {*xs, *(name for node in nodes for name in node.outputs if name)}:
-        raise call.unimplemented(f"its tensor {y!r} is made by no node before it")
+        raise call.unimplemented(f"its tensor {y!r} is not made by any node before it")
     if (kind := call.type_of(values[y])).kind != "float":
         raise call.unimplemented(f"its tensor {y!r} is of {kind}")
     follows = {*xs}
@@ -154,7 +154,7 @@ def gradients(
             continue
         rule = _RULES.get(node.operator)
         if rule is None or not changes.keys().isdisjoint(node.outputs[1:]):
-            raise call.unimplemented(f"it is of {node}, and of that operator there is no gradient")
+            raise call.unimplemented(f"it involves {node}, an operator without a gradient")
         result = node.outputs[0]
         read = [values[name] if name else None for name in node.inputs]
         here = OperatorCall(
@@ -163,7 +163,7 @@ def gradients(
         changed = rule(here, changes[result], values[result], *read)
         for at, (name, change) in enumerate(zip(node.inputs, changed, strict=False)):
             if change is None and name in follows:
-                raise call.unimplemented(f"it is of {node}, which has no gradient of its input {at}")
+                raise call.unimplemented(f"it involves {node}, which has no gradient for input {at}")
             if change is not None and name in follows:
                 fitting = _summed(here, change, call.dims(values[name]))
                 changes[name] = apart.onnx("Add", changes[name], fitting) if name in changes else fitting
@@ -174,7 +174,7 @@ def gradients(
 
 
 def times(call: OperatorCall, value: Value, number: float) -> Value:
-    """A value times a number, in the type of the value; the number is not rounded to one of 16 bits."""
+    """Multiply a value by a number, in the type of the value; the number is not rounded to 16 bits."""
     if isinstance(value, np.ndarray):
         return np.asarray(value.astype(np.float64) * number).astype(value.dtype)
     is_wide = call.type_of(value) is DataType.f64
@@ -182,7 +182,7 @@ def times(call: OperatorCall, value: Value, number: float) -> Value:
 
 
 def _summed(call: OperatorCall, value: Value, dims: tuple[int, ...]) -> Value:
-    """A change of what was repeated to more dims, as one of these dims."""
+    """Sum the gradient of a broadcast tensor to the dims of that tensor."""
     own = call.dims(value)
     fresh = len(own) - len(dims)
     axes = tuple(
@@ -191,7 +191,7 @@ def _summed(call: OperatorCall, value: Value, dims: tuple[int, ...]) -> Value:
         if axis < fresh or (n != dims[axis - fresh] and dims[axis - fresh] == 1)
     )
     summed = call.onnx("ReduceSum", value, axes, keepdims=0) if axes else value
-    # The change of a constant may have been left as one number.
+    # The gradient of a constant may still be a scalar.
     return (
         call.reshaped(summed, dims)
         if prod(call.dims(summed)) == prod(dims)

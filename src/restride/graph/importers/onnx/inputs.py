@@ -1,4 +1,4 @@
-"""Choices of a caller for the inputs of an ONNX model: values that they always have, dims that are open."""
+"""Caller's choices for the inputs of an ONNX model: constant values, and extents of open dims."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .tensors import ELEMENTS
 
 
 def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
-    """The model with inputs that are known: constants, which no call brings.
+    """Return the model with some inputs turned into constants, which calls no longer pass.
 
-    Raises InvalidArguments for an input that is not there, and values that do not fit.
+    Raises InvalidArguments for an unknown input, and for values that do not fit.
     """
     if not isinstance(values, Mapping):
         raise refuse("RS-G03:values", values=short_repr(values), type=type(values).__name__)
@@ -38,7 +38,7 @@ def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
 
 
 def _constant_input(tensor: OnnxInput, value: object) -> Array:
-    """The values of an input, in its type and dims; one value serves for any dims of 1."""
+    """Return the values of an input, in its type and dims; a single value is broadcast to any dims of 1."""
     try:
         array = np.asarray(value)
         constant = array.astype(ELEMENTS[tensor.element])
@@ -72,14 +72,14 @@ def network_inputs(
     dims: Mapping[str, Sequence[int]],
     type_of: Callable[[str, int], DataType] = data_type_of,
 ) -> list[NetworkInput]:
-    """The inputs of a model, some with other dims than it says; `type_of`: the type by name and number."""
+    """Return the inputs of a model, with `dims` replacing some; `type_of`: the type by name and number."""
     dims = parse_field("dims", Mapping[str, Any], dims)
     _check_names("dims", dims, [model_input.name for model_input in model.inputs])
     return [_input(each, dims.get(each.name), type_of(each.name, each.element)) for each in model.inputs]
 
 
 def assumed_dims(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> dict[str, Dims]:
-    """The dims of all inputs of a model, where those that neither it nor a caller says are 1."""
+    """Return the dims of all inputs of a model; extents that neither it nor the caller gives are 1."""
     dims = parse_field("dims", Mapping[str, Any], dims)
     _check_names("dims", dims, [model_input.name for model_input in model.inputs])
     found = {
@@ -97,13 +97,13 @@ def _input(model_input: OnnxInput, extents: Sequence[int] | None, kind: DataType
 
 
 def translate_node(call: OperatorCall) -> Made:
-    """What a node becomes, by ONNX's operators: a function that has a name, for pickles."""
+    """Translate a node by ONNX's operators; a named function, so that it can be pickled."""
     return ONNX.translate(call)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """What makes graphs of a model, for dims of its inputs: a value, so that its networks can be pickled.
+    """The source of a model's graphs, for dims of its inputs: a value, so that its networks can be pickled.
 
     `inputs`: those of the network, `values`: those that are known.
     """
@@ -114,11 +114,11 @@ class ModelSource:
     translate: Translator = translate_node
 
     def __call__(self, dims: Mapping[str, Dims]) -> Graph:
-        """The graph for what a caller brings.
+        """Return the graph for the dims of a caller's inputs.
 
-        Raises as `translated` does, and RuntimeFailure where a file of the model was written since. Where a
-        node does not fit and the caller had a choice, the error tells of inputs and values, and of the node
-        as its reason.
+        Raises as `translated` does, and RuntimeFailure if a file of the model has changed. If a node does not
+        fit and the caller had a choice, the error lists the inputs and values, with the node's error as its
+        reason.
         """
         self.model.check_files()
         try:
@@ -134,7 +134,7 @@ class ModelSource:
             ) from None
 
     def is_linear(self, batches: Sequence[Mapping[str, Dims]]) -> bool:
-        """True where the model decides the same for all these dims, which differ in the batch alone."""
+        """True if the model makes the same decisions for all these dims, which differ only in the batch."""
         return follows_batch(self.model, batches, self.translate)
 
 
@@ -146,13 +146,13 @@ def network_of(
     without: Iterable[str],
     precision: str = "f32",
 ) -> Network:
-    """The network of a model of another library, whose nodes `translate` knows; else as `rs.onnx.load`."""
+    """Return the network of a model of another library, translated by `translate`; see `rs.onnx.load`."""
     check_order(model)
     inputs = network_inputs(model, {} if dims is None else dims)
     return network_of_source(ModelSource(model, tuple(inputs), {}, translate), rule, without, precision)
 
 
 def network_of_source(source: ModelSource, rule: str, without: Iterable[str], precision: str) -> Network:
-    """The network of what makes graphs of a model."""
+    """Return the network of a source of graphs."""
     ends, is_linear = (source.inputs, source.model.outputs), source.is_linear
     return Network.of_source(*ends, source, rule, without, is_linear=is_linear, precision=precision)

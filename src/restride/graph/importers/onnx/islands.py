@@ -1,4 +1,4 @@
-"""Nodes of an ONNX model that another library runs: islands between the parts that are networks."""
+"""Islands: nodes of an ONNX model that another library runs, between parts that are networks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FATAL_ALONE, _MOST_SHOWN = 4, 8
 
 
 def check_packages() -> None:
-    """Raise RuntimeFailure where a package is missing that islands need."""
+    """Raise RuntimeFailure if a package that islands need is missing."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         raise refuse("RS-G04:fallback", missing=" and ".join(missing), packages=" ".join(missing))
@@ -29,8 +29,8 @@ def check_packages() -> None:
 
 @dataclass(frozen=True, slots=True)
 class IslandInput:
-    """What an island reads: the type and the extents, None for open ones, of an array; else `kind` says what,
-    in onnxruntime's words or the bytes of the model.
+    """An input of an island: type and extents (None if open) of an array; otherwise `kind` has its type in
+    onnxruntime's words or the bytes of the model.
     """
 
     dims: tuple[int | None, ...] | None
@@ -39,15 +39,15 @@ class IslandInput:
 
     @classmethod
     def of(cls, x: Any, kind: str | bytes | memoryview, is_fixed: bool) -> IslandInput:
-        """The input that `x` is an example of; `is_fixed`: none of other dims comes."""
+        """Return the input that `x` is an example of; `is_fixed`: other dims never come."""
         if not isinstance(x, np.ndarray):
             return cls(None, None, kind)
         return cls(x.shape if is_fixed else (None,) * x.ndim, x.dtype, kind)
 
 
 class Island:
-    """The nodes of a model, which onnxruntime runs on the CPU, on as many threads as restride has when it is
-    made. All tensors of the model are constants of theirs.
+    """Nodes of a model run by onnxruntime on the CPU, with restride's number of threads at creation. All
+    tensors of the model are constants of the island.
     """
 
     def __init__(self, model: OnnxModel, inputs: Mapping[str, IslandInput]) -> None:
@@ -60,12 +60,12 @@ class Island:
         try:
             content = model_bytes(model, inputs)
             self._session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-        except Exception as error:  # the errors of both packages have no root of their own
+        except Exception as error:  # the packages' errors have no common base class
             raise self._refusal(error) from None
         self.types = {made.name: made.type for made in self._session.get_outputs()}
 
     def __call__(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """What the nodes make of these tensors: arrays of memory that onnxruntime holds, and lists."""
+        """Run the nodes on these tensors; returns arrays of onnxruntime's memory, and lists."""
         try:
             results = self._session.run(self._outputs, dict(tensors))
         except Exception as error:
@@ -81,7 +81,7 @@ class Island:
 
 
 def model_bytes(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
-    """The bytes of a model with these inputs."""
+    """Return the bytes of a model with these inputs."""
     import onnx
     from onnx import helper, numpy_helper
 
@@ -103,7 +103,6 @@ def model_bytes(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
 
 
 def _info(name: str, each: IslandInput) -> Any:
-    """The description of an input of an island."""
     import onnx
     from onnx import helper
 
@@ -117,7 +116,7 @@ def _info(name: str, each: IslandInput) -> Any:
 
 
 def _proto_of(words: str) -> Any:
-    """The type of words such as `seq(tensor(float))`; an empty one of ""."""
+    """Return the type described by words such as `seq(tensor(float))`; an empty one for an empty string."""
     import onnx
     from onnx import helper
 

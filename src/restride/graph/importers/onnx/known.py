@@ -1,4 +1,4 @@
-"""ONNX operators on known values, by NumPy: what shapes are computed with, and constants."""
+"""ONNX operators on known values, by NumPy: computations of shapes, and constants."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _CONSTANTS = {
 
 
 def check_countable(dims: Sequence[int], kind: DataType) -> None:
-    """Raise Misfit for dims of a tensor whose bytes 64 bits do not count."""
+    """Raise Misfit for a tensor whose number of bytes exceeds 64 bits."""
     if kind.nbytes(prod(dims)) >= 1 << 63:
-        raise Misfit(f"it makes {kind} {by(tuple(dims))}: more bytes than 64 bits count")
+        raise Misfit(f"it makes {kind} {by(tuple(dims))}: the size exceeds 64 bits")
 
 
 def axis_of(number: object, rank: int, what: str = "axis") -> int:
-    """An axis from 0 on; negative numbers count from the end. Raises Misfit for one that is not there."""
+    """Return a nonnegative axis; negative numbers count from the end. Raises Misfit if out of range."""
     axis = int(str(number))
     if not -rank <= axis < rank:
-        raise Misfit(f"there is no {what} {axis} of {rank}")
+        raise Misfit(f"{what} {axis} is out of range: there are {rank}")
     return axis % rank
 
 
 def new_dims(dims: Sequence[int], pattern: Sequence[int], keeps_zeros: bool = False) -> tuple[int, ...]:
-    """The dims of a Reshape: 0 is the dim of the source, where it does not stay 0; -1 is what is left."""
+    """Return the dims of a Reshape: 0 copies the dim of the source unless `keeps_zeros`; -1 is inferred."""
     sizes = [dims[i] if n == 0 and not keeps_zeros else n for i, n in enumerate(pattern)]
     if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
         raise Misfit(f"the new dims are {tuple(pattern)}")
@@ -48,7 +48,7 @@ def new_dims(dims: Sequence[int], pattern: Sequence[int], keeps_zeros: bool = Fa
 
 
 def squeezed(dims: Sequence[int], axes: Sequence[int] | None) -> tuple[int, ...]:
-    """Dims without those of `axes`, or without all that are 1."""
+    """Return dims without those of `axes`, or without all that are 1."""
     if axes is None:
         return tuple(n for n in dims if n != 1)
     gone = {axis_of(axis, len(dims)) for axis in axes}
@@ -58,17 +58,17 @@ def squeezed(dims: Sequence[int], axes: Sequence[int] | None) -> tuple[int, ...]
 
 
 def unsqueezed(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
-    """Dims with a 1 at each of `axes`, which count in the result."""
+    """Return dims with a 1 inserted at each of `axes`, which refer to the result."""
     rank = len(dims) + len(axes)
     new = {axis_of(axis, rank) for axis in axes}
     if len(new) < len(axes):
-        raise Misfit(f"an axis is there twice in {tuple(axes)}")
+        raise Misfit(f"{tuple(axes)} contains an axis twice")
     rest = iter(dims)
     return tuple(1 if i in new else next(rest) for i in range(rank))
 
 
 def span(n: int, start: int, end: int, step: int) -> range:
-    """The places that a Slice takes of n elements: backwards it ends before the first one at most."""
+    """Return the indices that a Slice takes of n elements; backwards it stops before index 0 at most."""
     low, high = (0, n) if step > 0 else (-1, n - 1)
     first, last = (min(max(at + n if at < 0 else at, low), high) for at in (start, end))
     return range(first if step > 0 else max(first, min(0, high)), last, step)
@@ -81,7 +81,7 @@ def span(n: int, start: int, end: int, step: int) -> range:
 def _constant(call: OperatorCall, **attributes: Any) -> Value:
     ((name, value),) = attributes.items()
     if value is None or name.startswith(("sparse", "value_string")):
-        raise Misfit(f"a constant of {name} is not read")
+        raise Misfit(f"constants given by {name} are not supported")
     return np.asarray(value, _CONSTANTS.get(name))
 
 
@@ -109,7 +109,7 @@ def _eye_like(call: OperatorCall, x: Value, *, dtype: int = 0, k: int = 0) -> Va
 
 
 def cast(x: Array, to: int) -> Array:
-    """A Cast to the type of a number of ONNX."""
+    """Cast to the type with this ONNX number."""
     return x.astype(ELEMENTS[to])
 
 

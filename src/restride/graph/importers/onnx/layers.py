@@ -1,4 +1,4 @@
-"""ONNX's softmax, logarithms of sums, and products."""
+"""ONNX's softmax, log-sum-exp, and matrix products."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _logarithm_of_powers(
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
 ) -> Value:
-    """Each power by the largest of them, so that none is infinite."""
+    """Divide each power by the largest, so that none overflows."""
     apart, limit = call.with_outputs(0), np.asarray(ml_dtypes.finfo(call.type_of(x).numpy).max)
     noop = {"noop_with_empty_axes": noop_with_empty_axes}
     most = apart.onnx("Clip", apart.onnx("ReduceMax", x, axes, **noop), np.asarray(-limit), limit)
@@ -95,7 +95,7 @@ def _gemm(
     transB: bool = False,  # noqa: N803
     broadcast: int = 0,
 ) -> Value:
-    """An inner product where the right side is known, else a matmul."""
+    """An inner product if the right side is known, else a matmul."""
     if transA:
         left = call.transposed(left, (1, 0))
     if not isinstance(right, str) and right.ndim == 2 and not isinstance(added, str):
@@ -131,8 +131,8 @@ def matrix_product(
     data_type: DataType | None = None,
     fpmath_mode: str = "strict",
 ) -> str:
-    """A product as NumPy has it: vectors are rows on the left, columns on the right. `data_type`: that of
-    the result, where it is not the one of the left.
+    """Return a product by NumPy's rules: vectors are rows on the left, columns on the right. `data_type`:
+    that of the result, if not that of the left side.
     """
     operation = MatmulOperation(fpmath_mode=fpmath_mode)
     ranks = len(call.dims(left)), len(call.dims(right))

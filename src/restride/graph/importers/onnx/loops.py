@@ -1,4 +1,4 @@
-"""`Loop` and `Scan`: how steps follow one another, in a translation that unrolls them and in a run alike."""
+"""`Loop` and `Scan`: the sequence of steps, shared by unrolling translation and execution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .model import OnnxBranch, OnnxNode, listed
 __all__ = ["LOOPS", "Loop", "LoopSteps"]
 
 LOOPS = frozenset(("Loop", "Scan"))
-"""The operators whose body is a graph that is taken many times."""
+"""Operators whose body is a graph that is run repeatedly."""
 
 _LAST_BATCHED = 8
 _FOREVER = 1 << 63
@@ -23,34 +23,35 @@ T = TypeVar("T")
 
 
 class LoopSteps(Protocol[T]):
-    """What takes the steps of a loop: a writer of graphs on names of tensors, or a run on arrays."""
+    """Executor of a loop's steps: a writer of graphs on names of tensors, or a run on arrays."""
 
     def step(self, at: int, values: Sequence[T]) -> Sequence[T]:
-        """What the body makes of its inputs, as step `at`. Raises where that is one too many."""
+        """Run the body on its inputs, as step `at`. Raises if that is one step too many."""
 
     def constant(self, x: Array) -> T:
-        """An array as a value."""
+        """Return an array as a value."""
 
     def known(self, x: T) -> Array:
-        """A value as an array. Raises Unimplemented where only a run knows it."""
+        """Return a value as an array. Raises Unimplemented if it is known only in a run."""
 
     def kind(self, x: T) -> tuple[tuple[int, ...], Any]:
-        """The dims of a value, and NumPy's type."""
+        """Return the dims of a value, and NumPy's type."""
 
     def part(self, x: T, axis: int, at: int) -> T:
-        """What lies at a place of an axis, without the axis."""
+        """Return the part at index `at` of an axis, without the axis."""
 
     def stacked(self, parts: Sequence[T], axis: int) -> T:
-        """Parts, one or more, along a new axis."""
+        """Stack one or more parts along a new axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A loop of a model.
 
-    `carried`: how many values go from a step to the next one. `reads`, `makes`: the axes of tensors of which
-    each step reads, or makes, a part, and whether it goes backwards. `is_counted`: it has a count and a
-    condition, as `Loop` has; else its steps are as many as the parts. `is_batched`: all tensors are batches.
+    `carried`: number of values passed from step to step. `reads`, `makes`: the axes along which tensors are
+    split into, or assembled from, one part per step, and whether that goes backwards. `is_counted`: it has a
+    count and a condition, as `Loop` has; otherwise there is a step per part. `is_batched`: all tensors are
+    batches.
     """
 
     node: OnnxNode
@@ -63,7 +64,7 @@ class Loop:
 
     @classmethod
     def of(cls, node: OnnxNode, opset: int) -> Loop:
-        """The loop that a node is. Raises InvalidArguments for one that does not hold."""
+        """Return the loop of a node. Raises InvalidArguments if it is malformed."""
         body, named = node.attributes.get("body"), node.attributes
         if not isinstance(body, OnnxBranch):
             raise _error(node, "it has no body")
@@ -74,7 +75,7 @@ class Loop:
         else:
             parts = named.get("num_scan_inputs", 0)
             if parts < 1:
-                raise _error(node, f"its num_scan_inputs is {parts}, and it would never end")
+                raise _error(node, f"with num_scan_inputs {parts} it would never end")
             count, is_batched = len(body.inputs) - parts, opset <= _LAST_BATCHED
             ways = named.get("directions" if is_batched else "scan_input_directions")
             reads = _axes(parts, named.get("scan_input_axes"), ways)
@@ -88,7 +89,7 @@ class Loop:
         return loop
 
     def run(self, inputs: Sequence[T | None], steps: LoopSteps[T]) -> tuple[T, ...]:
-        """What the loop makes of the inputs of its node. Raises InvalidArguments for what does not fit."""
+        """Run the loop on the inputs of its node. Raises InvalidArguments for inputs that do not fit."""
         head, rest = inputs[: self._head], [x for x in inputs[self._head :] if x is not None]
         if len(rest) != len(inputs) - len(head):
             raise self.error("an input is missing")
@@ -96,7 +97,7 @@ class Loop:
             most, condition = head or (None, None)
             return self._steps(most, condition, rest, steps)
         if head[0] is not None:
-            raise self.error("its sequences have lengths of their own, which restride has not")
+            raise self.error("its sequences differ in length, which is unsupported")
         samples = replace(self, is_batched=False)
         results = [
             samples.run([steps.part(x, 0, at) for x in rest], steps)
@@ -105,7 +106,7 @@ class Loop:
         return tuple(steps.stacked(parts, 0) for parts in zip(*results, strict=True))
 
     def once(self, inputs: Sequence[T | None], steps: LoopSteps[T]) -> tuple[T, ...]:
-        """What it would make of the inputs of its node in one step."""
+        """Run a single step on the inputs of the node."""
         values = [x for x in inputs[self._head :] if x is not None]
         carried, sources = values[: self.carried], values[self.carried :]
         parts = [steps.part(x, axis, 0) for x, (axis, _) in zip(sources, self.reads, strict=True)]
@@ -115,12 +116,12 @@ class Loop:
 
     @property
     def _head(self) -> int:
-        """How many inputs there are in front of those that the body reads."""
+        """Number of inputs before those that the body reads."""
         return 2 * self.is_counted + self.is_batched
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The inputs of the node that the body reads, whole or in parts."""
+        """Inputs of the node that the body reads, whole or in parts."""
         return self.node.inputs[self._head :]
 
     def _steps(
@@ -143,7 +144,7 @@ class Loop:
                 column.append(part)
             at += 1
         if made and not at:
-            # A step that does not count says what the parts would be.
+            # Without any step, one that is not counted gives the types of the parts.
             kinds = [(steps.kind(x), axis) for x, (axis, _) in zip(sources, self.reads, strict=True)]
             zeros = [np.zeros(_without(dims, axis), kind) for (dims, kind), axis in kinds]
             values = [*carried, *map(steps.constant, zeros)]
@@ -155,23 +156,23 @@ class Loop:
         return (*carried, *(steps.stacked(x[::-1] if back else x, axis) for x, (axis, back) in ways))
 
     def _step(self, at: int, going: T, values: Sequence[T], steps: LoopSteps[T]) -> list[T]:
-        """The condition behind a step, and all else that it makes."""
+        """Return the condition after a step, and everything else it makes."""
         if self.is_counted:
             return list(steps.step(at, (steps.constant(np.array(at)), going, *values)))
         return [going, *steps.step(at, values)]
 
     def _extent(self, tensors: Sequence[T], axes: Sequence[int], steps: LoopSteps[T]) -> int:
-        """How many parts all these tensors have."""
+        """Return the number of parts, which all these tensors share."""
         dims = [steps.kind(x)[0] for x in tensors]
         if any(not -len(own) <= axis < len(own) for own, axis in zip(dims, axes, strict=True)):
-            raise self.error(f"there are no axes {list(axes)} of dims {dims}")
+            raise self.error(f"axes {list(axes)} are out of range for dims {dims}")
         counts = {own[axis] for own, axis in zip(dims, axes, strict=True)}
         if len(counts) != 1:
             raise self.error(f"it reads along axes of {sorted(counts)} elements")
         return counts.pop()
 
     def error(self, reason: str) -> Error:
-        """The error of a loop that does not hold."""
+        """Return the error of a malformed loop."""
         return _error(self.node, reason)
 
 

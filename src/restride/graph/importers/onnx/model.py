@@ -1,7 +1,7 @@
-"""An ONNX file as frozen values: nodes with their attributes, known tensors, what a run brings and gives.
+"""An ONNX file as frozen values: nodes with their attributes, known tensors, inputs and outputs.
 
-Messages of Protocol Buffers are data: nothing in them is executed. Of the file system only files in the
-folder of the model, or below it, are read. Tensors are views of the file, which is mapped.
+Messages of Protocol Buffers are data: nothing in them is executed. Only files in the folder of the model, or
+below it, are read. Tensors are views of the file, which is memory-mapped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .wire import Message, read_message
 
 
 class _PartOfFile:
-    """A value that has bytes of the file: in a pickle these are bytes of its own."""
+    """A value with bytes of the file; pickles contain a copy of these bytes."""
 
     __slots__ = ()
 
@@ -34,9 +34,7 @@ class _PartOfFile:
 
 @dataclass(frozen=True, slots=True)
 class OnnxNode(_PartOfFile):
-    """A node as the file has it: `""` stands for an input that is left out. `content`: its bytes, where the
-    file has it.
-    """
+    """A node as in the file: `""` stands for an omitted input. `content`: its bytes, if the file has it."""
 
     operator: str
     name: str
@@ -49,13 +47,13 @@ class OnnxNode(_PartOfFile):
         return f"{self.operator} {self.name!r}"
 
     def inner_nodes(self) -> Iterator[OnnxNode]:
-        """The nodes of the graphs in it."""
+        """Yield the nodes of the graphs in its attributes."""
         for branch in self.attributes.values():
             if isinstance(branch, OnnxBranch):
                 yield from branch.nodes
 
     def reads(self) -> frozenset[str]:
-        """The tensors that it needs: its inputs, and what graphs in it see of the tensors around it."""
+        """Return the tensors that it needs: its inputs, and outer ones read by graphs in its attributes."""
         names = {*self.inputs}
         for branch in self.attributes.values():
             if isinstance(branch, OnnxBranch):
@@ -69,9 +67,10 @@ class OnnxNode(_PartOfFile):
 
 @dataclass(frozen=True, slots=True)
 class OnnxBranch(_PartOfFile):
-    """A graph that is an attribute of a node: a branch of an `If`. It sees the tensors around the node.
+    """A graph that is an attribute of a node, such as a branch of an `If`. It sees the tensors around the
+    node.
 
-    `inputs`: tensors that it gets beside these, as the body of a loop does; `content`: its bytes.
+    `inputs`: tensors passed to it in addition, as to the body of a loop; `content`: its bytes.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -81,9 +80,9 @@ class OnnxBranch(_PartOfFile):
     content: bytes | memoryview = field(default=b"", compare=False, repr=False)
 
     def in_place_of(self, node: OnnxNode) -> OnnxBranch:
-        """The branch that a node takes as nodes beside those around it, which make the outputs of the node.
+        """Return the branch as nodes that replace `node` and make its outputs.
 
-        Its own tensors have names that begin with that of the node's first output.
+        Inner tensors have names that begin with that of the node's first output.
         """
         seen = OnnxNode("", "", (), (), {"": self}).reads()
         first = next(filter(None, node.outputs), node.name)
@@ -100,15 +99,15 @@ class OnnxBranch(_PartOfFile):
 
 @dataclass(frozen=True, slots=True)
 class OnnxReference:
-    """An attribute inside a function that is an attribute of the node which the function stands for."""
+    """An attribute inside a function that refers to an attribute of the calling node."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxFunction(_PartOfFile):
-    """An operator that is a graph of others: names of its inputs and outputs, its nodes, and the version of
-    ONNX's operators among them. `defaults`: attributes that a node may leave out.
+    """An operator defined as a graph of others: names of its inputs and outputs, its nodes, and the version
+    of ONNX's operators among them. `defaults`: attributes that a node can omit.
     """
 
     inputs: tuple[str, ...]
@@ -119,7 +118,7 @@ class OnnxFunction(_PartOfFile):
     content: bytes | memoryview = field(default=b"", compare=False, repr=False)
 
     def graph_for(self, node: OnnxNode) -> OnnxBranch:
-        """What is in place of a node that is this function: the same with its attributes and tensors.
+        """Return the nodes that replace a call of this function, with the attributes and tensors of `node`.
 
         All other tensors have names that begin with that of its first output.
         """
@@ -129,7 +128,7 @@ class OnnxFunction(_PartOfFile):
 
 @dataclass(frozen=True, slots=True)
 class _Instance:
-    """A function in the place of a node: `names` are those of its tensors around the function."""
+    """A function in place of a node: `names` maps the names of its tensors to those of the caller."""
 
     prefix: str
     names: Mapping[str, str]
@@ -137,7 +136,7 @@ class _Instance:
 
     @classmethod
     def of(cls, function: OnnxFunction, node: OnnxNode) -> _Instance:
-        # What no input or output of the node is stands for nothing, or is a tensor of the function alone.
+        # Names that are not inputs or outputs of the node are omitted inputs, or local to the function.
         names = {"": "", **dict.fromkeys(function.inputs, "")}
         names |= zip(function.inputs, node.inputs, strict=False)
         pairs = zip(function.outputs, node.outputs, strict=False)
@@ -175,9 +174,9 @@ class _Instance:
 
 @dataclass(frozen=True, slots=True)
 class OnnxInput(_PartOfFile):
-    """An input of a run: extents are numbers, or names of those that only a run knows, or None.
+    """An input of a run: extents are numbers, names of symbolic extents, or None.
 
-    `element`: the number of the type of its elements, 0 for what is no tensor. `content`: its type's bytes.
+    `element`: the number of its element type, 0 if it is not a tensor. `content`: its type's bytes.
     """
 
     name: str
@@ -188,12 +187,12 @@ class OnnxInput(_PartOfFile):
 
 @dataclass(frozen=True, slots=True)
 class OnnxModel:
-    """A model: its nodes in their order, its known tensors, what it reads and gives.
+    """A model: its nodes in order, its known tensors, inputs and outputs.
 
-    `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of. `functions`:
-    operators that the model brings, by name; None where nodes are of another table than ONNX's, so that those
-    which ONNX defines by others are not expanded. `versions`: of the operators of each domain, and of the
-    file, under "format". `packed`: known tensors of few bits, which stay as they are stored.
+    `opset`: version of ONNX's own operators. `files`: the files that the tensors are views of. `functions`:
+    operators that the model defines, by name; None if nodes belong to a table other than ONNX's, so that
+    operators which ONNX defines by others are not expanded. `versions`: of the operators of each domain, and
+    of the file, under "format". `packed`: known tensors of few bits, as they are stored.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -208,25 +207,25 @@ class OnnxModel:
 
     @property
     def unpacked(self) -> OnnxModel:
-        """The same with all known tensors as arrays."""
+        """Return the same model with all known tensors as arrays."""
         arrays = {name: tensor.values for name, tensor in self.packed.items()}
         return replace(self, tensors={**self.tensors, **arrays}, packed={})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A pickle has the values of tensors, and needs no file.
+        # A pickle contains the values of tensors, and does not depend on files.
         values = {each.name: getattr(self, each.name) for each in fields(self)} | {"files": ()}
         return OnnxModel, tuple(values.values())
 
     def check_files(self) -> None:
-        """Raise RuntimeFailure where a file was written since the model was read."""
+        """Raise RuntimeFailure if a file was modified since the model was read."""
         for file in self.files:
             file.check()
 
 
 def read_model(source: object) -> OnnxModel:
-    """The model of a path, of the bytes of a file, or of a `ModelProto`.
+    """Read the model from a path, the bytes of a file, or a `ModelProto`.
 
-    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no model.
+    Raises RuntimeFailure if the system refuses the file, InvalidArguments for anything but a model.
     """
     reader = _ModelReader(None)
     if isinstance(source, str | os.PathLike):
@@ -244,39 +243,39 @@ def read_model(source: object) -> OnnxModel:
 
 
 def read_function(content: bytes) -> OnnxFunction:
-    """The function of a `FunctionProto`. Raises ValueError for bytes that are none."""
+    """Parse a `FunctionProto`. Raises ValueError for invalid bytes."""
     return _ModelReader(None).function(read_message("function", memoryview(content)))
 
 
 def _model_bytes(source: Any) -> memoryview:
-    """The bytes of a `ModelProto`."""
     if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
         raise refuse("RS-V08:no-onnx-model", type=type(source).__name__)
     try:
         return memoryview(source.SerializeToString())
-    except Exception as error:  # the writer's errors are of the package that it brings
-        raise no_model("the ModelProto cannot be written", error) from None
+    except Exception as error:  # the errors depend on the caller's protobuf package
+        raise no_model("the ModelProto cannot be serialized", error) from None
 
 
 def _parsed(content: memoryview) -> Message:
     try:
         model = read_message("model", content)
     except (ValueError, IndexError, RecursionError) as error:
-        raise no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
+        raise no_model(
+            "the bytes cannot be parsed: the file is truncated, or is not an ONNX file", error
+        ) from None
     if not model.graph.node and not model.graph.output:
-        raise no_model("there is no graph in it")
+        raise no_model("it does not contain a graph")
     return model
 
 
 class _ModelReader:
-    """Makes values of messages. `folder`: where files beside the model lie; None where there are none."""
+    """Makes values of messages. `folder`: of external data files; None without one."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._files: dict[Path, MappedFile] = {}
 
     def mapped(self, path: Path) -> memoryview:
-        """The bytes of a file."""
         if path not in self._files:
             self._files[path] = MappedFile(str(path), "an .onnx file")
         return self._files[path].content
@@ -294,14 +293,14 @@ class _ModelReader:
             else:
                 tensors[item.name] = tensor
         if graph.sparse_initializer:
-            raise no_model("sparse tensors are not read")
+            raise no_model("sparse tensors are not supported")
         known = {*tensors, *packed}
         inputs = tuple(_input(info) for info in graph.input if info.name not in known)
         functions = dict[str, OnnxFunction]()
         for each in model.functions:
             name = _operator(each, each.name)
             if name in functions:
-                raise no_model(f"function {short_repr(name)} is defined a second time")
+                raise no_model(f"function {short_repr(name)} is defined twice")
             functions[name] = self.function(each)
         files = tuple(self._files.values())
         for file in files:
@@ -314,7 +313,7 @@ class _ModelReader:
         for word, names in (("an input", function.input), ("an output", function.output)):
             twice = [name for at, name in enumerate(names) if name in names[:at]]
             if twice:
-                raise no_model(f"{what} has {word} {twice[0]!r} a second time")
+                raise no_model(f"{what} has {word} {twice[0]!r} twice")
         return OnnxFunction(
             tuple(function.input),
             tuple(function.output),
@@ -332,7 +331,7 @@ class _ModelReader:
         return OnnxNode(operator, name, inputs, outputs, attributes, node.content)
 
     def _attribute(self, attribute: Message, node: str) -> Any:
-        """An attribute's value; None for those that only operators have that restride has not."""
+        """Return an attribute's value, or None for kinds that only unsupported operators use."""
         kind = attribute.type
         if attribute.ref_attr_name:
             return OnnxReference(attribute.ref_attr_name)
@@ -344,7 +343,7 @@ class _ModelReader:
 
     def _branch(self, graph: Message, node: str) -> OnnxBranch:
         if graph.sparse_initializer:
-            raise no_model("sparse tensors are not read")
+            raise no_model("sparse tensors are not supported")
         owner = f"of node {node!r}"
         tensors = {
             item.name: self._array(item, f"tensor {item.name!r} {owner}") for item in graph.initializer
@@ -365,14 +364,14 @@ class _ModelReader:
             return tensor_values(tensor, content, may_be_packed=may_be_packed)
         except (MemoryError, Error):
             raise
-        except Exception as error:  # any wrong field, in any way
+        except Exception as error:  # a malformed field can raise anything
             raise no_model(f"{what} cannot be read", error) from None
 
     def _beside(self, tensor: Message, what: str) -> memoryview:
-        """The bytes of a tensor that lie in a file beside the model."""
+        """Return the bytes of a tensor that are in an external data file."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if self._folder is None:
-            raise no_model(f"{what} lies in a file beside the model, and bytes have no folder")
+            raise no_model(f"{what} is in an external file, but a model given as bytes has no folder")
         location = entries.get("location", "")
         try:
             data = self.mapped(_inside(self._folder, location, what))
@@ -384,7 +383,7 @@ class _ModelReader:
             raise no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
         if min(start, length) < 0 or start + length > len(data):
             left = max(len(data) - start, 0)
-            raise no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
+            raise no_model(f"{what}: its file has {left} bytes from offset {start}, not {length}")
         return data[start : start + length]
 
 
@@ -393,7 +392,7 @@ _READ_WEIGHTS = "DequantizeLinear", "com.microsoft.GatherBlockQuantized"
 
 
 def read_as_weights(nodes: Iterable[OnnxNode], outputs: Iterable[str], operators: Iterable[str]) -> set[str]:
-    """The tensors that only these operators read, as their first input."""
+    """Return the tensors that only these operators read, as their first input."""
     weights, others = set[str](), {*outputs}
     for node in nodes:
         first = {*node.inputs[:1]} if node.operator in operators else set[str]()
@@ -403,13 +402,13 @@ def read_as_weights(nodes: Iterable[OnnxNode], outputs: Iterable[str], operators
 
 
 def _operator(message: Message, name: str) -> str:
-    """The name of a node's operator, or of a function, with its domain where that is not ONNX's own."""
+    """Return the name of a node's operator, or of a function, with its domain unless it is ONNX's own."""
     domain = "" if message.domain in _ONNX_DOMAINS else f"{message.domain}."
     return f"{domain}{name}:{message.overload}" if message.overload else f"{domain}{name}"
 
 
 def _opset(message: Message) -> int:
-    """The version of ONNX's own operators in a model or a function."""
+    """Return the version of ONNX's own operators in a model or a function."""
     versions = [opset.version for opset in message.opset_import if opset.domain in _ONNX_DOMAINS]
     return max(versions, default=1)
 
@@ -428,7 +427,7 @@ def _extent(dim: Message) -> int | str | None:
     return dim.dim_param or None
 
 
-# The kinds of attributes by their number: what a field holds, and how it becomes a value.
+# Kinds of attributes by number: the field with the value, and its conversion.
 _FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS = range(1, 9)
 _PLAIN_ATTRIBUTES: Mapping[int, Callable[[Message], Any]] = {
     _FLOAT: lambda attribute: attribute.f,
@@ -449,10 +448,10 @@ def _inside(folder: Path, location: str, what: str) -> Path:
 
 
 def no_model(why: str, error: Exception | None = None) -> Error:
-    """The error of what is no ONNX model, or one that does not hold."""
+    """Return the error of an invalid ONNX model."""
     return refuse("RS-F04:onnx", why=why, reason=f" ({str(error)[:200]})" if error else "")
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names in a message, each in its repr."""
+    """Join names for a message, each in its repr."""
     return ", ".join(short_repr(name) for name in names)

@@ -1,4 +1,4 @@
-"""ONNX operators that move elements: parts, joins, other dims, another order, padding."""
+"""ONNX operators that move elements: slices, concatenations, reshapes, transpositions, padding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..operator_call import ONNX, TRAINS, Ints, Made, Moved, OperatorCall, Value
 from .known import axis_of, check_countable, new_dims, span, squeezed, unsqueezed
 
 _Axes = Annotated[Ints, "the list of axes"]
-_Taken = Annotated[Ints, "what it takes"]
+_Taken = Annotated[Ints, "the indices"]
 
 
 @ONNX("Identity")
@@ -58,7 +58,7 @@ def _reshape(
 
 @ONNX("Flatten")
 def _flatten(call: OperatorCall, x: Value, *, axis: int = 1) -> Value:
-    # As many dims as there are may be in front.
+    # The axis can be equal to the rank.
     dims = call.dims(x)
     axis = axis if axis == len(dims) else axis_of(axis, len(dims))
     return call.reshaped(x, (prod(dims[:axis]), prod(dims[axis:])))
@@ -81,7 +81,7 @@ def _transpose(call: OperatorCall, x: Value, *, perm: Ints = ()) -> Value:
 
 @ONNX("Expand")
 def _expand(call: OperatorCall, x: Value, shape: Annotated[Ints, "the new shape"]) -> Value:
-    """Dims of 1 are repeated; those of both need not be the same."""
+    """Dims of 1 are broadcast in both directions."""
     dims = call.dims(x)
     full = np.broadcast_shapes(dims, shape)
     if not isinstance(x, str):
@@ -97,7 +97,7 @@ def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str =
     count, block = len(sizes), (blocksize,) * len(sizes)
     left = channels // max(blocksize, 1) ** count
     if mode not in _BLOCKS_FIRST or blocksize < 1 or left * blocksize**count != channels:
-        raise Misfit(f"blocks of {blocksize} of {channels} channels, mode {mode!r}")
+        raise Misfit(f"blocksize {blocksize} does not fit {channels} channels in mode {mode!r}")
     digits = (batch, *block, left, *sizes) if _BLOCKS_FIRST[mode] else (batch, left, *block, *sizes)
     first, own = (1, count + 1) if _BLOCKS_FIRST[mode] else (2, 1)
     order = [0, own, *(axis for i in range(count) for axis in (count + 2 + i, first + i))]
@@ -109,7 +109,7 @@ def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str =
 def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     batch, channels, *sizes = call.dims(x)
     if mode not in _BLOCKS_FIRST or blocksize < 1 or any(n % blocksize for n in sizes):
-        raise Misfit(f"blocks of {blocksize} of {sizes}, mode {mode!r}")
+        raise Misfit(f"blocksize {blocksize} does not fit {sizes} in mode {mode!r}")
     digits = (batch, channels, *(part for n in sizes for part in (n // blocksize, blocksize)))
     places, blocks = range(2, len(digits), 2), range(3, len(digits), 2)
     order = (0, *blocks, 1, *places) if _BLOCKS_FIRST[mode] else (0, 1, *blocks, *places)
@@ -119,7 +119,7 @@ def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int, mode: str =
     )
 
 
-# Whether the places in a block come before the channels.
+# Whether the positions in a block come before the channels.
 _BLOCKS_FIRST = {"DCR": True, "CRD": False}
 
 # --- joins and parts ----------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _split(
     part_size = -(-dims[axis] // parts)
     sizes = (*(part_size,) * (parts - 1), dims[axis] - part_size * (parts - 1)) if split is None else split
     if sum(sizes) != dims[axis] or len(sizes) != parts or min(sizes) < 0:
-        raise Misfit(f"parts of {list(sizes)} of {dims[axis]} elements, and {parts} outputs")
+        raise Misfit(f"parts of {list(sizes)} do not fit {dims[axis]} elements and {parts} outputs")
     if not isinstance(x, str):
         return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
     return tuple(_part(call, x, axis, sum(sizes[:at]), size) for at, size in enumerate(sizes))
@@ -173,15 +173,15 @@ def _slice(
     dims = call.dims(x)
     axes, steps = axes or tuple(range(len(starts))), steps or (1,) * len(starts)
     if len({axis_of(axis, len(dims)) for axis in axes}) < len(axes):
-        raise Misfit(f"an axis is there twice in {axes}")
+        raise Misfit(f"{axes} contains an axis twice")
     spans = [range(n) for n in dims]
     for axis, *ends_and_step in zip(axes, starts, ends, steps, strict=True):
         spans[axis] = span(dims[axis], *ends_and_step)
     if not isinstance(x, str):
-        # What Python calls -1 is the last element, not the end of a walk backwards.
+        # In Python, -1 is the last element, not the end of a backward walk.
         return x[tuple(slice(walk.start, None if walk.stop < 0 else walk.stop, walk.step) for walk in spans)]
     sizes = tuple(map(len, spans))
-    # Of one element, or none, there is no next one.
+    # With a single element or none, the step has no effect.
     strides = tuple(walk.step if len(walk) > 1 else 1 for walk in spans)
     if sizes == dims and min(strides, default=1) > 0:
         return x
@@ -196,7 +196,7 @@ def _compress(
     *,
     axis: int | None = None,
 ) -> Value:
-    """The elements, or parts, for which a known condition holds."""
+    """Select elements, or slices, by a known condition."""
     if axis is None:
         x, axis = call.reshaped(x, (prod(call.dims(x)),)), 0
     return call.onnx("Gather", x, np.flatnonzero(condition), axis=axis)
@@ -240,12 +240,12 @@ def _pad(
 
 
 def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: str) -> str:
-    """A tensor that is longer along an axis: by its own elements, or by a tensor that only a run knows."""
+    """Extend a tensor along an axis: with its own elements, or with a tensor known only in a run."""
     dims = call.dims(x)
     n, rank = dims[axis], len(dims)
     if how in _PAD_MODES:
         if not n or (how == "reflect" and max(sides) >= n):
-            raise Misfit(f"{sides[0]} and {sides[1]} elements are made of {n} along axis {axis}")
+            raise Misfit(f"cannot pad {n} elements by {sides[0]} and {sides[1]} along axis {axis}")
         return str(call.onnx("Gather", x, _padded_places(n, sides, how), axis=axis))
     low, high = (tuple(size if i == axis else 0 for i in range(rank)) for size in sides)
     is_inside = np.pad(np.ones(n, np.bool_), sides).reshape(-1, *(1,) * (rank - axis - 1))
@@ -254,19 +254,19 @@ def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: 
 
 
 def _padded_places(n: int, sides: tuple[int, int], mode: str) -> Array:
-    """The places of n elements, and those that a mode has around them."""
+    """Return the indices of n elements, with the padding of a mode on both sides."""
     check_room(4 * (n + sum(sides)))
     options: Any = mode
     return np.pad(np.arange(n, dtype=np.int32), sides, options)
 
 
 def _cropped(call: OperatorCall, x: str, low: Sequence[int], high: Sequence[int]) -> tuple[str, Dims, Dims]:
-    """The source without what negative pads cut off, and what is left to pad."""
+    """Crop the source by negative pads, and return it with the remaining pads."""
     dims, starts, sizes, before, behind = call.dims(x), [], [], [], []
     for n, front, back in zip(dims, low, high, strict=True):
         total = n + front + back
         if total < 0:
-            raise Misfit(f"pads of {front} and {back} cut more than {n} elements")
+            raise Misfit(f"pads of {front} and {back} remove more than {n} elements")
         starts.append(min(max(-front, 0), n))
         sizes.append(max(min(n, n + back) - starts[-1], 0))
         before.append(min(max(front, 0), total))

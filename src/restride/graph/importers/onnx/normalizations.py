@@ -1,4 +1,4 @@
-"""ONNX's normalizations: primitives where they go over rows, channels or groups, else means and powers."""
+"""ONNX's normalizations: primitives for rows, channels and groups; otherwise means and powers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _batch_normalization(
     training_mode: bool = False,
     spatial: Annotated[int, Usual()] = 1,
 ) -> Made:
-    """In training by the statistics of what comes; then those that run are results too."""
+    """Training uses the statistics of the batch; the running statistics are then results too."""
     operation = BatchNormalizationOperation(epsilon)
     if not training_mode:
         if call.count_of_outputs > 1:
@@ -66,7 +66,7 @@ def _batch_normalization(
 
 
 def _statistics(call: OperatorCall, x: Value, axes: Dims, *, keepdims: bool = True) -> tuple[Value, Value]:
-    """Mean and variance along axes, as f32."""
+    """Return mean and variance along axes, as f32."""
     apart = call.with_outputs(0)
     wide = apart.onnx("Cast", x, to=_F32)
     mean = apart.onnx("ReduceMean", wide, axes)
@@ -77,7 +77,7 @@ def _statistics(call: OperatorCall, x: Value, axes: Dims, *, keepdims: bool = Tr
 
 
 def _by_elements(call: OperatorCall, x: Value, epsilon: float, mean: Value | None, variance: Value) -> Value:
-    """A normalization in f64, which primitives have not: by operations on elements."""
+    """Normalize in f64, which primitives do not support, by elementwise operations."""
     apart = call.with_outputs(0)
     deviation = apart.onnx("Sqrt", apart.onnx("Add", variance, np.array(epsilon)))
     return apart.onnx("Div", x if mean is None else apart.onnx("Sub", x, mean), deviation)
@@ -86,7 +86,7 @@ def _by_elements(call: OperatorCall, x: Value, epsilon: float, mean: Value | Non
 def _rows_by_elements(
     call: OperatorCall, x: Value, axes: Dims, epsilon: float, *, is_centered: bool = True
 ) -> Value:
-    """The same by the statistics along axes."""
+    """Normalize by the statistics along axes, elementwise."""
     apart = call.with_outputs(0)
     mean = apart.onnx("ReduceMean", x, axes) if is_centered else None
     distance = x if mean is None else apart.onnx("Sub", x, mean)
@@ -96,14 +96,13 @@ def _rows_by_elements(
 
 
 def _with_channels(call: OperatorCall, x: Value, scale: Value, shift: Value) -> Value:
-    """A factor and a summand for each channel."""
     apart, shape = call.with_outputs(0), (-1, *(1,) * (len(call.dims(x)) - 2))
     scale, shift = (apart.onnx("Reshape", each, shape) for each in (scale, shift))
     return call.onnx("Add", apart.onnx("Mul", x, scale), shift)
 
 
 def _row(call: OperatorCall, value: Value, dims: Dims) -> Value:
-    """A parameter that is repeated along dims, as a vector with a number for each element of them."""
+    """Return a parameter broadcast to dims, as a vector with one number per element of them."""
     if prod(call.dims(value)) != prod(dims):
         value = call.with_outputs(0).onnx("Expand", value, dims)
     value = call.reshaped(value, (prod(dims),))
@@ -161,7 +160,7 @@ def _rms_normalization(
 
 
 def _by_rows(call: OperatorCall, x: str, first: int, operation: Operation, operands: Sequence[Value]) -> str:
-    """A normalization of what is behind the first dims: the tensor as it is where that is its last dim."""
+    """Normalize over all dims from `first` on; no reshape if that is only the last one."""
     dims = call.dims(x)
     if first == len(dims) - 1 and first:
         return call.add(operation, x, *operands)
@@ -200,7 +199,7 @@ def _group_normalization_of_groups(
     num_groups: int,
     epsilon: float = 1e-5,
 ) -> Value:
-    """Scale and shift are of groups."""
+    """Scale and shift are one per group."""
     size = _group_size(call, x, num_groups)
     spread = [
         _row(call, call.reshaped(value, (num_groups, 1)), (num_groups, size)) for value in (scale, shift)
@@ -209,13 +208,13 @@ def _group_normalization_of_groups(
 
 
 def _group_size(call: OperatorCall, x: str, groups: int) -> int:
-    """The channels of a group. Raises Misfit where there are no such groups."""
+    """Return the channels per group. Raises Misfit if the groups are impossible."""
     dims = call.dims(x)
     if len(dims) < 2:
         raise Misfit(f"{len(dims)} dims have no channels")
     if groups < 1 or dims[1] % groups:
         raise Misfit(
-            f"its num_groups is {groups}, of {dims[1]} channels", "groups have equal parts of the channels"
+            f"its num_groups is {groups}, with {dims[1]} channels", "groups must divide the channels"
         )
     return dims[1] // groups
 
@@ -224,7 +223,7 @@ def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: in
     _group_size(call, x, groups)
     dims = call.dims(x)
     if len(dims) < 3:
-        raise Misfit(f"{len(dims)} dims have no spatial one")
+        raise Misfit(f"a tensor of {len(dims)} dims has no spatial dim")
     if call.type_of(x) is DataType.f64:
         rows = call.reshaped(x, (dims[0], groups, prod(dims[1:]) // groups))
         made = call.reshaped(_rows_by_elements(call, rows, (2,), epsilon), dims)
@@ -237,9 +236,9 @@ def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: in
 
 @ONNX("LpNormalization")
 def _lp_normalization(call: OperatorCall, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
-    """Elements by the norm of their row, where that is not 0."""
+    """Divide elements by the norm of their row, unless that is 0."""
     if p not in (1, 2):
-        raise Misfit(f"p is {p}: 1 and 2 are there")
+        raise Misfit(f"p is {p}: supported are 1 and 2")
     apart = call.with_outputs(0)
     norm = apart.onnx(f"ReduceL{p}", x, (axis,))
     return call.onnx("Div", x, apart.onnx("Add", norm, apart.binary("eq", norm, np.zeros((), np.float32))))

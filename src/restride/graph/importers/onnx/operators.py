@@ -1,4 +1,4 @@
-"""All operators of ONNX that there are: what the modules beside this one enter, and branches."""
+"""All supported ONNX operators: those that the sibling modules register, and control flow."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from .gradients import GRADIENT
 from .loops import LOOPS
 
 CONDITIONAL = "If"
-"""The operator whose branches are graphs: the one that a known condition takes is translated in its place."""
+"""Operator whose branches are graphs; the branch of a known condition replaces it."""
 
 CONTROLS = frozenset((CONDITIONAL, *LOOPS))
-"""The operators that are graphs in a graph: which of them run, and how often, may be known only in a run."""
+"""Operators with graphs as attributes, which may be decided only in a run."""
 
 OPERATORS = frozenset((*ONNX, *CONTROLS, GRADIENT))
-"""All operators that a model may have; some only on known values."""
+"""All operators that a model can have; some only on known values."""

@@ -1,11 +1,11 @@
-"""ONNX's QuantizeLinear and DequantizeLinear, as models of integers have them around their operators.
+"""ONNX's QuantizeLinear and DequantizeLinear, which quantized models have around their operators.
 
-    quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
-    dequantised  = (q - zero_point) * scale
+    quantized    = saturated(round(x / scale) + zero_point)        to nearest, ties to even
+    dequantized  = (q - zero_point) * scale
 
-Scales and zero points are one of each, one for each place of an axis, or for each block of such places.
-Where they are known `rewrites/integers.py` makes what is between the two a computation of integers, if it
-can; the rest is arithmetic of f32.
+Scales and zero points are scalars, or one per index of an axis, or one per block of such indices. If they are
+known, `rewrites/integers.py` turns what is between the two into an integer computation where it can; the rest
+is f32 arithmetic.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _SHORT = DataType.u16, DataType.s16, DataType.u4, DataType.s4
 _FLOATS = DataType.f8_e4m3, DataType.f8_e5m2, DataType.f4_e2m1
 _F32_NUMBER = 1
 WEIGHTS = (*_BYTES, DataType.u4, DataType.s4, *_FLOATS)
-"""What stays as it is stored, up to what reads it."""
+"""Operators whose constants stay as stored, up to their reader."""
 _STORED = {np.dtype(np.int32)} | {kind.numpy for kind in WEIGHTS}
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _QuantizationForm:
-    """The attributes of both operators; `precision` and `saturate` are of types that there are not."""
+    """Attributes of both operators; `precision` and `saturate` only matter for unsupported types."""
 
     axis: int = 1
     block_size: int = 0
@@ -56,8 +56,8 @@ def _quantize(
     kind = None if twin is None else DataType.parse(twin)
     if twin is None or kind not in (*_BYTES, *_SHORT, *_FLOATS):
         raise call.unimplemented(
-            f"it quantises to {twin or number}",
-            "there are integers of 4, 8 and 16 bits, and floats of 4 and 8",
+            f"it quantizes to {twin or number}",
+            "supported are integers of 4, 8 and 16 bits, and floats of 4 and 8",
         )
     is_short, is_float = kind in _SHORT, kind in _FLOATS
     if is_short or is_float or isinstance(scale, str) or isinstance(zero, str):
@@ -65,7 +65,7 @@ def _quantize(
         quotient = apart.onnx("Div", x, _spread(call, x, scale, form))
         if is_float:
             if isinstance(zero, np.ndarray) and zero.astype(_F32).any():
-                raise Misfit("floats have a zero point that is not 0")
+                raise Misfit("its result is floating-point, and its zero point is not 0")
             return call.onnx("Cast", quotient, to=_NUMBERS[twin], saturate=form.saturate)
         rounded = apart.onnx("Round", quotient)
         if zero is not None:
@@ -79,7 +79,7 @@ def _quantize(
         limits = np.iinfo(twin)
         return np.asarray(np.clip(np.rint(x / scale) + offset, limits.min, limits.max), twin)
     if call.type_of(x) is not DataType.f32:
-        raise call.unimplemented(f"it quantises {call.type_of(x)}", "cast it to f32 before")
+        raise call.unimplemented(f"it quantizes {call.type_of(x)}", "cast it to f32 first")
     rank = len(call.dims(x))
     return call.add(
         QuantizeOperation(DataType.parse(twin)), x, *(call.of_rank(n, rank) for n in (scale, offset))
@@ -102,7 +102,7 @@ def _dequantize(
         )
     kind = ELEMENTS.get(form.output_dtype, scale.dtype)
     if call.type_of(np.empty(0, kind)) not in AS_F32 or call.type_of(scale) not in AS_F32:
-        raise call.unimplemented(f"its scale is {scale.dtype}, its result {kind}", "make both f32")
+        raise call.unimplemented(f"its scale is {scale.dtype}, and its result {kind}", "make both f32")
     scale, offset = _numbers(call, x, scale, zero, form)
     if not isinstance(x, str) and (x.size == 1 or x.dtype not in _STORED):
         scale, offset = (in_groups(n, x.shape).astype(_F32) for n in (scale, offset))
@@ -111,7 +111,7 @@ def _dequantize(
 
 
 def dequantized(call: OperatorCall, x: str, scale: Array, zero: Array, data_type: DataType) -> str:
-    """`(x - zero) * scale` of a tensor, of scales and zero points of groups of its elements."""
+    """Return `(x - zero) * scale` of a tensor, with scales and zero points of groups of its elements."""
     rank, name = len(call.dims(x)), next(iter(call.node.outputs), "")
     numbers = (call.of_rank(n, rank) for n in (scale, zero))
     name = name if call.builder.is_free(name) else ""
@@ -119,14 +119,14 @@ def dequantized(call: OperatorCall, x: str, scale: Array, zero: Array, data_type
 
 
 def check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
-    """Raise Misfit for scales that are not one for each block of so many elements of an axis."""
+    """Raise Misfit unless there is one scale for each block of `size` elements of an axis."""
     wanted = (*dims[:axis], -(-dims[axis] // max(size, 1)), *dims[axis + 1 :])
     if size < 1 or own != wanted:
-        raise Misfit(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
+        raise Misfit(f"scales of {own} do not fit blocks of {size} along axis {axis} of {dims}")
 
 
 def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationForm) -> Value:
-    """Scales or zero points in a shape that is repeated along the axes of the tensor."""
+    """Reshape scales or zero points so that they broadcast along the axes of the tensor."""
     dims, own = call.dims(x), call.dims(numbers)
     if prod(own) == 1 and not form.block_size:
         return call.reshaped(numbers, ())
@@ -140,20 +140,20 @@ def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationFor
         whole = (*own[:axis], own[axis] * form.block_size, *own[axis + 1 :])
         return apart.onnx("Slice", apart.reshaped(repeated, whole), (0,), (dims[axis],), (axis,))
     if own != dims[axis : axis + 1]:
-        raise Misfit(f"{own} scales for {dims[axis]} places of axis {axis}")
+        raise Misfit(f"scales of {own} do not fit the extent {dims[axis]} of axis {axis}")
     return call.reshaped(numbers, (*own, *(1,) * (len(dims) - axis - 1)))
 
 
 def _numbers(
     call: OperatorCall, x: Value, scale: Array, zero: Array | None, form: _QuantizationForm
 ) -> tuple[Array, Array]:
-    """Scales and zero points of groups of elements, in dims that divide those of the tensor."""
+    """Return scales and zero points of groups of elements, in dims that divide those of the tensor."""
     zero = np.zeros(scale.shape, np.uint8) if zero is None else zero
     if scale.shape != zero.shape and scale.size != zero.size:
-        raise Misfit(f"{scale.size} scales and {zero.size} zero points")
+        raise Misfit(f"there are {scale.size} scales but {zero.size} zero points")
     is_weight = not isinstance(x, str) or call.builder.known(x) is not None
     if not is_weight and not np.all(scale > 0):
-        raise Misfit("a scale is not above 0")
+        raise Misfit("a scale is not positive")
     dims = call.dims(x)
     if scale.size == 1 and not form.block_size:
         return scale.reshape(()), zero.reshape(())
@@ -164,11 +164,11 @@ def _numbers(
         parts, count = form.block_size // size, dims[axis] // size
         return whole_groups(scale, axis, parts, count), whole_groups(zero, axis, parts, count)
     if scale.size != dims[axis]:
-        raise Misfit(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
+        raise Misfit(f"{scale.size} scales do not fit the extent {dims[axis]} of axis {axis}")
     shape = (-1, *(1,) * (len(dims) - axis - 1))
     return scale.reshape(shape), zero.reshape(shape)
 
 
 def whole_groups(values: Array, axis: int, parts: int, count: int) -> Array:
-    """Scales of blocks, of which the last one may be cut off, as those of so many parts of each."""
+    """Expand scales of blocks, the last of which may be incomplete, to `parts` parts of each."""
     return values.repeat(parts, axis)[(*(slice(None),) * axis, slice(count))]

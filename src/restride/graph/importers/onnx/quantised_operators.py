@@ -1,11 +1,11 @@
-"""ONNX operators that read and write integers: sums of their products, and functions of what they stand for.
+"""ONNX operators on quantized integers: sums of their products, and functions of the values they represent.
 
     integers    sum((x - zero) * (w - its zero))     sums are of 32 bits, and wrap
-    others      quantised(f(dequantised x, ...))
+    others      quantized(f(dequantized x, ...))
 
-Where scales, zero points and weights are known, products are of the second form too: the pass
-`rewrites/integers.py` finds the sums of integers in it, and what follows them is one node with them. Else
-sums are made of those without zero points:
+If scales, zero points and weights are known, products take the second form too: the pass
+`rewrites/integers.py` finds the integer sums in it, and fuses what follows. Otherwise, sums are computed from
+those without zero points:
 
     sum(x * w) - zero * sum(w) - its zero * sum(x) + zero * its zero * sum(1)
 """
@@ -42,8 +42,8 @@ def _without_zero_points(
     ones: Sequence[Array],
     zeros: Sequence[Value | None],
 ) -> Value:
-    """The sum of products of integers less their zero points. `ones`: in place of the factors, as large as
-    is needed; `zeros`: in the dims of the result, or repeated along them.
+    """Sum the products of integers less their zero points. `ones`: a tensor of ones in place of a factor;
+    `zeros`: zero points in dims that broadcast to the result.
     """
     (x, w), (of_x, of_w) = factors, ones
     first, second = (None if _is_zero(n) else call.onnx("Cast", n, to=_S32) for n in zeros)
@@ -61,9 +61,7 @@ def _without_zero_points(
 def _matrices(
     call: OperatorCall, left: Value, right: Value, left_zero: Value | None, right_zero: Value | None
 ) -> Value:
-    """A product of matrices of integers: zero points are one, one for each row of the left, one for each
-    column of the right.
-    """
+    """Multiply matrices of integers; zero points are scalars, or per row (left) and column (right)."""
     apart = call.with_outputs(0)
     ranks = [len(call.dims(x)) for x in (left, right)]
     left = call.reshaped(left, (1, *call.dims(left))) if ranks[0] == 1 else left
@@ -82,7 +80,7 @@ def _matrices(
 
 
 def _of_rows(call: OperatorCall, numbers: Value | None) -> Value | None:
-    """Numbers of the rows of a matrix as a column."""
+    """Return the numbers of the rows of a matrix as a column."""
     if numbers is None or len(call.dims(numbers)) != 1:
         return numbers
     return call.reshaped(numbers, (*call.dims(numbers), 1) if prod(call.dims(numbers)) > 1 else ())
@@ -106,7 +104,7 @@ def _windows(
     window: OnnxWindow,
     group: int,
 ) -> Value:
-    """A convolution of integers: what is beside the source is its zero point."""
+    """Convolve integers, padding the source with its zero point."""
     apart, (x, weights) = call.with_outputs(0), factors
     ones = (
         np.ones((1, *call.dims(x)[1:]), np.uint8),
@@ -122,7 +120,7 @@ def _windows(
 
 
 def _of_outputs(call: OperatorCall, numbers: Value | None, rank: int) -> Value | None:
-    """Numbers of the outputs of a convolution in the dims of its result."""
+    """Reshape one number per output channel to the dims of the result."""
     if numbers is None:
         return None
     count = prod(call.dims(numbers))
@@ -143,7 +141,7 @@ def _conv_integer(
     return _windows(call, (x, weights), (x_zero, weights_zero), window, group)
 
 
-# --- sums that are quantised --------------------------------------------------------------------------------
+# --- sums that are quantized --------------------------------------------------------------------------------
 
 
 def _are_known(*values: Value | None) -> bool:
@@ -151,7 +149,7 @@ def _are_known(*values: Value | None) -> bool:
 
 
 def _real(call: OperatorCall, total: Value, *scales: Value) -> Value:
-    """Sums of integers, times scales."""
+    """Scale sums of integers."""
     factor = scales[0] if len(scales) == 1 else call.onnx("Mul", *scales)
     return call.onnx("Mul", call.onnx("Cast", total, to=_F32), factor)
 
@@ -218,7 +216,7 @@ def _quantised_conv(
     return call.onnx("QuantizeLinear", real, scale, zero)
 
 
-# --- quantised in a run -------------------------------------------------------------------------------------
+# --- quantized in a run -------------------------------------------------------------------------------------
 
 
 @ONNX("DynamicQuantizeLinear")
@@ -227,14 +225,14 @@ def _quantised_in_run(call: OperatorCall, x: Tensor) -> Made:
 
 
 def _quantised_by_extremes(call: OperatorCall, x: Value) -> tuple[Value, Value, Value]:
-    """To u8, so that the least and the largest number, and 0, are about the ends."""
+    """Quantize to u8, mapping the minimum, the maximum, and 0 to the range."""
     apart = call.with_outputs(0)
     axes = tuple(range(len(call.dims(x))))
     least, most = (
         apart.onnx(word, apart.onnx(f"Reduce{word}", x, axes, keepdims=0), 0.0) for word in ("Min", "Max")
     )
     scale = apart.onnx("Div", apart.onnx("Sub", most, least), 255.0)
-    # All zeros are of any scale: that of a divisor of 1.
+    # All zeros can have any scale; take 1, the divisor.
     scale_or_one = apart.onnx("Where", apart.onnx("Equal", scale, 0.0), 1.0, scale)
     start = apart.onnx("Round", apart.onnx("Div", apart.onnx("Neg", least), scale_or_one))
     offset = apart.onnx("Cast", apart.onnx("Clip", start, 0.0, 255.0), to=2)
@@ -260,7 +258,7 @@ def _real_product(
     left: tuple[Value, Value, Value | None],
     right: tuple[Value, Value, Value | None],
 ) -> Value:
-    """The product of what two matrices of integers stand for, each with a scale and a zero point."""
+    """Multiply the values of two integer matrices, each with a scale and a zero point."""
     apart = call.with_outputs(0)
     total = _matrices(apart, left[0], right[0], left[2], right[2])
     return _real(apart, total, apart.reshaped(left[1], ()), right[1])
@@ -281,11 +279,11 @@ def _matmul_to_real(
     return real if bias is None else call.onnx("Add", real, bias)
 
 
-# --- functions of what integers stand for -------------------------------------------------------------------
+# --- functions of the values of integers --------------------------------------------------------------------
 
 
 def _real_sources(call: OperatorCall, operands: Sequence[Value | None]) -> list[Value]:
-    """The numbers of tensors that come each with a scale and a zero point."""
+    """Dequantize tensors that are each passed with a scale and a zero point."""
     triples = [operands[at : at + 3] for at in range(0, len(operands), 3)]
     return [call.onnx("DequantizeLinear", *triple) for triple in triples]
 
@@ -294,7 +292,7 @@ def _quantised_function(operator: str, sources: int) -> Callable[..., Value]:
     def run(call: OperatorCall, *operands: Value | None, **attributes: Any) -> Value:
         apart, count = call.with_outputs(0), 3 * sources
         if attributes.pop("channels_last", 0):
-            raise call.unimplemented("its channels are last", "convert the model to channels in front")
+            raise call.unimplemented("its channels are last", "convert the model to channels first")
         attributes.pop("opset", None)
         reals = _real_sources(apart, operands[:count])
         result = apart.onnx(operator, *reals, **attributes)

@@ -1,7 +1,7 @@
-"""From an ONNX model to a graph, for inputs of certain dims: what is known is computed, the rest translated.
+"""Translation of an ONNX model to a graph, for inputs of given dims.
 
-A tensor is known where it is in the file, and where it follows from known ones or from dims alone: what
-computes shapes leaves nothing in the graph.
+A tensor is known if it is in the file, or if it follows from known ones or from dims alone. Known values are
+computed during translation, so shape computations leave nothing in the graph.
 """
 
 from __future__ import annotations
@@ -31,17 +31,16 @@ from .operators import CONDITIONAL, CONTROLS, OPERATORS
 from .tensors import ELEMENTS
 
 _MOST_SHOWN = 32
-# A loop of more steps, or whose steps are more nodes, is taken step by step in a run.
+# Loops with more steps, or with more nodes when unrolled, run step by step.
 _MOST_STEPS, _MOST_NODES = 64, 4096
 Translator = Callable[[OperatorCall], Made]
 T = TypeVar("T")
 
 
 def check_operators(model: OnnxModel) -> None:
-    """Raise Unimplemented for operators that there are not: all at once, with the names of their nodes.
+    """Raise Unimplemented for unsupported operators: all at once, with the names of their nodes.
 
-    Of branches only those are looked at that are taken, when they are. Raises InvalidArguments for functions
-    that are parts of themselves.
+    Branches are checked only when they are taken. Raises InvalidArguments for recursive functions.
     """
     check_functions(model)
     if missing := missing_operators(model, model.nodes, OPERATORS):
@@ -49,7 +48,7 @@ def check_operators(model: OnnxModel) -> None:
 
 
 def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
-    """The error of operators that restride has not: the names of their nodes, by operator."""
+    """Return the error of unsupported operators; `missing`: the names of their nodes, by operator."""
     texts = [
         f"{operator}: {listed(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
         for operator, names in missing.items()
@@ -63,7 +62,7 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
 
 
 def check_order(model: OnnxModel) -> None:
-    """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
+    """Raise InvalidArguments, naming the node, for a tensor that is read before it is made, or made twice."""
     _check_nodes(
         model, {"", *model.tensors, *model.packed, *(model_input.name for model_input in model.inputs)}
     )
@@ -102,17 +101,18 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
 
 
 def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = ONNX.translate) -> Graph:
-    """The graph of the model for inputs of these dims, by name; `translate` says what each node becomes.
+    """Return the graph of the model for inputs of these dims, by name; `translate` translates each node.
 
-    Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
+    Raises InvalidArguments, naming the node, for what does not fit, and Unimplemented for what is not
+    supported.
     """
     return _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, translate))[0]
 
 
 def translated_tensors(model: OnnxModel, dims: Mapping[str, Dims]) -> tuple[Graph, Mapping[str, Value]]:
-    """The graph, and what became of each tensor of the model: its name there, or its values."""
+    """Return the graph, and for each tensor of the model its name there, or its values."""
     graph, values = _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate))
-    # Outputs have the names of the model, whatever their makers called them.
+    # Outputs have the model's names, not those given by their producers.
     current = {name: x for name, x in values.items() if not isinstance(x, str) or x in graph.tensors}
     return graph, current | {name: name for name in model.outputs}
 
@@ -120,7 +120,7 @@ def translated_tensors(model: OnnxModel, dims: Mapping[str, Dims]) -> tuple[Grap
 def follows_batch(
     model: OnnxModel, input_dims: Sequence[Mapping[str, Dims]], translate: Translator = ONNX.translate
 ) -> bool:
-    """True where the model decides the same for all these dims, which differ in the batch alone."""
+    """True if the model makes the same decisions for all these dims, which differ only in the batch."""
     batches = []
     for dims in input_dims:
         batches.append(list[Note]())
@@ -142,10 +142,10 @@ def _write_graph(
 
 @dataclass(frozen=True)
 class GraphWriter:
-    """Translates nodes of a model, or of a function in it, in their order. `origins`: of each tensor that
-    only a run knows, the inputs of the model that it follows from. `notes`: takes what is decided on the
-    numbers of `of_extents`. `around`: the functions that the nodes are in. `assumes`: of branches and loops
-    that only a run decides all branches, and one step, are written.
+    """Translates nodes of a model, or of a function in it, in order. `origins`: of each tensor known only in
+    a run, the model inputs it depends on. `notes`: collects decisions based on the numbers of `of_extents`.
+    `around`: the functions that contain the nodes. `assumes`: for branches and loops decided in a run,
+    translate all branches, and one step.
     """
 
     builder: GraphBuilder
@@ -159,18 +159,18 @@ class GraphWriter:
     assumes: bool = False
 
     def known_tensors(self) -> dict[str, Value]:
-        """The values of the model that are known; what is packed is a constant of the graph."""
+        """Return the known values of the model; packed ones are constants of the graph."""
         packed = {name: self.builder.constant(tensor) for name, tensor in self.model.packed.items()}
         return {**self.model.tensors, **packed}
 
     def add_input(self, model_input: OnnxInput, dims: Dims, values: dict[str, Value]) -> None:
-        """Add an input of the model to `values`. Raises Unimplemented for a type that there is not."""
+        """Add an input of the model to `values`. Raises Unimplemented for an unsupported type."""
         name, kind = model_input.name, data_type_of(model_input.name, model_input.element)
         values[name] = self.builder.input(name, dims, kind)
         self.origins[name] = frozenset((name,))
 
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
-        """Add what the nodes make to `values`."""
+        """Add the results of the nodes to `values`."""
         for at, node in enumerate(nodes):
             read = [_value_of(values, name) if name else None for name in node.inputs]
             call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
@@ -187,7 +187,7 @@ class GraphWriter:
         return frozenset(name for source in node.inputs for name in self.origins.get(source, ()))
 
     def _made(self, call: OperatorCall) -> tuple[Value, ...]:
-        """What a node becomes; of an operator, or a form of it, that there is not, what its body does."""
+        """Translate a node; if its operator, or its form, is unsupported, translate the operator's body."""
         operator, functions = call.node.operator, self.model.functions
         reason: Error | None = None
         if operator in OPERATORS or functions is None:
@@ -206,7 +206,7 @@ class GraphWriter:
             raise reason or error from None
 
     def _expanded(self, function: OnnxFunction, call: OperatorCall) -> tuple[Value, ...]:
-        """The results of the nodes that a function has in place of a node."""
+        """Translate the nodes of a function in place of a node, and return their results."""
         graph = function.graph_for(call.node)
         pairs = zip(call.node.inputs, call.values, strict=True)
         inner = {name: value for name, value in pairs if value is not None}
@@ -215,7 +215,6 @@ class GraphWriter:
         return self._results(graph, inner, call.node)
 
     def _decided(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """The results of a branch, or of a loop."""
         try:
             return (self._branch if call.node.operator == CONDITIONAL else self._unrolled)(call, values)
         except KnownInRun:
@@ -224,9 +223,7 @@ class GraphWriter:
             return self.assumed(call.node, values)
 
     def assumed(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """What is of the types that a node makes of which only a run decides what it does: of its branches,
-        all of which are translated, or of one step. What is behind it is translated for these types.
-        """
+        """Return results of the types of a node that a run decides, from all of its branches or one step."""
         writer = replace(self, assumes=True, notes=None)
         read = [_value_of(values, name) if name else None for name in node.inputs]
         call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
@@ -246,10 +243,12 @@ class GraphWriter:
         return tuple(call.placed(x) if isinstance(x, np.ndarray) else x for x in results)
 
     def _branch(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """The results of the branch that a known condition takes; the other one leaves nothing."""
+        """Translate the branch taken by a known condition; the other leaves no nodes."""
         node, condition = call.node, next(iter(call.values), None)
         if not isinstance(condition, np.ndarray):
-            raise call.known_later("which branch is taken is known only in a run, and a graph has one way")
+            raise call.known_later(
+                "which branch is taken is known only in a run, but a graph has no branches"
+            )
         branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
         if condition.size != 1 or not isinstance(branch, OnnxBranch):
             raise refuse("RS-G01:condition-values-branch", node=node, size=condition.size)
@@ -260,7 +259,7 @@ class GraphWriter:
         return self._noted(call, self._results(branch, inner, node))
 
     def _unrolled(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """The results of a loop whose steps are few, and known; each leaves its nodes in the graph."""
+        """Unroll a loop with few, known steps into nodes of the graph."""
         loop = _guarded(call, lambda call: Loop.of(call.node, self.opset))
         if missing := missing_operators(self.model, loop.body.nodes, OPERATORS):
             raise missing_error("the ONNX model", missing)
@@ -272,7 +271,7 @@ class GraphWriter:
         return results
 
     def _noted(self, call: OperatorCall, results: tuple[Value, ...]) -> tuple[Value, ...]:
-        """The results of a node; what it decides on numbers that follow from extents is kept in the notes."""
+        """Return the results of a node, after noting its decisions on numbers that follow from extents."""
         node = call.node
         if self.notes is None:
             return results
@@ -287,9 +286,9 @@ class GraphWriter:
         return results
 
     def _results(self, graph: OnnxBranch, values: Mapping[str, Value], node: OnnxNode) -> tuple[Value, ...]:
-        """What a graph in the place of a node gives: its outputs are those of the node."""
+        """Translate a graph in place of a node, and return the node's outputs."""
         pairs = list(zip(node.outputs, graph.outputs, strict=False))
-        # What no one asks for need not be made.
+        # Omitted outputs are not needed.
         results = tuple(_value_of(values, name) if outer else "" for outer, name in pairs)
         for outer, name in pairs:
             self.origins[outer] = self.origins.get(name, frozenset())
@@ -298,7 +297,7 @@ class GraphWriter:
         return results
 
     def name_outputs(self, names: Sequence[str], values: Mapping[str, Value]) -> None:
-        """Make tensors of the graph that are called as the outputs of the model are."""
+        """Make tensors of the graph with the names of the model's outputs."""
         new_names: dict[str, str] = {}
         for name in dict.fromkeys(names):
             value = _value_of(values, name)
@@ -322,7 +321,7 @@ class GraphWriter:
 
 @dataclass
 class _UnrolledSteps:
-    """The steps of a loop as nodes of a graph: all that decides how many there are must be known."""
+    """The steps of a loop as nodes of a graph; everything that decides their number must be known."""
 
     writer: GraphWriter
     call: OperatorCall
@@ -364,7 +363,7 @@ def _value_of(values: Mapping[str, Value], name: str) -> Value:
 
 
 def data_type_of(name: str, element: int) -> DataType:
-    """The type of an input, by its number in ONNX. Raises Unimplemented, which names the input."""
+    """Return the type of an input, from its number in ONNX. Raises Unimplemented, naming the input."""
     twin = ELEMENTS.get(element)
     try:
         return DataType.parse(twin)
@@ -380,10 +379,10 @@ def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
 
 
 def _guarded(call: OperatorCall, run: Callable[[OperatorCall], T]) -> T:
-    """What is made of a node; all that goes wrong is an error that names it."""
+    """Translate a node, turning all exceptions into errors that name it."""
     node = call.node
     try:
-        # What NumPy warns of is as the operator says: infinities, and numbers that are none.
+        # What NumPy warns of is the operator's specified behavior: infinities and NaN.
         with np.errstate(all="ignore"):
             return run(call)
     except Error as error:
@@ -396,7 +395,7 @@ def _guarded(call: OperatorCall, run: Callable[[OperatorCall], T]) -> T:
 
 
 def node_error(node: OnnxNode, error: Exception) -> Error:
-    """The error that names the node in which another one was raised, and says of that in words."""
+    """Wrap an error in one that names the node and describes the cause."""
     return refuse(
         "RS-G01:node-cannot-translated",
         node=node,
@@ -407,10 +406,10 @@ def node_error(node: OnnxNode, error: Exception) -> Error:
 
 
 def _why(error: Exception) -> str:
-    """Why a node cannot be translated, in words: an error of Python or NumPy says what it met there."""
+    """Describe in words why a node cannot be translated; adds context to errors of Python or NumPy."""
     text = str(error)[:200]
     if isinstance(error, Misfit):
         return text
     if isinstance(error, KeyError):
-        return f"there is no {text} in what it needs"
+        return f"{text} is missing"
     return f"its inputs and attributes do not fit together: {text}" if text else "its inputs do not fit"

@@ -1,4 +1,4 @@
-"""The recurrent operators of ONNX: RNN, LSTM and GRU as operations of the graph.
+"""The recurrent operators of ONNX, RNN, LSTM and GRU, as operations of the graph.
 
 |  | ONNX | here |
 | --- | --- | --- |
@@ -10,8 +10,8 @@
 | states | (D, N, C) | (1, D, N, C) |
 | Y | (T, D, N, C) | (T, N, D * C) |
 
-ONNX has a bias of the input and one of the state, which are added; of a GRU that is linear before its reset
-the last gate has both. All that a node reads is f32, all bf16 or all f16.
+ONNX has a bias of the input and one of the state, which are added; in a GRU that is linear before its reset
+the last gate has both. All inputs of a node are f32, all bf16 or all f16.
 """
 
 from __future__ import annotations
@@ -36,22 +36,20 @@ _FUNCTIONS = {
     "vanilla_gru": ("Sigmoid", "Tanh"),
     "lbr_gru": ("Sigmoid", "Tanh"),
 }
-_OF_FUNCTIONS = Usual("its functions have parameters")
-_COUPLED = Usual("it couples the gates of input and forgetting")
+_OF_FUNCTIONS = Usual("its activation functions have parameters")
+_COUPLED = Usual("it couples the input and forget gates")
 _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "Sigmoid": "logistic"}
 
 
 @dataclass(frozen=True, slots=True)
 class _RecurrentForm:
-    """The attributes that the three operators have."""
-
     hidden_size: int = 0
     direction: str = "forward"
     layout: int = 0
     activations: Words = ()
     activation_alpha: Annotated[Floats, _OF_FUNCTIONS] = ()
     activation_beta: Annotated[Floats, _OF_FUNCTIONS] = ()
-    clip: Annotated[float, Usual("it clips what goes into functions")] | None = None
+    clip: Annotated[float, Usual("it clips the inputs of its functions")] | None = None
 
 
 @ONNX("RNN")
@@ -80,7 +78,7 @@ def _gru(
 
 @dataclass(frozen=True, slots=True)
 class _Recurrent:
-    """A node's inputs by name, and what becomes of it."""
+    """A node with its inputs by name, and its translation."""
 
     call: OperatorCall
     inputs: Mapping[str, Value]
@@ -95,9 +93,9 @@ class _Recurrent:
         cell: str,
         function: str = "",
     ) -> _Recurrent:
-        """A node, after its checks: ValueError for what does not fit, Unimplemented for what there is not."""
+        """Check a node: ValueError for what does not fit, Unimplemented for what is not supported."""
         if form.direction not in _DIRECTIONS:
-            raise Misfit(f"there is no direction {form.direction!r}, there are {', '.join(_DIRECTIONS)}")
+            raise Misfit(f"direction {form.direction!r} is not one of {', '.join(_DIRECTIONS)}")
         operation = RecurrentOperation(cell, _DIRECTIONS[form.direction], _ACTIVATIONS.get(function, ""))
         values = {name: value for name, value in zip(_NAMES, inputs, strict=False) if value is not None}
         recurrent = _Recurrent(call, values, form, operation)
@@ -106,7 +104,7 @@ class _Recurrent:
                 raise Misfit(f"input {at} is missing")
         recurrent._check_functions(_FUNCTIONS.get(cell, (function,)) * operation.directions)
         if form.layout not in (0, 1):
-            raise Misfit(f"its layout is {form.layout}, there are 0 and 1")
+            raise Misfit(f"its layout is {form.layout}, not 0 or 1")
         recurrent._check_dims()
         recurrent._check_types()
         recurrent._check_forms()
@@ -115,28 +113,28 @@ class _Recurrent:
     def _check_functions(self, functions: tuple[str, ...]) -> None:
         names = self.form.activations
         if names and len(names) != len(functions):
-            raise Misfit(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(functions)}")
+            raise Misfit(f"it has {len(names)} functions, {', '.join(names)}, but needs {len(functions)}")
         if not names or [name.lower() for name in names] == [function.lower() for function in functions]:
             return
         choices = [functions]
         if self.operation.activation:
             choices = [(activation,) * len(functions) for activation in _ACTIVATIONS]
-        hint = f"they may be {'; or '.join(map(', '.join, choices))}"
+        hint = f"supported are {'; or '.join(map(', '.join, choices))}"
         raise self.call.unimplemented(f"its functions are {', '.join(names)}", hint)
 
     def _check_dims(self) -> None:
         dims, size = self._dims("X"), self.form.hidden_size
         if len(dims) != 3:
-            raise Misfit(f"X is {dims}, it should have 3 dims: steps, sequences and inputs")
+            raise Misfit(f"X is {dims}, but should have 3 dims: steps, sequences and inputs")
         if not size:
-            raise Misfit("its hidden_size is missing, how many channels states have")
+            raise Misfit("its hidden_size, the number of channels of states, is missing")
         recurrent, runs, gates = self._dims("R"), self.operation.directions, self.operation.rnn_cell.gates
         if (
             len(recurrent) == 3
             and recurrent[1:] == (gates * recurrent[2], recurrent[2])
             and recurrent[2] != size
         ):
-            raise Misfit(f"its hidden_size is {size}, R is for {recurrent[2]}: {recurrent}")
+            raise Misfit(f"its hidden_size is {size}, but R {recurrent} is for {recurrent[2]}")
         state = (dims[0], runs, size) if self.form.layout else (runs, dims[1], size)
         expected = {
             "W": (runs, gates * size, dims[2]),
@@ -149,7 +147,7 @@ class _Recurrent:
         for name, expected_dims in expected.items():
             if name in self.inputs and self._dims(name) != expected_dims:
                 raise Misfit(
-                    f"{name} is {self._dims(name)}, it should be {expected_dims}: X is {dims}, "
+                    f"{name} is {self._dims(name)}, but should be {expected_dims}: X is {dims}, "
                     f"directions: {runs}, gates: {gates}, hidden_size: {size}"
                 )
 
@@ -159,7 +157,7 @@ class _Recurrent:
         }
         for name, kind in kinds.items():
             if kind is not kinds["X"]:
-                raise Misfit(f"{name} is {kind}, X is {kinds['X']}: they are of one type")
+                raise Misfit(f"{name} is {kind}, but X is {kinds['X']}: the types must be equal")
         if kinds["X"] not in AS_F32:
             raise self.call.unimplemented(
                 f"it computes with {kinds['X']}", "save the model with f32, bf16 or f16"
@@ -174,19 +172,18 @@ class _Recurrent:
         lengths = self._constant("sequence_lens")
         steps, sequences = self._dims("X")[:2][:: -1 if self.form.layout else 1]
         if lengths.shape != (sequences,) or lengths.dtype.kind not in "iu":
-            raise Misfit(f"sequence_lens is {lengths.dtype} {lengths.shape}, of {sequences} sequences")
+            raise Misfit(f"sequence_lens is {lengths.dtype} {lengths.shape}, for {sequences} sequences")
         wrong = lengths[(lengths < 0) | (lengths > steps)]
         if wrong.size:
-            raise Misfit(f"sequence_lens has {wrong[0]}, of {steps} steps")
+            raise Misfit(f"sequence_lens has {wrong[0]}, for {steps} steps")
         if not np.any(lengths != steps):
             return
         if np.all(lengths == lengths[0]):
-            hint = f"pass the first {lengths[0]} steps of X, and leave sequence_lens out"
+            hint = f"pass the first {lengths[0]} steps of X, and omit sequence_lens"
             raise call.unimplemented(f"all its sequences have {lengths[0]} of {steps} steps", hint)
         raise call.unimplemented(
-            "its sequences have lengths of their own",
-            "run those of one length together, each time with as many steps of X, "
-            "and leave sequence_lens out",
+            "its sequences differ in length",
+            "run sequences of equal length together, with that many steps of X, and omit sequence_lens",
         )
 
     def _dims(self, name: str) -> tuple[int, ...]:
@@ -202,7 +199,7 @@ class _Recurrent:
         return value if isinstance(value, str) else self.call.builder.constant(value)
 
     def results(self) -> tuple[str, ...]:
-        """Y (T, D, N, C), Y_h and Y_c (D, N, C); batches first where the layout says so."""
+        """Return Y (T, D, N, C), Y_h and Y_c (D, N, C); batch first if the layout says so."""
         call, runs, is_batch_first = self.call, self.operation.directions, bool(self.form.layout)
         x = self._placed(self.inputs["X"])
         x = call.transposed(x, (1, 0, 2)) if is_batch_first else x
@@ -220,7 +217,7 @@ class _Recurrent:
 
     @property
     def _order(self) -> tuple[int, ...]:
-        """The place of each gate in ONNX."""
+        """Index of each gate in ONNX."""
         return (
             (0, 2, 3, 1)
             if self.operation.cell == "vanilla_lstm"
@@ -228,7 +225,7 @@ class _Recurrent:
         )
 
     def _by_gate(self, name: str) -> Value:
-        """Weights (D, gates * C, I) as (1, D, I, gates, C)."""
+        """Reshape weights (D, gates * C, I) to (1, D, I, gates, C)."""
         call, weights, gates = self.call.with_outputs(0), self.inputs[name], self.operation.rnn_cell.gates
         runs, rows, inputs = call.dims(weights)
         apart = call.reshaped(weights, (runs, gates, rows // gates, inputs))
@@ -240,7 +237,7 @@ class _Recurrent:
         if "B" not in self.inputs:
             return np.zeros((1, runs, cell.biases, channels), np.float32)
         call = self.call.with_outputs(0)
-        # A bias may be f32 beside all types: the sum is not rounded once more.
+        # The bias can be f32 with any type, so that the sum is not rounded again.
         rows = call.reshaped(call.onnx("Cast", self.inputs["B"], to=_F32), (runs, 2, cell.gates, channels))
         both = call.onnx("Gather", rows, self._order, axis=2)
         bias = call.onnx("ReduceSum", both, (1,), keepdims=False)
@@ -254,7 +251,7 @@ class _Recurrent:
         return call.reshaped(bias, (1, *call.dims(bias)))
 
     def _states(self, x: str) -> list[str]:
-        """The first states, h and c; none where both begin with zeros."""
+        """Return the initial states, h and c; none if both are zero."""
         names = ("initial_h", "initial_c")[: 1 + self.operation.rnn_cell.has_cell_state]
         if not any(name in self.inputs for name in names):
             return []

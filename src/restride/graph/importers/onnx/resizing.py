@@ -1,8 +1,8 @@
-"""ONNX's Resize and Upsample: what each element of a result is made of, as a table for each axis.
+"""ONNX's Resize and Upsample, by a table of weights for each axis.
 
-Along one axis every mode is a sum of some elements of the source, each times a weight: of the nearest one, of
-both neighbours, of four or, where a smaller tensor is to be smooth, of more. Tables are known before a run.
-Where oneDNN's resampling looks at the same places it runs, else `Interpolation` axis by axis.
+Along one axis every mode is a weighted sum of some elements of the source: the nearest one, both neighbors,
+four or, for smooth downsampling, more. Tables are known before a run. If oneDNN's resampling reads the same
+positions it is used, otherwise `Interpolation` for each axis.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Sizes = Annotated[Ints, "the new size"]
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """How a Resize looks at its source."""
+    """Attributes of a Resize that determine its sampling."""
 
     mode: str = "nearest"
     coordinate_transformation_mode: str = "half_pixel"
@@ -41,16 +41,14 @@ class _Sampling:
 
 @dataclass(frozen=True, slots=True)
 class _Extents:
-    """The axes of a Resize, where not all, and how sizes become those of one scale."""
+    """The axes of a Resize, if not all, and the policy that equalizes their scales."""
 
     axes: Ints = ()
     keep_aspect_ratio_policy: str = "stretch"
 
 
 class _ResizedAxis(NamedTuple):
-    """One axis of a resize: the extents before and after, the scale, and the part of the source that is
-    looked at, as fractions of it.
-    """
+    """One axis of a resize: extents before and after, the scale, and the sampled fraction of the source."""
 
     source: int
     result: int
@@ -80,7 +78,7 @@ def _resize(
     if not sizes and not factors:
         raise Misfit("its scales and sizes are missing")
     if len(sizes or factors) != len(axes) or len(set(axes)) < len(axes):
-        raise Misfit(f"{len(sizes or factors)} numbers for {len(axes)} axes")
+        raise Misfit(f"there are {len(sizes or factors)} numbers for {len(axes)} axes")
     _check_scales(factors)
     if sizes:
         sizes, factors = _with_aspect([dims[axis] for axis in axes], sizes, extents.keep_aspect_ratio_policy)
@@ -94,21 +92,20 @@ def _resize(
                 raise call.known_in_run("its region")
             region = np.zeros(0) if roi is None else roi.reshape(-1)
             if region.size != 2 * len(axes):
-                raise Misfit(f"its region has {region.size} numbers for {len(axes)} axes")
+                raise Misfit(f"its roi has {region.size} numbers for {len(axes)} axes")
             ends = float(region[at]), float(region[at + len(axes)])
             lines[axis] = _ResizedAxis(dims[axis], sizes[at], factors[at], *ends)
     return _resampled(call, x, lines, sampling)
 
 
 def _check_scales(factors: Sequence[float]) -> None:
-    """Raise Misfit for scales that make no size."""
     wrong = [factor for factor in factors if not 0 < factor < inf]
     if wrong:
-        raise Misfit(f"its scale is {wrong[0]:g}, and scales are above 0")
+        raise Misfit(f"its scale is {wrong[0]:g}, which is not positive")
 
 
 def _with_aspect(dims: Sequence[int], sizes: Dims, policy: str) -> tuple[Dims, tuple[float, ...]]:
-    """Sizes, and the scales that they are, by a policy: of one scale the largest or smallest that fits."""
+    """Return sizes and their scales by a policy: of one scale, the largest or smallest that fits."""
     factors = tuple(size / n if n else 1.0 for size, n in zip(sizes, dims, strict=True))
     if policy == "stretch":
         return sizes, factors
@@ -120,11 +117,11 @@ def _with_aspect(dims: Sequence[int], sizes: Dims, policy: str) -> tuple[Dims, t
 
 @ONNX("Resize", "Upsample")
 def _upsample(call: OperatorCall, x: Moved, scales: _Scales, *, mode: str = "nearest") -> Value:
-    """Of the first versions, which look at `place / scale`."""
+    """The first versions sample at `place / scale`."""
     mode = {"bilinear": "linear"}.get(mode, mode)
     dims, factors = call.dims(x), [float(scale) for scale in scales.reshape(-1)]
     if len(dims) != len(factors):
-        raise Misfit(f"{len(factors)} scales for {len(dims)} dims")
+        raise Misfit(f"there are {len(factors)} scales for {len(dims)} dims")
     _check_scales(factors)
     pairs = zip(dims, factors, strict=True)
     return _resampled(
@@ -137,7 +134,7 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampli
     if mode not in ("nearest", *_KERNELS):
         raise Misfit(f"its mode is {mode!r}")
     if any(line.result < 0 or (line.result and not line.source) for line in lines):
-        raise Misfit(f"it makes {[line.result for line in lines]} of {list(call.dims(x))}")
+        raise Misfit(f"it resizes {list(call.dims(x))} to {[line.result for line in lines]}")
     check_countable(tuple(line.result for line in lines), call.type_of(x))
     moved = [axis for axis, line in enumerate(lines) if not line.is_idle]
     is_primitive = 3 <= len(lines) <= 5 and min(moved, default=0) > 1 and mode in ("nearest", "linear")
@@ -153,9 +150,9 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampli
     apart = call.with_outputs(0)
     if mode != "nearest":
         call.check_types(x)
-    # Tables of a result that no memory holds need not be found.
+    # Fail early, before computing tables, if the result does not fit in memory.
     check_room(call.type_of(x).nbytes(prod(line.result for line in lines)))
-    # The axes that become smallest first: less is left for the others.
+    # Most shrinking axes first, which leaves less work for the others.
     for axis in sorted(moved, key=lambda axis: lines[axis].result / max(lines[axis].source, 1)):
         indices, weights = _table(sampling, lines[axis])
         if mode == "nearest":
@@ -166,7 +163,7 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampli
 
 
 def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampling: _Sampling) -> str:
-    """With a value where a region looks outside of the source."""
+    """Resample with a constant where a region extends beyond the source."""
     if sampling.coordinate_transformation_mode != "tf_crop_and_resize":
         return x
     for axis, line in enumerate(lines):
@@ -183,13 +180,13 @@ def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sam
 
 
 def _length(line: _ResizedAxis) -> float:
-    """The extent of the result before it was cut off to a whole number."""
+    """Return the extent of the result before it was truncated to an integer."""
     exact = line.source * line.scale
     return round(exact) if abs(exact - round(exact)) < 1e-9 * max(exact, 1) else exact
 
 
 def _symmetric(at: Array, line: _ResizedAxis) -> Array:
-    """Half pixels around the same center, though the extent of the result is cut off."""
+    """Return half-pixel coordinates around the same center, despite the truncated extent of the result."""
     offset = line.source / 2 * (1 - line.result / _length(line))
     return offset + (at + 0.5) / line.scale - 0.5
 
@@ -219,33 +216,33 @@ _ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
 
 
 def _cubic(t: Array, a: float) -> Array:
-    """Keys' kernel: of distances up to 2."""
+    """Evaluate Keys' kernel at distances up to 2."""
     near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((t - 5) * t + 8) * t - 4
     return np.where(t <= 1, near, np.where(t < 2, a * far, 0.0))
 
 
-# What an element weighs by its distance, and the distance from which on it weighs nothing.
+# Weight of an element by its distance, and the distance from which on it is 0.
 _KERNELS: Mapping[str, tuple[Callable[[Array, float], Array], int]] = {
     "linear": (lambda t, a: np.maximum(1 - t, 0.0), 1),
     "cubic": (_cubic, 2),
 }
 
 
-# Tables are found for so many numbers at a time, since those of 64 bits take more than the result.
+# Tables are computed in blocks of this many numbers, whose 64-bit temporaries exceed the result.
 _BLOCK = 1 << 16
-# Of so many elements each is looked at to see what makes them.
+# Up to this many elements, each one is checked.
 _LONGEST_LOOK = 1 << 20
 
 
 def _blocks(line: _ResizedAxis, width: int = 1) -> Iterator[Array]:
-    """The elements of a result in parts, where each needs so many numbers; one part at least."""
+    """Yield the elements of a result in blocks, for `width` numbers per element; at least one block."""
     rows = max(_BLOCK // width, 1)
     for first in range(0, max(line.result, 1), rows):
         yield np.arange(first, min(first + rows, line.result), dtype=np.float64)
 
 
 def _places(sampling: _Sampling, line: _ResizedAxis, at: Array) -> Array:
-    """The places in the source that some elements of a result look at."""
+    """Return the source coordinates of some elements of a result."""
     word = sampling.coordinate_transformation_mode
     if word not in _POSITIONS:
         raise Misfit(f"its coordinate_transformation_mode is {word!r}")
@@ -253,10 +250,10 @@ def _places(sampling: _Sampling, line: _ResizedAxis, at: Array) -> Array:
 
 
 def _table(sampling: _Sampling, line: _ResizedAxis) -> tuple[Array, Array]:
-    """For each element of a result the elements of the source that it is made of, and their weights."""
+    """Return for each element of a result the source elements that it depends on, and their weights."""
     reach = 1
     if sampling.mode != "nearest":
-        # A smaller result is smooth where each of its elements is made of as many as it stands for.
+        # Antialiasing: each element of a smaller result averages the source elements that it covers.
         scale = min(line.scale, 1.0) if sampling.antialias and line.result else 1.0
         reach = ceil(_KERNELS[sampling.mode][1] / scale)
     check_room(8 * line.result * 2 * reach)
@@ -267,7 +264,7 @@ def _table(sampling: _Sampling, line: _ResizedAxis) -> tuple[Array, Array]:
 
 
 def _rows(sampling: _Sampling, line: _ResizedAxis, at: Array, reach: int) -> tuple[Array, Array]:
-    """The rows of a table for some elements of a result."""
+    """Return the rows of a table for some elements of a result."""
     at, last = _places(sampling, line, at), line.source - 1
     if sampling.mode == "nearest":
         if sampling.nearest_mode not in _ROUNDINGS:
@@ -286,18 +283,18 @@ def _rows(sampling: _Sampling, line: _ResizedAxis, at: Array, reach: int) -> tup
 
 
 def _is_resampling(sampling: _Sampling, line: _ResizedAxis) -> bool:
-    """True where oneDNN's resampling makes the same of an axis."""
+    """True if oneDNN's resampling computes the same along an axis."""
     if not line.source or not line.result or (sampling.antialias and line.scale < 1):
         return False
     if line.result > _LONGEST_LOOK:
-        # Places are a line, so that those at both ends tell of all; where a line is rounded they do not.
+        # Coordinates are linear, so checking both ends suffices; after rounding it does not.
         ends = np.array([0, line.result - 1], np.float64)
         return sampling.mode == "linear" and _is_resampled(sampling, line, ends)
     return all(_is_resampled(sampling, line, at) for at in _blocks(line))
 
 
 def _is_resampled(sampling: _Sampling, line: _ResizedAxis, at: Array) -> bool:
-    """The same of some elements of a result."""
+    """True if oneDNN's resampling computes the same for some elements of a result."""
     ours = (at + 0.5) * line.source / line.result - 0.5
     theirs, last = _places(sampling, line, at), line.source - 1
     if sampling.mode == "linear":

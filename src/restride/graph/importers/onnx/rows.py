@@ -1,9 +1,9 @@
-"""ONNX operators that are rows of an operation in `ops/`: an algorithm, and its numbers.
+"""ONNX operators listed as rows in an operation of `ops/`: an algorithm with its parameters.
 
     onnx = {"Exp": "exp", "HardSwish": ("hardswish", 1 / 6, 0.5), "Elu": lambda alpha=1.0: ("elu", alpha)}
 
 The parameters of a row that is a function are the operator's attributes, with their defaults. A function
-whose first parameter is `call` is the operator's own, as those of this folder are.
+whose first parameter is `call` translates the operator itself, like those of this folder.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ...nodes.layers import ReductionOperation
 from ..operator_call import ONNX, Chosen, Function, Ints, Made, Operand, OperatorCall, OperatorTable, Value
 from .known import axis_of
 
-# Algorithms that give one of the elements which they read.
+# Algorithms that return one of their input elements unchanged.
 _CHOICES = ("max", "min", "relu")
-# What a reduction is on known values, and what it is of one element where that is not the element.
+# NumPy functions of reductions on known values, and their result on one element unless it is the element.
 _ON_ARRAYS: Mapping[str, Callable[..., Any]] = {
     "max": lambda x, **options: np.max(x, initial=_end(x, -1), **options),
     "min": lambda x, **options: np.min(x, initial=_end(x, 1), **options),
@@ -37,14 +37,14 @@ _OF_ONE = {"norm_lp_sum": "abs", "norm_lp_power_p_sum": "square"}
 
 
 def _end(x: Array, sign: int) -> Any:
-    """The least or the largest number of a type: the extreme of no elements."""
+    """Return the least or the largest value of a type: the extreme of no elements."""
     if x.dtype.kind not in "iu":
         return sign > 0 if x.dtype.kind == "b" else sign * np.inf
     return np.iinfo(x.dtype).max if sign > 0 else np.iinfo(x.dtype).min
 
 
 def specifications() -> Iterator[type[OperationProblem]]:
-    """The operations of `ops/` that have primitives."""
+    """Yield the operations of `ops/` that have primitives."""
     kinds = (getattr(onednn, name) for names in PRIMITIVES.values() for name in names.split())
     yield from dict.fromkeys(kind.PrimitiveDesc._operation for kind in kinds)
 
@@ -65,7 +65,7 @@ def _binary(parameters: Callable[..., Sequence[Any]]) -> Function:
             ranks = len(call.dims(result)), len(call.dims(x))
             if axis is not None and axis not in (ranks[0] - ranks[1], -ranks[1]):
                 raise call.unimplemented(
-                    f"it aligns its second input at axis {axis}, as before version 7",
+                    f"it aligns its second input at axis {axis}, as versions before 7 do",
                     "convert the model: onnx.version_converter.convert_version",
                 )
             result = call.binary(algorithm, result, x)
@@ -135,7 +135,7 @@ def _function_of_row(kind: str, row: Any) -> Any:
 
 
 def enter_rows(table: OperatorTable, rows: Mapping[str, Any]) -> None:
-    """Give a table the operators that an operation names by the ONNX operators that do the same."""
+    """Register in a table the operators that an operation lists by their equivalent ONNX operators."""
     for name, row in rows.items():
         table(name)(row if callable(row) else _by_onnx(row))
 
@@ -145,7 +145,7 @@ def _by_onnx(operator: str) -> Function:
 
 
 def _as_f32(numbers: Sequence[Any]) -> tuple[Any, ...]:
-    """The numbers of a row as ONNX has them; what a model brings stays as it is."""
+    """Return the numbers of a row as f32, as ONNX has them; values from a model stay unchanged."""
     return tuple(float(np.float32(number)) if isinstance(number, float) else number for number in numbers)
 
 

@@ -1,9 +1,9 @@
-"""ONNX's GridSample: elements of a tensor at places that another tensor says, in fractions of its extents.
+"""ONNX's GridSample: elements of a tensor at positions given by another, in fractions of its extents.
 
     result[n, c, p] = sum over corners of weights[n, p] * x[n, c, corner[n, p]]
 
-A corner is the nearest element, one of both neighbours along each axis, or one of four: the result is a sum
-of gathers, each of rows with all channels. Indices are inside before anything is read.
+A corner is the nearest element, one of both neighbors along each axis, or one of four: the result is a sum
+of gathers, each of rows with all channels. Indices are clamped before anything is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 @dataclass(frozen=True, slots=True)
 class _GridForm:
-    """How a GridSample looks at its source; beside it are zeros, its border, or its mirror."""
+    """Attributes of a GridSample; outside the source are zeros, its border, or its mirror image."""
 
     mode: str = "linear"
     padding_mode: str = "zeros"
@@ -35,7 +35,7 @@ class _GridForm:
 
 
 class _Corner(NamedTuple):
-    """A place along one axis, its weight, and whether it is inside: None where it counts as it is."""
+    """An index along one axis, its weight, and whether it is inside (None if it always counts)."""
 
     at: Value
     weight: Value | None
@@ -47,11 +47,11 @@ def _grid_sample(call: OperatorCall, x: Tensor, grid: Tensor, *, sampling: _Grid
     apart, dims, places = call.with_outputs(0), call.dims(x), call.dims(grid)
     rank, mode = len(dims) - 2, _MODES.get(sampling.mode, sampling.mode)
     if mode not in ("linear", "cubic", "nearest") or sampling.padding_mode not in _PADDINGS:
-        raise Misfit(f"mode {sampling.mode!r}, padding_mode {sampling.padding_mode!r}")
+        raise Misfit(f"mode {sampling.mode!r} with padding_mode {sampling.padding_mode!r} is not supported")
     if rank < 1 or places[0] != dims[0] or places[-1] != rank or len(places) != rank + 2:
-        raise Misfit(f"a grid of {places} for a tensor of {dims}")
+        raise Misfit(f"a grid of {places} does not fit a tensor of {dims}")
     if not prod(dims):
-        raise call.unimplemented("it samples no elements")
+        raise call.unimplemented("it samples an empty tensor")
     wide, count = apart.onnx("Cast", grid, to=_F32), prod(places[1:-1])
     axes: list[list[_Corner]] = []
     for axis, extent in enumerate(dims[2:]):
@@ -66,7 +66,7 @@ def _grid_sample(call: OperatorCall, x: Tensor, grid: Tensor, *, sampling: _Grid
 
 
 def _term(call: OperatorCall, rows: Value, extents: Sequence[int], corner: Sequence[_Corner]) -> Value:
-    """What one corner adds: rows at its index, times its weight."""
+    """Return the contribution of one corner: rows at its index, times its weight."""
     at = corner[0].at
     for extent, each in zip(extents[1:], corner[1:], strict=True):
         at = call.onnx("Add", call.onnx("Mul", at, np.array(extent)), each.at)
@@ -86,7 +86,7 @@ def _term(call: OperatorCall, rows: Value, extents: Sequence[int], corner: Seque
 
 @dataclass(frozen=True, slots=True)
 class _SampledAxis:
-    """An axis of the source: its extent, and what is beside it."""
+    """An axis of the source: its extent, and its padding."""
 
     call: OperatorCall
     extent: int
@@ -94,7 +94,7 @@ class _SampledAxis:
     align_corners: bool
 
     def corners(self, part: Value, mode: str) -> list[_Corner]:
-        """The elements along the axis that results are made of; `part`: where, from -1 to 1."""
+        """Return the elements along the axis that results depend on; `part`: the position, from -1 to 1."""
         onnx, n = self.call.onnx, self.extent
         if self.align_corners:
             place = onnx("Mul", onnx("Add", part, 1.0), (n - 1) / 2)
@@ -121,7 +121,7 @@ class _SampledAxis:
         ]
 
     def _padded(self, place: Value) -> Value:
-        """A place beside the tensor brought to it, where what is beside are no zeros."""
+        """Map a position outside the tensor into it, unless the padding is zeros."""
         onnx, last = self.call.onnx, float(self.extent - 1)
         if self.padding == "zeros":
             return place
@@ -142,7 +142,7 @@ class _SampledAxis:
         return _Corner(index, weight, onnx("And", *ends))
 
     def _cubic(self, t: Value, *, is_near: bool) -> Value:
-        """Keys' kernel at a distance of up to 1, or from there to 2."""
+        """Evaluate Keys' kernel at a distance of up to 1, or from 1 to 2."""
         onnx, a = self.call.onnx, _CUBIC
         numbers = (a + 2, -(a + 3), 0.0, 1.0) if is_near else (a, -5 * a, 8 * a, -4 * a)
         total: Value = onnx("Add", onnx("Mul", t, numbers[0]), numbers[1])

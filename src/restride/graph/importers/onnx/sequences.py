@@ -1,4 +1,4 @@
-"""ONNX's lists of tensors and tensors that may be missing: a translation knows what is in them."""
+"""ONNX's lists of tensors and optional tensors, whose contents are known during translation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ....model.result_dims import Misfit
 from ..operator_call import ONNX, Ints, OperatorCall, Value, ValueList
 from .known import axis_of
 
-_Place = Annotated[int, "the place in the list"]
+_Place = Annotated[int, "the position in the list"]
 
 
 LISTS = (
@@ -18,13 +18,13 @@ LISTS = (
     *("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
     "SplitToSequence",
 )
-"""The operators that read or make what is no tensor."""
+"""Operators that read or make values other than tensors."""
 
 
 def _items(tensors: object) -> tuple[Value, ...]:
     if isinstance(tensors, ValueList):
         return tensors.items
-    raise Misfit("it reads what is no list of tensors")
+    raise Misfit("its input is not a list of tensors")
 
 
 def _place(items: tuple[Value, ...], place: int | None) -> int:
@@ -65,7 +65,7 @@ def _length(call: OperatorCall, tensors: Any) -> Value:
 def _concat(call: OperatorCall, tensors: Any, *, axis: int, new_axis: bool = False) -> Value:
     items = _items(tensors)
     if not items:
-        raise Misfit("it joins no tensors")
+        raise Misfit("it joins an empty list")
     axis = axis_of(axis, len(call.dims(items[0])) + new_axis)
     parts = [call.onnx("Unsqueeze", x, (axis,)) for x in items] if new_axis else items
     return call.onnx("Concat", *parts, axis=axis)
@@ -80,7 +80,7 @@ def _split(
     axis: int = 0,
     keepdims: bool = True,
 ) -> Any:
-    """Without sizes parts of 1; one size is that of all parts but the last one."""
+    """Without sizes, parts have extent 1; a single size applies to all parts but the last."""
     axis = axis_of(axis, len(call.dims(x)))
     extent, lengths = call.dims(x)[axis], call.values[1] if split is not None else None
     size = split[0] if split else 1
@@ -89,9 +89,9 @@ def _split(
     elif size > 0:
         sizes = (*(size,) * (extent // size), *((extent % size,) if extent % size else ()))
     else:
-        raise Misfit(f"parts of {size} elements")
+        raise Misfit(f"parts of {size} elements are impossible")
     if sum(sizes) != extent or min(sizes, default=0) < 0:
-        raise Misfit(f"parts of {list(sizes)} of {extent} elements")
+        raise Misfit(f"parts of {list(sizes)} do not add up to {extent} elements")
     starts = np.cumsum((0, *sizes)).tolist()
     parts = [
         call.onnx("Slice", x, (start,), (start + n,), (axis,))
@@ -115,5 +115,5 @@ def _has_element(call: OperatorCall, x: Any = None) -> Value:
 @ONNX("OptionalGetElement")
 def _element(call: OperatorCall, x: Any = None) -> Any:
     if x is None:
-        raise Misfit("there is no element")
+        raise Misfit("its input is empty")
     return x

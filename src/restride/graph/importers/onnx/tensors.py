@@ -1,4 +1,4 @@
-"""The values of a tensor of an ONNX file: views of its bytes wherever NumPy has the type."""
+"""Values of a tensor of an ONNX file: views of its bytes if NumPy has the type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .wire import Message
 
 __all__ = ["ELEMENTS", "NUMBERS", "tensor_values"]
 
-# The numbers of ONNX's element types, and their NumPy twins.
+# NumPy types of ONNX's element types, by number.
 ELEMENTS: dict[int, np.dtype[Any]] = {
     number: np.dtype(word)
     for number, word in {
@@ -37,7 +37,7 @@ ELEMENTS: dict[int, np.dtype[Any]] = {
 
 NUMBERS: dict[np.dtype[Any] | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}
 
-# Types of 4 bits: two elements are a byte, the first one is its low half.
+# Types of 4 bits: a byte holds two elements, the first in its low half.
 _PACKED = (21, 22, 23)
 _MOST_UNPACKED = 4096
 _FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
@@ -46,11 +46,11 @@ _FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
 def tensor_values(
     tensor: Message, content: memoryview | None, *, may_be_packed: bool = False
 ) -> Array | StoredConstant:
-    """A tensor, whose elements are `content`, or lie in lists of numbers where that is None. One of many
-    elements of 4 bits stays as it is stored, if it `may_be_packed`.
+    """Return a tensor whose elements are `content`, or, if that is None, in lists of numbers. A large tensor
+    of 4 bits stays as stored if it `may_be_packed`.
 
-    Raises ValueError where they are not as many as its dims say; RuntimeFailure for types that only the
-    package onnx reads, where that is missing.
+    Raises ValueError if their number does not match the dims; RuntimeFailure for types that only the package
+    onnx reads, if that is missing.
     """
     dtype = ELEMENTS.get(tensor.data_type)
     if dtype is None:
@@ -85,7 +85,7 @@ def _from_lists(tensor: Message, dtype: np.dtype[Any]) -> Array:
 
 
 def _by_package(tensor: Message, content: memoryview | None) -> Array:
-    """A tensor of a type that NumPy has not, as the package onnx reads it."""
+    """Read a tensor of a type that NumPy lacks, with the package onnx."""
     try:
         import onnx
         from onnx import numpy_helper

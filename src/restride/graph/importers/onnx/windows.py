@@ -1,4 +1,4 @@
-"""ONNX operators whose windows slide: convolutions, poolings, resizing."""
+"""ONNX operators with sliding windows: convolutions, poolings, resizing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..operator_call import ONNX, Chosen, Ints, Made, Operand, OperatorCall, Ten
 
 
 class _Places(NamedTuple):
-    """The places of a window, for each spatial dim; a dilation of 0 is dense."""
+    """The geometry of a window for each spatial dim; a dilation of 0 is dense."""
 
     kernel: Dims
     strides: Dims
@@ -38,11 +38,11 @@ class OnnxWindow:
     auto_pad: str = "NOTSET"
 
     def places(self, dims: Dims, weights: Dims = ()) -> _Places:
-        """The window on a source of these dims; `weights`: those of weights."""
+        """Return the geometry of the window on a source of these dims; `weights`: the dims of weights."""
         rank = len(dims) - 2
         kernel = weights[2:] if weights and not self.kernel_shape else self._spatial("kernel_shape", rank, 0)
         if weights and weights[2:] != kernel:
-            raise Misfit(f"kernel_shape is {kernel}, the weights have {weights[2:]}")
+            raise Misfit(f"kernel_shape is {kernel}, but the weights have {weights[2:]}")
         strides, dilations = self._spatial("strides", rank, 1), self._spatial("dilations", rank, 1)
         total = (0,) * rank
         if self.auto_pad.startswith("SAME"):
@@ -53,7 +53,7 @@ class OnnxWindow:
         if len(pads) != 2 * rank:
             raise Misfit(f"pads has {len(pads)} numbers for {rank} spatial dims")
         if min(pads, default=0) < 0:
-            raise Misfit(f"pads are {pads}, and none is below 0")
+            raise Misfit(f"pads are {pads}, but cannot be negative")
         own = pads[:rank], pads[rank:]
         ends = {"NOTSET": own, "VALID": own, "SAME_UPPER": (small, large), "SAME_LOWER": (large, small)}
         if self.auto_pad not in ends:
@@ -71,7 +71,7 @@ class OnnxWindow:
 
 
 def _grouped(call: OperatorCall, weights: Value, group: int, what: str) -> Value:
-    """Weights with their groups as a dim."""
+    """Return weights with their groups as a dim."""
     dims = call.dims(weights)
     if group < 1 or dims[0] % group:
         raise Misfit(f"{group} groups do not divide {dims[0]} {what}")
@@ -95,7 +95,7 @@ def _convolution(
 def convolution_of(
     call: OperatorCall, x: Value, weights: Value, window: OnnxWindow, group: int
 ) -> tuple[ConvolutionOperation, Value]:
-    """A convolution, and its weights with their groups as a dim."""
+    """Return a convolution, and its weights with their groups as a dim."""
     places = window.places(call.dims(x), call.dims(weights))
     operation = ConvolutionOperation(places.strides, places.dilates, places.low, places.high, group)
     return operation, _grouped(call, weights, group, "outputs")
@@ -129,9 +129,9 @@ def _deconvolution(
         tuple(n * s for n, s in zip(sizes, strides, strict=True)) if is_same else ()
     )
     if len(more) != len(high) or (shape and len(shape) != len(high)):
-        raise Misfit(f"{len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
+        raise Misfit(f"there are {len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
     if shape:
-        # What is cut off of the whole result; the odd one in front, but where more is wanted behind.
+        # The full result is cropped; an odd crop takes more at the front, but for SAME_UPPER at the end.
         full = zip(sizes, strides, kernel, dilates, more, shape, strict=True)
         cuts = [(n - 1) * s + (k - 1) * (d + 1) + 1 + m - wanted for n, s, k, d, m, wanted in full]
         is_upper = window.auto_pad == "SAME_UPPER"
@@ -159,7 +159,7 @@ def _max_pooling(
     if call.count_of_outputs < 2:
         return _pooling(call, x, "pooling_max", places)
     strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
-    if storage_order:  # of an image the first spatial dim is the nearest
+    if storage_order:  # column-major indices: the first spatial dim varies fastest
         strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
     return _with_indices(call, x, places, strides)
 
@@ -171,7 +171,7 @@ def _with_indices(call: OperatorCall, x: Value, places: _Places, strides: Sequen
 
 
 def maxima_in_images(call: OperatorCall, x: Value, window: OnnxWindow, ceil_mode: bool) -> Made:
-    """The maxima of windows, and where they are in the row-major image of their channel."""
+    """Return the maxima of windows, and their indices in the row-major image of their channel."""
     dims, places = call.dims(x), window.places(call.dims(x))
     strides = (0, 0, *(prod(dims[dim + 1 :]) for dim in range(2, len(dims))))
     return _with_indices(call, x, ceiled_places(places, dims) if ceil_mode else places, strides)
@@ -186,7 +186,7 @@ def _max_unpooling(
     *,
     window: OnnxWindow,
 ) -> Value:
-    """Zeros, and each element at its index in the row-major result; one that is larger is zero behind it."""
+    """Scatter elements to their indices in a row-major result of zeros, padded at the end if larger."""
     dims = call.dims(x)
     kernel, strides, _, low, high = window.places(dims)
     sizes = zip(dims[2:], kernel, strides, low, high, strict=True)
@@ -214,13 +214,13 @@ def _average_pooling(
     own = ceiled_places(places, call.dims(x)) if ceil_mode else places
     if not count_include_pad or own == places:
         return _pooling(call, x, algorithm, own)
-    # Windows that leave the padding count only what is in it.
+    # Windows that extend beyond the padding count only what is in it.
     averages = _pooling(call.with_outputs(0), x, algorithm, own)
     return call.onnx("Mul", averages, average_shares(places, call.dims(x)[2:], call.dims(averages)[2:]))
 
 
 def average_shares(places: _Places, sizes: Dims, counts: Dims) -> Array:
-    """By how much more the windows count that leave the padding: `counts` are how many there are."""
+    """Return the correction for windows that extend beyond the padding; `counts`: the number of windows."""
     shares = np.ones((1, 1), np.float32)
     for axis, (n, count) in enumerate(zip(sizes, counts, strict=True)):
         kernel, stride, dilate, low, high = (part[axis] for part in places)
@@ -234,7 +234,7 @@ def average_shares(places: _Places, sizes: Dims, counts: Dims) -> Array:
 def _power_pooling(
     call: OperatorCall, x: Tensor, *, window: OnnxWindow, p: float = 2.0, ceil_mode: bool = False
 ) -> Value:
-    """The root of the sum of powers: an average of them, times their number, as zeros are padded."""
+    """Return the root of the sum of powers: average times count, since zeros are padded."""
     places, apart = window.places(call.dims(x)), call.with_outputs(0)
     places = ceiled_places(places, call.dims(x)) if ceil_mode else places
     powers = apart.onnx("Abs", x) if p != 2 else apart.function(x, "square")
@@ -248,20 +248,20 @@ def _pooling(call: OperatorCall, x: Value, algorithm: str, places: _Places) -> s
 
 
 def _checked(places: _Places) -> _Places:
-    """The same. Raises Misfit where a window could lie in the padding alone."""
+    """Return `places`. Raises Misfit if a window could be entirely in the padding."""
     kernel, _, _, low, high = places
     if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
-        raise Misfit(f"pads of {low} and {high} are as long as windows of {kernel}")
+        raise Misfit(f"pads of {low} and {high} are not smaller than windows of {kernel}")
     return places
 
 
 def ceiled_places(places: _Places, dims: Dims) -> _Places:
-    """The window with so much padding behind that the last one, begun before the end, is whole."""
+    """Return the window with enough end padding to complete the last one that begins before the end."""
     return places._replace(high=tuple(map(_ceiled, dims[2:], *places)))
 
 
 def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) -> int:
-    """The padding behind with which the last window, begun in the source or the padding before, is whole."""
+    """Return the end padding that completes the last window beginning in the source or the front padding."""
     window = (kernel - 1) * (dilate + 1) + 1
     points = -(-(n + low + high - window) // stride) + 1
     if (points - 1) * stride >= n + low:

@@ -1,9 +1,9 @@
-"""Messages of ONNX read out of the bytes of a file, which stay where they are: tensors are views of them.
+"""Parser of ONNX's messages, without copying: tensors are views of the bytes of the file.
 
-Protocol Buffers write a message as fields: a number, how it is written, and a varint, 4 or 8 bytes, or so
-many bytes, among them messages again. What a message of ONNX may hold is a table of its fields here; other
-fields are skipped, as readers of older versions do. Nothing is executed, and nothing is larger in memory than
-it is in the file, but for lists of small integers.
+Protocol Buffers write a message as fields: a number, a wire type, and a varint, 4 or 8 bytes, or a
+length-delimited sequence of bytes, which can be a message again. The known fields of ONNX's messages are in a
+table here; other fields are skipped, as readers of older versions do. Nothing is executed, and nothing is
+larger in memory than in the file, except lists of small integers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ....runtime.alloc import Array
 
 __all__ = ["Message", "read_message"]
 
-# Graphs inside graphs, as branches are; each is a few frames of Python.
+# Limit on nested graphs, such as branches; each level takes a few frames of Python.
 _MOST_DEPTH = 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Bytes = memoryview
 
-# Of each message the fields that are read, by number: name and kind; * stands for a list.
+# Fields that are read from each message, by number: name and kind; * stands for a list.
 _SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
     "model": {
         1: ("ir_version", "int"), 7: ("graph", "graph"), 8: ("opset_import", "opset*"),
@@ -67,9 +67,9 @@ _WAYS = {"int": _VARINT, "float": _FIXED32}
 
 
 class Message:
-    """A message: its fields as attributes, those that are left out with their defaults.
+    """A message: its fields as attributes, with defaults for absent ones.
 
-    `content`: the bytes of the message; `fields`: the names of the fields that are there.
+    `content`: the bytes of the message; `fields`: the names of the present fields.
     """
 
     def __init__(self, kind: str, content: Bytes, fields: Mapping[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Message:
 
 
 def read_message(kind: str, content: Bytes, depth: int = 0) -> Message:
-    """A message of a kind of the table. Raises ValueError for bytes that are none."""
+    """Parse a message of a kind in the table. Raises ValueError for invalid bytes."""
     if depth > _MOST_DEPTH:
         raise ValueError("messages are nested too deeply")
     values: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def read_message(kind: str, content: Bytes, depth: int = 0) -> Message:
             values[name] = np.concatenate([values[name], array]) if name in values else array
         elif field.endswith("*"):
             values.setdefault(name, []).extend(_elements(field[:-1], way, value, depth))
-        elif name:  # of a field that is no list the last one counts
+        elif name:  # the last occurrence of a field that is not a list wins
             values[name] = _single(field, way, value, depth)
     return Message(kind, content, values)
 
@@ -107,7 +107,7 @@ def _default(field: str) -> Any:
 
 
 def _elements(field: str, way: int, value: Any, depth: int) -> list[Any]:
-    """The elements that a field adds to a list; numbers may be packed, so that one field has many."""
+    """Return the elements that a field adds to a list; numbers can be packed, many in one field."""
     if way == _BYTES and field == "int":
         return list(map(_signed, _varints(value)))
     if way == _BYTES and field == "float":
@@ -132,7 +132,7 @@ def _array(field: str, way: int, value: Any) -> Array:
     expected, dtype = _ARRAYS[field]
     if way not in (_BYTES, expected):
         raise ValueError(f"a field of numbers has wire type {way}")
-    # Raises ValueError where bytes are left over.
+    # Raises ValueError for trailing bytes.
     return np.frombuffer(value, dtype)
 
 
@@ -141,7 +141,7 @@ def _signed(value: int) -> int:
 
 
 def _fields(content: Bytes) -> Iterator[tuple[int, int, Any]]:
-    """Number, way and value of each field: an integer, or a view of the bytes."""
+    """Yield number, wire type and value of each field: an integer, or a view of the bytes."""
     at, end = 0, len(content)
     while at < end:
         key, at = _varint(content, at)
@@ -162,7 +162,7 @@ def _fields(content: Bytes) -> Iterator[tuple[int, int, Any]]:
 
 
 def _varint(content: Bytes, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and where it ends."""
+    """Decode a number in groups of seven bits, the lowest first; return it and its end."""
     first = content[at]
     if first < 0x80:
         return first, at + 1

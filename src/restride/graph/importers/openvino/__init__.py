@@ -1,1 +1,1 @@
-"""OpenVINO's models as graphs, by way of ONNX's operators."""
+"""OpenVINO's models as graphs, translated through ONNX's operators."""

@@ -1,7 +1,7 @@
-"""An OpenVINO IR as the values that an ONNX model has: layers as nodes, constants from its .bin file.
+"""An OpenVINO IR in the form of an ONNX model: layers as nodes, constants from its .bin file.
 
 The XML is read without a document type, so that no entity is expanded and no file fetched. Constants are read
-from the one file of weights, and from no other place.
+only from the file of weights.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class IrLayer:
 
 
 class _IrReader:
-    """The layers of a net and the edges between their ports; layers in the bodies of others are left out."""
+    """Reads the layers of a net and the edges between their ports, skipping layers in bodies of others."""
 
     def __init__(self) -> None:
         self.layers: dict[str, IrLayer] = {}
@@ -73,13 +73,13 @@ class _IrReader:
         self._path.pop()
 
     def text(self, piece: str) -> None:
-        """Dims follow from the operators: the file's own are not read."""
+        """Ignore text: dims follow from the operators, not from the file."""
 
     def _begin(self, attributes: dict[str, str]) -> None:
         layer_id = attributes.get("id", "")
         layer = IrLayer(layer_id, attributes.get("name", layer_id), attributes.get("type", ""))
         if layer_id in self.layers or len(self.layers) == _MOST_LAYERS:
-            _refuse(f"layer {layer_id!r} is there twice, or there are too many")
+            _refuse(f"layer {layer_id!r} occurs twice, or there are too many layers")
         self.layers[layer_id] = self._layer = layer
 
     def _inside(self, layer: IrLayer, path: tuple[str, ...], attributes: dict[str, str]) -> None:
@@ -92,10 +92,10 @@ class _IrReader:
 
 
 def read_ir_model(source: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> OnnxModel:
-    """The model of an .xml file, with constants from `weights`: the .bin file beside it where it is left out.
+    """Read the model of an .xml file, with constants from `weights`, by default the .bin file next to it.
 
-    Raises RuntimeFailure where the system refuses a file, Unimplemented for layers that restride has not, all
-    at once, InvalidArguments for what is no IR.
+    Raises RuntimeFailure if the system refuses a file, Unimplemented for unsupported layers, all at once,
+    InvalidArguments for anything but an IR.
     """
     reader = _IrReader()
     with opened(source) as xml:
@@ -106,7 +106,7 @@ def read_ir_model(source: str | os.PathLike[str], weights: str | os.PathLike[str
 
 
 class IrConstant(NamedTuple):
-    """The place of a constant: the word for its element type, its dims, where its bytes start, how many."""
+    """The location of a constant: OpenVINO's word for its type, its dims, offset and number of bytes."""
 
     element: str
     dims: tuple[int, ...]
@@ -115,18 +115,18 @@ class IrConstant(NamedTuple):
 
     @classmethod
     def of(cls, layer: IrLayer) -> IrConstant:
-        """That of a Const."""
+        """Return the location of a Const."""
         data = layer.data
         shape = [part for part in data.get("shape", "").split(",") if part.strip()]
         dims = tuple(to_int(part, f"shape of {layer}") for part in shape)
         start, size = (to_int(data.get(name, "-1"), f"{name} of {layer}") for name in ("offset", "size"))
         if min(start, size, *dims, 0) < 0:
-            _refuse(f"{layer} has a negative extent, or no place")
+            _refuse(f"{layer} has a negative extent, or no location")
         return cls(data.get("element_type", ""), dims, start, size)
 
 
 def read_ir_constants(source: str) -> tuple[str, dict[str, IrConstant]]:
-    """The .bin file beside an .xml file, and the constants in it by name, whatever the other layers are.
+    """Return the .bin file next to an .xml file, and the constants in it by name, whatever the other layers.
 
     Raises as `read_ir_model` does.
     """
@@ -141,7 +141,7 @@ def read_ir_constants(source: str) -> tuple[str, dict[str, IrConstant]]:
 
 def _check_types(layers: Mapping[str, IrLayer]) -> None:
     if not layers:
-        _refuse("there are no layers in it")
+        _refuse("it does not contain layers")
     kinds = {"Parameter", "Const", "Result", *OPENVINO_TRANSLATORS}
     missing: dict[str, list[str]] = {}
     for layer in layers.values():
@@ -163,19 +163,19 @@ class _WeightsFile:
         self._bytes: Array | None = None
 
     def array(self, layer: IrLayer, *, is_packed: bool) -> Array | StoredConstant:
-        """The values of a Const; `is_packed`: of 4 bits as they are stored."""
+        """Return the values of a Const; `is_packed`: elements of 4 bits as stored."""
         twin = ELEMENTS[_number(layer)]
         _, dims, start, size = IrConstant.of(layer)
         weights = self._content()
         if start + size > weights.size:
-            _refuse(f"{layer} takes {size} bytes from {start}, and its file has {weights.size}")
+            _refuse(f"{layer} takes {size} bytes from {start}, but its file has {weights.size}")
         kind, count = DataType.parse(twin), int(np.prod(dims, dtype=object))
         nbytes = kind.nbytes(count)
         if not nbytes:
-            # OpenVINO writes a byte for what has no elements.
+            # OpenVINO writes a byte for an empty constant.
             return np.zeros(dims, twin)
         if nbytes != size:
-            _refuse(f"{layer} has {size} bytes for {nbytes}")
+            _refuse(f"{layer} has {size} bytes instead of {nbytes}")
         content = np.frombuffer(weights[start : start + size].tobytes(), np.uint8)
         if kind.bits < _BYTE and is_packed:
             return StoredConstant(content, MemoryDesc(dims, kind))
@@ -212,7 +212,7 @@ def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
             outputs[layer.id] = _only(layer, read)
         else:
             nodes.append(OnnxNode(layer.kind, layer.name, tuple(read), own_outputs, layer.data))
-    # Results come as the file has them, in whatever order they are made.
+    # Results are in the order of the file.
     results = tuple(outputs[layer_id] for layer_id in reader.layers if layer_id in outputs)
     packed = read_as_weights(nodes, results, ("Convert",))
     arrays = {name: weights.array(layer, is_packed=name in packed) for name, layer in constants.items()}
@@ -222,7 +222,7 @@ def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
 
 
 def _in_order(reader: _IrReader) -> list[IrLayer]:
-    """Layers behind those that they read; what a cycle reads stays where it stands, and is refused later."""
+    """Sort layers after those that they read; cycles keep their places, and are refused later."""
     readers: dict[str, list[str]] = {}
     waits = dict.fromkeys(reader.layers, 0)
     for (to, _), (origin, _) in reader.edges.items():
@@ -240,7 +240,7 @@ def _in_order(reader: _IrReader) -> list[IrLayer]:
 
 
 def _tensor_names(layers: Mapping[str, IrLayer]) -> dict[tuple[str, str], str]:
-    """The name of each output: the one that the file gives it, else that of the layer."""
+    """Return the name of each output: that in the file, or else that of the layer."""
     names: dict[tuple[str, str], str] = {}
     used: set[str] = set()
     for layer in layers.values():
@@ -258,10 +258,10 @@ def _input(layer: IrLayer, name: str) -> OnnxInput:
 
 
 def _number(layer: IrLayer) -> int:
-    """The number of its element type in ONNX."""
+    """Return the number of its element type in ONNX."""
     element = layer.data.get("element_type", "")
     if element not in NUMBERS:
-        _refuse(f"{layer} is of type {short_repr(element)}")
+        _refuse(f"{layer} has the unsupported type {short_repr(element)}")
     return NUMBERS[element]
 
 

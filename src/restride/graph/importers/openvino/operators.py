@@ -1,6 +1,6 @@
-"""OpenVINO's operators as operations of the graph: most by way of the ONNX operator that does the same.
+"""OpenVINO's operators as operations of the graph, mostly through the equivalent ONNX operator.
 
-Attributes are texts, as the file has them, with `_` for `-` in names; lists are numbers with commas between.
+Attributes are texts, as the file has them, with `_` for `-` in names; lists are comma-separated numbers.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ NUMBERS = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "boolean": 9, "f16": 10, "f64": 11,
     "u32": 12, "u64": 13, "bf16": 16, "f8e4m3": 17, "f8e5m2": 19, "u4": 21, "i4": 22, "f4e2m1": 23,
 }  # fmt: skip
-"""The numbers that ONNX has for element types, by OpenVINO's words."""
+"""ONNX's numbers of element types, by OpenVINO's words."""
 
 
 def translate_layer(call: OperatorCall) -> Made:
-    """The values and tensors that stand for a layer."""
+    """Return the values and tensors that stand for a layer."""
     attributes = {name.replace("-", "_"): value for name, value in call.node.attributes.items()}
     if attributes.get("auto_broadcast", "numpy") not in ("numpy", "none"):
         raise call.unimplemented("it aligns the dims of its inputs at an axis")
@@ -57,8 +57,6 @@ for _specification in specifications():
 
 @dataclass(frozen=True, slots=True)
 class _LayerWindow:
-    """The attributes of a window."""
-
     strides: Ints = ()
     dilations: Ints = ()
     pads_begin: Ints = ()
@@ -67,7 +65,7 @@ class _LayerWindow:
     output_padding: Ints = ()
 
     def onnx(self) -> dict[str, Any]:
-        """Those of ONNX."""
+        """Return the corresponding attributes of ONNX."""
         pads, word = (*self.pads_begin, *self.pads_end), _AUTO_PAD.get(self.auto_pad, "NOTSET")
         return {"strides": self.strides, "dilations": self.dilations, "pads": pads, "auto_pad": word}
 
@@ -77,7 +75,7 @@ def _convolution(
     call: OperatorCall, x: Value, weights: Value, shape: Value | None = None, *, window: _LayerWindow
 ) -> Made:
     if len(call.values) > 2:
-        raise call.unimplemented("its result has a shape that is an input")
+        raise call.unimplemented("the shape of its result is an input")
     group, dims, kind = 1, call.dims(weights), call.node.operator
     if kind.startswith("Group"):
         group, weights = dims[0], call.reshaped(weights, (dims[0] * dims[1], *dims[2:]))
@@ -98,7 +96,7 @@ def _pooling(
     exclude_pad: bool = True,
 ) -> Made:
     if rounding_type == "ceil" and _begins_behind(call.dims(x), kernel, window):
-        raise call.unimplemented("its last windows begin behind the source", "save it with ceil_torch")
+        raise call.unimplemented("its last windows begin after the source", "save it with ceil_torch")
     attributes = window.onnx() | {"kernel_shape": kernel, "ceil_mode": rounding_type != "floor"}
     if call.node.operator == "MaxPool":
         return call.with_outputs(1).onnx("MaxPool", x, **attributes)
@@ -106,7 +104,7 @@ def _pooling(
 
 
 def _begins_behind(dims: Sequence[int], kernel: Ints, window: _LayerWindow) -> bool:
-    """True where a window that is rounded up would read nothing but the padding behind."""
+    """True if a window from rounding up would read only padding."""
     low, high, rank = window.pads_begin, window.pads_end, len(dims) - 2
     if (
         _AUTO_PAD.get(window.auto_pad, "NOTSET") != "NOTSET"
@@ -139,7 +137,7 @@ def _interpolate(
     if any((*pads_begin, *pads_end)):
         raise call.unimplemented("it pads its source")
     by_scale = shape_calculation_mode == "scales"
-    # The first form has sizes and scales, and then axes; the later one has the one that counts.
+    # The first form has sizes, scales and axes; the later one has a single input of either.
     is_first = scales is not None and scales.dtype.kind == "f"
     dims = call.dims(x)
     places = axes if is_first else scales
@@ -171,9 +169,9 @@ def _mean_and_variance(
 ) -> Made:
     dims = call.dims(x)
     if [axis_of(axis, len(dims)) for axis in axes] != [len(dims) - 1] or not normalize_variance:
-        raise call.unimplemented("it normalizes over other dims than the last")
+        raise call.unimplemented("it normalizes over dims other than the last")
     if eps_mode.lower() != "inside_sqrt":
-        raise call.unimplemented("it adds eps outside of the square root")
+        raise call.unimplemented("it adds eps outside the square root")
     scale, shift = (make(dims[-1], np.float32) for make in (np.ones, np.zeros))
     return call.add(LayerNormalizationOperation(eps), x, scale, shift)
 
@@ -182,7 +180,7 @@ def _mean_and_variance(
 def _batch_normalization(
     call: OperatorCall, *values: Value, epsilon: float | None = None, eps: float = 1e-5
 ) -> Made:
-    # The first version had the source third.
+    # In the first version the source is the third input.
     is_old = len(call.dims(values[0])) == 1 < len(call.dims(values[2]))
     ordered = [values[at] for at in ((2, 0, 1, 3, 4) if is_old else range(5))]
     return call.onnx("BatchNormalization", *ordered, epsilon=eps if epsilon is None else epsilon)
@@ -191,7 +189,7 @@ def _batch_normalization(
 @OPENVINO("LRN")
 def _lrn(call: OperatorCall, x: Value, axes: _Axes, *, alpha: Any, beta: Any, bias: Any, size: Any) -> Made:
     if axes != (1,):
-        raise call.unimplemented("it sums over other dims than the channels")
+        raise call.unimplemented("it sums over dims other than the channels")
     return call.onnx("LRN", x, alpha=alpha, beta=beta, bias=bias, size=size)
 
 
@@ -218,7 +216,7 @@ def _attention(
     *,
     causal: bool = False,
 ) -> Made:
-    """Of any number of dims in front; a causal one has no mask."""
+    """Any number of leading dims; a causal one has no mask."""
     if mask is not None and not call.dims(mask):
         mask = call.reshaped(mask, (1,))
     form = AttentionForm(scale, "top_left" if causal else "none")
@@ -230,7 +228,7 @@ def _attention(
 
 @OPENVINO("Divide")
 def _divide(call: OperatorCall, left: Value, right: Value, *, m_pythondiv: bool = True) -> Made:
-    """Integers are rounded down, where nothing else is said."""
+    """Integer division rounds down by default."""
     if isinstance(left, str) or isinstance(right, str) or left.dtype.kind not in "iu" or not m_pythondiv:
         return call.onnx("Div", left, right)
     return np.asarray(np.floor_divide(left, right))
@@ -238,7 +236,7 @@ def _divide(call: OperatorCall, left: Value, right: Value, *, m_pythondiv: bool 
 
 @OPENVINO("PReLU")
 def _prelu(call: OperatorCall, x: Value, slopes: Value) -> Made:
-    """Slopes of one dim are those of the channels."""
+    """One-dimensional slopes are per channel."""
     dims, rank = call.dims(slopes), len(call.dims(x))
     if len(dims) == 1 and rank > 1:
         slopes = call.reshaped(slopes, (1, *dims, *(1,) * (rank - 2)))
@@ -295,20 +293,20 @@ def _pad(
 @OPENVINO("Broadcast")
 def _broadcast(call: OperatorCall, x: Value, shape: Value, *, mode: str = "numpy") -> Made:
     if isinstance(x, str) or isinstance(shape, str) or mode == "explicit":
-        raise call.unimplemented("it repeats what is known only in a run, or along axes of its own")
+        raise call.unimplemented("it broadcasts to a shape known only in a run, or along explicit axes")
     return call.onnx("Expand", x, shape)
 
 
 @OPENVINO("Squeeze")
 def _squeeze(call: OperatorCall, x: Value, axes: Value | None = None) -> Made:
     if prod(call.dims(x)) == 0 and axes is None:
-        raise call.unimplemented("it squeezes a tensor without elements")
+        raise call.unimplemented("it squeezes an empty tensor")
     return call.onnx("Squeeze", x, axes)
 
 
 @OPENVINO("Convert")
 def _convert(call: OperatorCall, x: Value, *, destination_type: str) -> Made:
-    """Known integers of few bits that become floats are weights: what follows says their scales."""
+    """Known integers of few bits converted to floats are weights; later layers give their scales."""
     number = NUMBERS[destination_type]
     kind = DataType.parse(ELEMENTS[number])
     is_known = call.builder.known(x) is not None if isinstance(x, str) else x.ndim > 1
@@ -346,4 +344,4 @@ _ROWS: Mapping[str, Function | str] = {
 enter_rows(OPENVINO, _ROWS)
 
 OPENVINO_TRANSLATORS = frozenset(OPENVINO)
-"""The types of layers that there are."""
+"""The supported types of layers."""

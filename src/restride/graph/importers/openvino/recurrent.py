@@ -1,10 +1,10 @@
-"""OpenVINO's sequences of recurrent cells, by way of the operators of ONNX, whose batches come first here.
+"""OpenVINO's sequences of recurrent cells, through the operators of ONNX; the batch comes first here.
 
 |  | OpenVINO | ONNX |
 | --- | --- | --- |
 | inputs | X, H, C of an LSTM, lengths, W, R, B | X, W, R, B, lengths, H, C |
 | gates of an LSTM | f, i, c, o | i, o, f, c |
-| bias | both in one; of a GRU that is linear before its reset the last gate's apart | one of W, one of R |
+| bias | sum of both; separate in the last gate of a GRU linear before its reset | one of W, one of R |
 | Y | (N, D, T, C) | (N, T, D, C) |
 """
 
@@ -22,7 +22,7 @@ _GATES = {"RNN": (0,), "LSTM": (1, 3, 0, 2), "GRU": (0, 1, 2)}
 
 @dataclass(frozen=True, slots=True)
 class _SequenceForm:
-    """The attributes of a sequence. Functions are listed once for both directions."""
+    """The attributes of a sequence. Activation functions are listed once for both directions."""
 
     hidden_size: int = 0
     direction: str = "forward"
@@ -67,7 +67,6 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
 
 
 def _ordered(weights: Array, operator: str) -> Array:
-    """Rows of gates in ONNX's order."""
     gates = _GATES[operator]
     runs, rows, *rest = weights.shape
     parts = weights.reshape(runs, len(gates), rows // len(gates), *rest)[:, gates, ...]
@@ -75,7 +74,7 @@ def _ordered(weights: Array, operator: str) -> Array:
 
 
 def _biases(bias: Array, operator: str, channels: int) -> Array:
-    """The biases of the input and of the state, one behind the other; the fourth of a GRU is the state's."""
+    """Return the biases of input and state, concatenated; the fourth of a GRU belongs to the state."""
     rows = bias.shape[1]
     count = min(rows, len(_GATES[operator]) * channels)
     own = _ordered(bias[:, :count], operator)

@@ -1,1 +1,1 @@
-"""Modules of torch as graphs, by way of ONNX's operators."""
+"""Modules of torch as graphs, translated through ONNX's operators."""

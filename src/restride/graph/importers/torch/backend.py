@@ -1,8 +1,8 @@
-"""`torch.compile(model, backend="restride")`: graphs of functional operators, of which networks run parts.
+"""`torch.compile(model, backend="restride")`: graphs of functional operators, parts of which run as networks.
 
-AOTAutograd makes the graphs, of training one forward and one backward. Where no gradients are wanted,
-parameters and buffers are constants of networks, which are packed once; a change of them, as torch counts it,
-is noticed at the next call.
+AOTAutograd makes the graphs, in training one forward and one backward. Without gradients, parameters and
+buffers are constants of networks, packed once; a modification, detected by torch's version counters, is
+noticed at the next call.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["GRAPHS", "CompiledGraph", "compile_graph"]
 _MOST_PLANS, _MOST_CHANGES = 16, 4
 _IMAGES = torch.ops.aten.convolution, torch.ops.aten._native_batch_norm_legit_functional
 GRAPHS = "restride_graphs"
-"""The attribute of a function that torch made which has its graphs."""
+"""The attribute under which a function made by torch keeps its graphs."""
 
 
 def compile_graph(
@@ -52,11 +52,11 @@ def compile_graph(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Any:
-    """The backend that torch.compile calls with a graph of Dynamo's, and what its inputs are like.
+    """Compile a graph of Dynamo's for example inputs; torch.compile calls this backend.
 
-    `options`: "precision", "f32", or what tensors of that may become, "bf16" or "f16"; "fallback", False
-    refuses graphs of which torch would run a part; "dynamic", False leaves graphs of symbolic sizes to torch;
-    "exact", True never uses Winograd's algorithm. Raises InvalidArguments for others.
+    `options`: "precision", "f32", or "bf16" or "f16" to which tensors of f32 can be reduced; "fallback",
+    False refuses graphs that torch would run partly; "dynamic", False leaves graphs with symbolic sizes to
+    torch; "exact", True never uses Winograd's algorithm. Raises InvalidArguments for others.
     """
     own, graphs = _Options.of(options, mode), list[CompiledGraph]()
 
@@ -83,8 +83,6 @@ def compile_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The options of a compilation."""
-
     precision: str = "f32"
     fallback: bool = True
     dynamic: bool = True
@@ -92,7 +90,7 @@ class _Options:
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None, mode: str | None) -> _Options:
-        parse_word("torch.compile: mode", mode or "default", ["default"], "the backend has one mode")
+        parse_word("torch.compile: mode", mode or "default", ["default"], "the backend has only one mode")
         names = [each.name for each in fields(cls)]
         own = cls(
             **{parse_word("torch.compile: option", name, names): x for name, x in (options or {}).items()}
@@ -104,17 +102,17 @@ class _Options:
 
 
 class CompiledGraph:
-    """A graph of functional operators, called with a list of its inputs. Threads may share it.
+    """A graph of functional operators, called with a list of its inputs. Threads can share it.
 
-    `purpose`: "inference", where parameters are constants, "forward" or "backward". What a forward graph
-    saves has the format in which it is computed, and is the memory of it, perhaps of one axis more than torch
-    knows; the backward graph reads that (`network_part.format_of`). `left_to_torch`: why torch runs it, ""
-    where networks do.
+    `purpose`: "inference", where parameters are constants, "forward" or "backward". Tensors saved by a
+    forward graph keep the format in which they are computed and share its memory, possibly with one more axis
+    than torch knows; the backward graph reads that (`network_part.format_of`). `left_to_torch`: why torch
+    runs the graph, "" if networks do.
     """
 
     def __init__(self, module: fx.GraphModule, options: _Options, purpose: str = "inference") -> None:
         self._module, self._options = module, options
-        self._boxed_call = True  # torch passes a list then; it copies attributes of objects, not of classes
+        self._boxed_call = True  # makes torch pass a list; it copies attributes of objects, not of classes
         self._states: dict[int, _State] = {}
         self._lock, self._changes = threading.RLock(), 0
         self._frozen: list[int] = []
@@ -145,10 +143,10 @@ class CompiledGraph:
         self.left_to_torch, self._dropped = "", 0
         self._run: Run | None = None
         if self._sizes and not options.dynamic:
-            self._leave("its sizes are symbolic, which options exclude")
+            self._leave("its sizes are symbolic, which the options exclude")
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
-        """The outputs of the graph."""
+        """Return the outputs of the graph."""
         if self._run is not None:
             return self._run(args)
         if self._ranges and not all(each.has(args) for each in self._ranges):
@@ -165,17 +163,17 @@ class CompiledGraph:
         if plan is None or self._sizes:
             with self._lock:
                 plan = state.plans.pop(key, None) or self._plan(state, args)
-                # The one that is used goes to the end.
+                # The plan in use moves to the end.
                 state.plans[key] = plan
                 while len(state.plans) > _MOST_PLANS:
                     state.plans.popitem(last=False)
                     self._dropped += 1
                 if self._dropped > _MOST_PLANS:
-                    self._leave("it is called with more sizes in turn than plans are kept")
+                    self._leave("it alternates between more sizes than plans are kept")
         return plan.run(args)
 
     def plans(self) -> list[tuple[list[tuple[int, ...]], Partitioned]]:
-        """What runs the graph now, and for which dims of the inputs whose sizes are symbolic."""
+        """The current plans, with the dims of inputs of symbolic sizes that each is for."""
         plans = [plan for state in list(self._states.values()) for plan in list(state.plans.values())]
         ends = self._module.graph.find_nodes(op="placeholder")
         symbolic = [at for at, node in enumerate(ends) if _is_symbolic(node.meta.get("val"))]
@@ -183,11 +181,11 @@ class CompiledGraph:
         return [([tuple(own[at].meta["val"].shape) for at in symbolic], plan) for own, plan in inputs]
 
     def is_of(self, pointers: set[int]) -> bool:
-        """True for a graph without parameters, and one that has a parameter at one of these addresses."""
+        """True for a graph without parameters, and for one with a parameter at one of these addresses."""
         return not self._parameters or not self._parameters.isdisjoint(pointers)
 
     def refresh(self) -> None:
-        """Forget all constants."""
+        """Discard all constants."""
         self._states.clear()
 
     def _leave(self, why: str) -> Run:
@@ -211,9 +209,9 @@ class CompiledGraph:
         frozen = [args[at] for at in self._frozen]
         before = self._states.get(frozen[0].data_ptr() if frozen else 0)
         if before is not None and before.is_of(frozen):
-            return before  # of another thread
+            return before  # set by another thread
         self._changes = self._changes + 1 if before is not None and before.calls == 1 else 0
-        # Weights that are written before each call are no constants, nor those whose writes are not counted.
+        # Weights written before each call are not constants, nor are those whose writes torch does not count.
         is_constant = self._changes < _MOST_CHANGES
         self._frozen = [at for at in self._frozen if is_constant and not args[at].is_inference()]
         frozen = [args[at] for at in self._frozen]
@@ -229,7 +227,7 @@ class CompiledGraph:
         if self._sizes:
             try:
                 module = _of_numbers(module, args)
-            except Exception as error:  # torch says in errors of its own that values decide on sizes
+            except Exception as error:  # torch raises its own errors if values decide sizes
                 run = self._leave(f"its sizes are not known before a run: {text_of(error)[:200]}")
                 return Partitioned(run, module.graph, (), {})
         places = [node for node in module.graph.nodes if node.op == "placeholder"]
@@ -251,7 +249,7 @@ class CompiledGraph:
 
 
 def _has_format(x: Any) -> bool:
-    """True for floats of images and the like, which networks have in many formats."""
+    """True for floats of images and the like, for which networks have several formats."""
     return isinstance(x, torch.Tensor) and x.dtype is torch.float32 and x.dim() > 3 and x.numel() > 0
 
 
@@ -260,7 +258,7 @@ def _is_symbolic(x: Any) -> bool:
 
 
 def _whole(node: fx.Node) -> fx.Node:
-    """What an alias is of, where no other view of that is: then it is a result of its own."""
+    """Return the base of an alias if it is the only view of that, so that it is a separate result."""
     if node.target is not torch.ops.aten.alias.default:
         return node
     source, *_ = node.all_input_nodes
@@ -269,8 +267,8 @@ def _whole(node: fx.Node) -> fx.Node:
 
 
 def _saved_format(node: fx.Node) -> MemoryDesc:
-    """The format in which a forward graph gives what it saves: images in blocks of channels, of which alone
-    gradients of weights are as fast as convolutions, all else as it is computed.
+    """Return the format in which a forward graph saves a tensor: blocked channels for images, without which
+    gradients of weights are slower than convolutions; otherwise as it is computed.
     """
     value, block = node.meta["val"], kernel_block()
     is_image = any(getattr(each.target, "overloadpacket", None) in _IMAGES for each in (node, *node.users))
@@ -282,7 +280,7 @@ def _saved_format(node: fx.Node) -> MemoryDesc:
 class _State:
     """The constants of a graph as they were packed, and what was planned with them.
 
-    `places`: theirs among the inputs.
+    `places`: their indices among the inputs.
     """
 
     def __init__(self, places: Sequence[int], frozen: Sequence[torch.Tensor]) -> None:
@@ -294,11 +292,11 @@ class _State:
         self.plans: OrderedDict[tuple[Any, ...], Partitioned] = OrderedDict()
 
     def is_of(self, frozen: Sequence[torch.Tensor]) -> bool:
-        """True where tensors are those, and were not written since."""
+        """True if these are the packed tensors, unmodified since."""
         return list(map(_VERSION, frozen)) == self._versions and list(map(_POINTER, frozen)) == self.pointers
 
     def is_alive(self, pointer: int) -> bool:
-        """False where the first tensor is gone, or lies elsewhere now."""
+        """False if the first tensor is gone, or has been moved."""
         first = None if self._first is None else self._first()
         return self._first is None or (first is not None and first.data_ptr() == pointer)
 
@@ -307,7 +305,7 @@ _POINTER, _VERSION = torch.Tensor.data_ptr, torch.Tensor._version.__get__
 
 
 def _of_numbers(module: fx.GraphModule, args: Sequence[Any]) -> fx.GraphModule:
-    """A graph of symbolic sizes for the numbers of a call: what follows from these alone is no node of it."""
+    """Specialize a graph of symbolic sizes to the numbers of a call; what depends only on them is folded."""
     graph, new = fx.Graph(), dict[fx.Node, Any]()
     values = iter(args)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():

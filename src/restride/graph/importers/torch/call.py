@@ -1,9 +1,9 @@
-"""A call of ATen as a node of a model: its arguments, what torch makes of it, the types that it computes in.
+"""A call of ATen as a node of a model: its arguments, torch's result types, and computation types.
 
-A node has all arguments of the call as attributes, tensors among them as `TensorArgument`s. Functions take
-the first ones by position, as overloads name them differently, and others by their names in the schema.
-Shapes are numbers: a program of torch is exported for inputs of known dims. A call that reads constants alone
-is one: torch itself computes it.
+A node has all arguments of the call as attributes, with tensors as `TensorArgument`s. Functions take the
+first ones by position, since overloads name them differently, and others by their names in the schema. Shapes
+are numbers, as programs of torch are exported for inputs of known dims. A call that reads only constants is
+computed by torch and becomes a constant.
 """
 
 from __future__ import annotations
@@ -40,26 +40,25 @@ __all__ = [
 ]
 
 CALL = ""
-"""The attribute of a node that has its `AtenCall`."""
+"""The attribute of a node that holds its `AtenCall`."""
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
-# From truth values to floats: what a later one meets is of its kind.
+# Categories in ascending order, from bool to float; the highest one determines the result.
 _CATEGORIES = "biuf"
 
 
 @dataclass(frozen=True, slots=True)
 class TensorArgument:
-    """An argument that is a tensor: the place of it among the inputs of the node."""
+    """An argument that is a tensor: its index among the inputs of the node."""
 
     place: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtenCall:
-    """The schema and results of a call by torch: the names of its arguments by position; those of all
-    arguments that are not their defaults, so that they must be read; dims and data type of each result.
+    """The schema and results of a call by torch: the names of its arguments by position; the names of all
+    arguments that are not defaults, so that they must be read; dims and data type of each result.
 
-    `computed`: what torch makes of known arguments, by name. `reads_more`: others read more than its first
-    result.
+    `computed`: torch's results on known arguments, by name. `reads_more`: results after the first are read.
     """
 
     positional: tuple[str, ...]
@@ -70,8 +69,8 @@ class AtenCall:
 
 
 def translate_aten(call: OperatorCall) -> Made:
-    """The values and tensors that stand for a call. Raises Unimplemented, which names it, for arguments that
-    its function has not, and where the result is not what torch says.
+    """Return the values and tensors that stand for a call. Raises Unimplemented, naming it, for arguments
+    that its function does not have, and if the result types differ from torch's.
     """
     arguments = dict(call.node.attributes)
     aten: AtenCall = arguments.pop(CALL)
@@ -82,7 +81,7 @@ def translate_aten(call: OperatorCall) -> Made:
         return aten.computed(arguments)
     arguments, is_row = _with_axis(call, arguments)
     inputs = [arguments[name] for name in aten.positional]
-    # No value of an input could make known what is not: torch has exported the program.
+    # Known input values would not help: torch has already exported the program.
     own = replace(call.with_outputs(1), origins=frozenset())
     try:
         result = ATEN.run(own, inputs, arguments, aten.positional, aten.marked)
@@ -92,20 +91,20 @@ def translate_aten(call: OperatorCall) -> Made:
     if is_row:
         values = tuple(call.reshaped(x, dims) for x, (dims, _) in zip(values, aten.results, strict=False))
     if any(call.node.outputs[len(values) :]):
-        raise call.unimplemented("more of its results are read than its first one")
+        raise call.unimplemented("results after its first one are read")
     for value, (dims, data_type) in zip(values, aten.results, strict=False):
         if value is None:
             continue
         kind = call.builder.type(value) if isinstance(value, str) else None
         if call.dims(value) != dims or (kind and str(kind.data_type.numpy) != data_type):
             raise call.unimplemented(
-                f"its result would be {kind or call.dims(value)}, torch makes {data_type} {by(dims)}"
+                f"its result would be {kind or call.dims(value)}, but torch makes {data_type} {by(dims)}"
             )
     return values
 
 
 def _with_axis(call: OperatorCall, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Where a call names an axis of a tensor without dims, which torch takes as of one: it is a row then."""
+    """For a call with an axis on a scalar tensor, which torch treats as one-dimensional, make it a row."""
     tensors = [name for name, value in call.node.attributes.items() if isinstance(value, TensorArgument)]
     points = {name: arguments[name] for name in tensors if not call.dims(arguments[name])}
     names_axis = any(arguments.get(name) not in (None, ()) for name in ("dim", "dims"))
@@ -121,18 +120,18 @@ def _argument(call: OperatorCall, value: Any) -> Any:
 
 
 def result_of(call: OperatorCall) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """The dims and the type of the first result, as torch says."""
+    """Return the dims and the type of the first result, according to torch."""
     dims, word = call.node.attributes[CALL].results[0]
     return dims, numpy_of(word)
 
 
 def numpy_of(word: str) -> np.dtype[Any]:
-    """The type of NumPy that torch has a word for."""
+    """Return NumPy's type of a torch word."""
     return np.dtype(ml_dtypes.bfloat16 if word == "bfloat16" else word)
 
 
 def reads_more(call: OperatorCall) -> bool:
-    """True where not the first result alone is read."""
+    """True if results after the first are read."""
     return bool(call.node.attributes[CALL].reads_more)
 
 
@@ -140,7 +139,7 @@ def reads_more(call: OperatorCall) -> bool:
 
 
 def cast_to(call: OperatorCall, x: Any, dtype: np.dtype[Any]) -> Value:
-    """A number, an array or a tensor of the graph in a type."""
+    """Cast a number, an array or a tensor of the graph to a type."""
     if not isinstance(x, str):
         return np.asarray(x, dtype)
     is_cast = call.numpy_type(x) != dtype
@@ -148,9 +147,9 @@ def cast_to(call: OperatorCall, x: Any, dtype: np.dtype[Any]) -> Value:
 
 
 def common_type(call: OperatorCall, *xs: Any, least: np.dtype[Any] | None = None) -> np.dtype[Any]:
-    """The type that torch computes in: numbers, and tensors without dims, only say its kind.
+    """Return the type in which torch computes; of numbers and scalar tensors only the category counts.
 
-    `least`: a type that it is at least.
+    `least`: a lower bound on the type.
     """
     common = least
     for group in (0, 1, 2):
@@ -166,7 +165,7 @@ def common_type(call: OperatorCall, *xs: Any, least: np.dtype[Any] | None = None
 
 
 def promoted(call: OperatorCall, *xs: Any, least: np.dtype[Any] | None = None) -> list[Any]:
-    """Operands in their common type; of 16 bits numbers stay f32, in which torch computes too."""
+    """Promote operands to their common type; with 16 bits, numbers stay f32, as in torch."""
     common = common_type(call, *xs, least=least)
     is_half = _category(common) == "f" and common.itemsize == 2
     return [
@@ -178,7 +177,7 @@ def promoted(call: OperatorCall, *xs: Any, least: np.dtype[Any] | None = None) -
 
 
 def of_one_type(row: Function | str) -> Function:
-    """A function of elements, or ONNX's operator of a name, on operands in their common type."""
+    """Wrap an elementwise function, or ONNX's operator of a name, to promote its operands first."""
 
     def run(call: OperatorCall, *xs: Any) -> Made:
         are_numbers = all(isinstance(x, str | np.ndarray | int | float) for x in xs)
@@ -191,12 +190,12 @@ def of_one_type(row: Function | str) -> Function:
 
 
 def _category(dtype: np.dtype[Any]) -> str:
-    """The letter of a kind; that of floats for those that are no types of NumPy's own."""
+    """Return the letter of a kind; types that NumPy lacks count as floats."""
     return "i" if dtype.kind == "u" else dtype.kind if dtype.kind in _CATEGORIES else "f"
 
 
 def _rank(call: OperatorCall, x: Any) -> int:
-    """How much the type of an operand counts: 0 for tensors with dims, 1 for those without, 2 for numbers."""
+    """Return the promotion priority of an operand: 0 for tensors with dims, 1 for scalars, 2 for numbers."""
     return int(not call.dims(x)) if isinstance(x, str | np.ndarray) else 2
 
 
@@ -207,11 +206,11 @@ def _dtype(call: OperatorCall, x: Any) -> np.dtype[Any]:
         dtype: np.dtype[Any] = x.dtype
         return dtype
     if not isinstance(x, int | float):
-        raise call.unimplemented(f"{short_repr(x)} is no real number")
+        raise call.unimplemented(f"{short_repr(x)} is not a real number")
     return np.dtype(np.bool_ if isinstance(x, bool) else np.int64 if isinstance(x, int) else np.float32)
 
 
 def axes_of(values: Sequence[int] | int, rank: int) -> tuple[int, ...]:
-    """Numbers of all axes, of which one number may stand for all."""
+    """Return one number per axis, repeating a single one."""
     numbers = (values,) if isinstance(values, int) else tuple(values)
     return numbers * rank if len(numbers) == 1 else numbers

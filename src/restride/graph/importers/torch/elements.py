@@ -1,4 +1,4 @@
-"""ATen's operators on elements, each at its index, and reductions, by way of ONNX's."""
+"""ATen's elementwise operators and reductions, translated through ONNX's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _sum(call: OperatorCall, x: Any, y: Any, *, alpha: Any = 1) -> Made:
 
 @ATEN("div")
 def _quotient(call: OperatorCall, x: Any, y: Any, *, rounding_mode: str | None = None) -> Made:
-    """A quotient of integers has fractions, where it is not rounded."""
+    """Without a rounding mode, a quotient of integers is a float."""
     if rounding_mode == "floor":
         return call.elements("floor_divide", *promoted(call, x, y))
     is_whole = _is_integral(call, x, y)
@@ -53,13 +53,13 @@ def _scaled_sum(call: OperatorCall, x: Any, left: Any, right: Any, *, value: Any
 
 
 def _is_integral(call: OperatorCall, *xs: Any) -> bool:
-    """True where no operand has floats."""
+    """True if no operand is floating-point."""
     kinds = [call.type_of(x) if isinstance(x, str | np.ndarray) else type(x) for x in xs]
     return not any(kind is float if isinstance(kind, type) else kind.kind == "float" for kind in kinds)
 
 
 def _extreme(call: OperatorCall, operator: str, x: Any, y: Any) -> Made:
-    """Of a number and NaN the number."""
+    """Between a number and NaN, return the number."""
     x, y = promoted(call, x, y)
     made = call.onnx(operator, x, y)
     if _is_integral(call, x):
@@ -86,7 +86,7 @@ def _not(call: OperatorCall, x: Any) -> Made:
 
 
 def _truth(call: OperatorCall, x: Any) -> Value:
-    """Whether an element is not 0."""
+    """Return whether elements are nonzero."""
     if not isinstance(x, str):
         return np.asarray(x, np.bool_)
     if call.type_of(x) is DataType.boolean:
@@ -113,14 +113,14 @@ def _copy_as(call: OperatorCall, x: Any) -> Made:
 
 @ATEN("copy")
 def _copied(call: OperatorCall, x: Any, source: Any) -> Made:
-    """The second tensor in the dims and the type of the first."""
+    """Copy the second tensor with the dims and the type of the first."""
     dims, dtype = result_of(call)
     return call.onnx("Expand", cast_to(call, source, dtype), dims)
 
 
 @ATEN("full_like", "new_full")
 def _full(call: OperatorCall, x: Any, *values: Any) -> Made:
-    """One number everywhere: the tensor that is read has the dims alone, which are known."""
+    """Fill with one number: only the dims of the tensor, which are known, are read."""
     dims, dtype = result_of(call)
     if isinstance(values[-1], str):
         return call.onnx("Expand", cast_to(call, values[-1], dtype), dims)
@@ -132,10 +132,10 @@ def _full(call: OperatorCall, x: Any, *values: Any) -> Made:
 
 @ATEN("clamp", "clamp_max", "clamp_min")
 def _clamp(call: OperatorCall, x: Any, *limits: Any) -> Made:
-    """Limits that are tensors, or of integers, one after the other."""
+    """Apply limits that are tensors, or of integers, separately."""
     low, high = (None, limits[0]) if _word(call) == "clamp_max" else (*limits, None)[:2]
     if any(isinstance(limit, float) and isnan(limit) for limit in (low, high)):
-        raise call.unimplemented("a limit is no number")
+        raise call.unimplemented("a limit is not a number")
     if any(isinstance(limit, str | np.ndarray) for limit in limits) or _is_integral(call, x):
         result: Value = x
         for operator, limit in (("Max", low), ("Min", high)):
@@ -155,7 +155,7 @@ def _elu(call: OperatorCall, x: Any, *, alpha: float = 1.0, scale: float = 1.0) 
 
 @ATEN("pow")
 def _power(call: OperatorCall, x: Any, y: Any) -> Made:
-    """By a number it is a function."""
+    """A numeric exponent makes this a function."""
     if isinstance(y, int | float) and call.type_of(x).kind == "float":
         return call.onnx("Pow", x, float(y))
     return call.onnx("Pow", *promoted(call, x, y))
@@ -176,7 +176,7 @@ def _prelu_of_slopes(call: OperatorCall, x: Any, slopes: Any) -> Made:
 
 @ATEN("round")
 def _round(call: OperatorCall, x: Any, *, decimals: int = 0) -> Made:
-    """Integers are whole as they are."""
+    """Integers need no rounding."""
     if _is_integral(call, x):
         if decimals < 0:
             raise call.unimplemented(f"it rounds integers to {decimals} decimals")
@@ -190,7 +190,7 @@ def _round(call: OperatorCall, x: Any, *, decimals: int = 0) -> Made:
 
 @ATEN("softplus")
 def _softplus(call: OperatorCall, x: Any, beta: float = 1, threshold: float = 20) -> Made:
-    """Above a threshold it is the number itself."""
+    """Above the threshold it is the identity."""
     scaled = x if beta == 1 else call.onnx("Mul", x, float(beta))
     result = call.onnx("Softplus", scaled)
     result = result if beta == 1 else call.onnx("Div", result, float(beta))
@@ -209,14 +209,14 @@ def _random_relu(
     upper: float = 1 / 3,
     training: bool = False,
 ) -> Made:
-    """In evaluation mode without noise, with the slope in the middle."""
+    """In evaluation mode there is no noise: the slope is the mean."""
     if training:
         raise call.unimplemented("it trains", "call eval() of the module")
     return call.onnx("LeakyRelu", x, alpha=(lower + upper) / 2)
 
 
 def _real(call: OperatorCall, x: Any) -> Value:
-    """An operand of a function of floats, which integers become."""
+    """Return an operand of a function of floats, converted from integers."""
     return cast_to(call, x, result_of(call)[1])
 
 
@@ -245,7 +245,7 @@ def _axes(dim: Any) -> Any:
 
 @ATEN(*ReductionProblem.aten, "prod")
 def _reduction(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = False) -> Made:
-    """Sums and products are of the type of the result."""
+    """Sums and products have the type of the result."""
     word = _word(call)
     if word in ("mean", "prod", "sum"):
         x = cast_to(call, x, result_of(call)[1])
@@ -263,7 +263,7 @@ def _all_or_any(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = 
 
 @ATEN("linalg_vector_norm")
 def _norm(call: OperatorCall, x: Any, ord: float = 2, dim: Any = None, *, keepdim: bool = False) -> Made:
-    """The root of the sum of powers; of order 0 how many are not 0, of infinite ones the extremes."""
+    """The root of the sum of powers; order 0 counts nonzeros, infinite orders are extremes."""
     x = cast_to(call, x, result_of(call)[1])
     options: dict[str, Any] = {"keepdims": keepdim}
     if ord in (1, 2):
@@ -281,7 +281,7 @@ def _norm(call: OperatorCall, x: Any, ord: float = 2, dim: Any = None, *, keepdi
 
 @ATEN("_cdist_forward")
 def _distances(call: OperatorCall, x: Any, y: Any, p: float, mode: Any = None) -> Made:
-    """The distance of each row of a tensor from each of another: of all differences a norm."""
+    """Return the distances between all pairs of rows of two tensors: norms of differences."""
     rows, others = call.onnx("Unsqueeze", x, (-2,)), call.onnx("Unsqueeze", y, (-3,))
     return _norm(call, call.onnx("Sub", rows, others), p, -1)
 

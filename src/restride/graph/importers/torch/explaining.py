@@ -1,4 +1,4 @@
-"""What became of a function that torch compiled with the backend, in words."""
+"""Report on a function that torch compiled with the backend."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MOST_NAMED = 8
 
 
 def explained(compiled: Callable[..., Any]) -> Explanation:
-    """What runs where, of a compiled function; a graph has networks from its first call on."""
+    """Report what runs where in a compiled function; a graph has networks after its first call."""
     graphs = graphs_of(compiled)
     texts = [line for at, graph in enumerate(graphs) for line in _told(at, graph)]
-    return Explanation("\n".join(texts) or "no graphs: call it first")
+    return Explanation("\n".join(texts) or "no graphs yet: call the function first")
 
 
 def graphs_of(compiled: Callable[..., Any]) -> list[CompiledGraph]:
-    """The graphs of a compiled function, in the order in which they were made."""
-    # A compiled module has the module inside, unless that compiled itself.
+    """Return the graphs of a compiled function, in order of creation."""
+    # A compiled module wraps the module, unless that compiled itself.
     module = getattr(compiled, "_orig_mod", compiled if isinstance(compiled, nn.Module) else None)
     function = getattr(module, "_compiled_call_impl", None) or getattr(compiled, "forward", compiled)
     if not hasattr(function, "_torchdynamo_orig_callable"):
@@ -42,15 +42,15 @@ def graphs_of(compiled: Callable[..., Any]) -> list[CompiledGraph]:
     seen: dict[Any, None] = {}
     made = [graphs for function in functions for graphs in _graphs_in(function, seen)]
     if module is not None:
-        # Modules of one class have their code in common.
+        # Modules of one class share their code.
         own = {x.data_ptr() for x in (*module.parameters(), *module.buffers())}
         made = [graphs for graphs in made if graphs[0].is_of(own)]
     return list(dict.fromkeys(graph for graphs in made for graph in graphs))
 
 
 def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[Sequence[CompiledGraph]]:
-    """The graphs that Dynamo put in the place of a function, and of what is behind a break of its graph;
-    backward ones behind their forward ones.
+    """Yield the graphs by which Dynamo replaced a function, including those after graph breaks; backward
+    graphs follow their forward graph.
     """
     code = getattr(function, "__code__", None)
     if code is None or code in seen:
@@ -67,7 +67,7 @@ def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[Sequence[Compil
 
 def _told(at: int, graph: CompiledGraph) -> Iterator[str]:
     if graph.left_to_torch:
-        yield f"graph {at}: left to torch, as {graph.left_to_torch}"
+        yield f"graph {at}: left to torch: {graph.left_to_torch}"
         return
     plans = list(graph.plans())
     if not plans:

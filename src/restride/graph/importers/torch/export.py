@@ -1,4 +1,4 @@
-"""Modules of torch as models: exported by torch.export for certain dims, then read like ONNX files."""
+"""Modules of torch as models: exported by torch.export for given dims, then read like ONNX files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = [
     "undivided",
 ]
 
-# Operators that torch would take apart, and restride has whole; but for multilabel_margin_loss_forward, of
-# which torch's parts give another value.
+# Operators that torch would decompose, but restride supports directly; not multilabel_margin_loss_forward,
+# for which torch's decomposition gives a different value.
 _WHOLE = (
     "_prelu_kernel", "_safe_softmax", "_scaled_dot_product_flash_attention_for_cpu", "channel_shuffle",
     "gru", "hardsigmoid", "hardswish", "linear", "lstm", "mish", "multilabel_margin_loss_forward",
@@ -53,17 +53,17 @@ class ExportedModule:
     tree: Any
 
     def graph(self, dims: Mapping[str, Dims]) -> Graph:
-        """The graph, for the dims that it was exported for."""
+        """Return the graph, for the dims that it was exported for."""
         return translated(self.model, dims, translate_aten)
 
 
 def exported(
     module: torch.nn.Module, example: Sequence[torch.Tensor], keywords: Sequence[str] = ()
 ) -> ExportedModule:
-    """The operations of a module for tensors like these. Nothing of it is run on their values.
+    """Export the operations of a module for example tensors, without running it on their values.
 
-    `keywords`: the names of the last of them, where they do not come by position. Raises InvalidArguments
-    where torch cannot export it, Unimplemented for operators that restride has not, all at once.
+    `keywords`: the names of the last of them, if passed by name. Raises InvalidArguments if torch cannot
+    export it, Unimplemented for unsupported operators, all at once.
     """
     default = getattr(torch.export, "default_decompositions", None)
     if default is None:
@@ -93,12 +93,12 @@ def exported(
 
 
 def open_shapes(program: torch.export.ExportedProgram) -> list[tuple[int | None, ...]]:
-    """The extents of the inputs of a program, None for one that it leaves open."""
+    """Return the extents of the inputs of a program, with None for open ones."""
     return [tuple(n if type(n) is int else None for n in shape) for shape in _shapes(program)]
 
 
 def largest_batch(program: torch.export.ExportedProgram) -> int:
-    """The largest batch that a program takes, of those that a file serves."""
+    """Return the largest batch that a program accepts, up to what a file supports."""
     batches = [shape[0].node.expr for shape in _shapes(program) if shape and type(shape[0]) is not int]
     ranges = program.range_constraints
     return int(min([LARGEST, *(ranges[batch].upper for batch in batches if batch in ranges)]))
@@ -130,9 +130,9 @@ def follows_batch(
     dims: Sequence[Sequence[Dims]],
     keywords: Sequence[str] = (),
 ) -> bool:
-    """True where torch proves that extents follow the batch on a line, and nothing else follows it.
+    """True if torch proves that extents are linear in the batch, and nothing else depends on it.
 
-    `dims`: dims of the inputs for several batches, the least first.
+    `dims`: dims of the inputs for several batches, the smallest first.
     """
     pairs = [list(zip(least, most, strict=True)) for least, most in zip(dims[0], dims[-1], strict=True)]
     ends = next(pair for own in pairs for pair in own if pair[0] != pair[1])
@@ -141,7 +141,7 @@ def follows_batch(
     try:
         with torch.no_grad(), _without_warning():
             program = torch.export.export(module, *_arguments(example, keywords), dynamic_shapes=shapes)
-    except Exception:  # torch refuses in its own errors what is decided by the batch
+    except Exception:  # torch raises its own errors for decisions based on the batch
         return False
     values = torch.utils._pytree.tree_leaves([node.meta.get("val") for node in program.graph.nodes])
     numbers = [n for value in values for n in (value.shape if isinstance(value, torch.Tensor) else (value,))]
@@ -149,7 +149,7 @@ def follows_batch(
 
 
 def _is_on_line(number: Any) -> bool:
-    """True for a constant, and an integer that is so many times the batch and so many more."""
+    """True for a constant, and for an integer that is linear in the batch."""
     if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
         return True
     expression = number.node.expr
@@ -157,7 +157,7 @@ def _is_on_line(number: Any) -> bool:
     return is_sum and all(expression.diff(symbol).is_number for symbol in expression.free_symbols)
 
 
-# Operators that make rows of the batch: those of fewer are the first of those of more.
+# Operators that make rows of the batch: those of a smaller batch are a prefix of those of a larger one.
 _ROWS = frozenset(
     f"aten.{word}"
     for word in (
@@ -169,9 +169,9 @@ _ROWS = frozenset(
 
 
 def _knows_batch(program: torch.export.ExportedProgram) -> bool:
-    """True where a tensor that follows from the batch and no input may have other values at any batch.
+    """True if a tensor depends on the batch but not on inputs, so that any batch might have other values.
 
-    So has `torch.ones(n).sum() == 7`, which is the same for nearly all, and `torch.arange(n) == n - 7`.
+    Examples: `torch.ones(n).sum() == 7`, which is equal for nearly all, and `torch.arange(n) == n - 7`.
     """
     of_inputs, of_batch = set[Any](), set[Any]()
     for node in program.graph.nodes:
@@ -194,7 +194,7 @@ def _knows_batch(program: torch.export.ExportedProgram) -> bool:
 
 
 def decompositions(table: Any) -> Any:
-    """A table of torch without the operators that restride has whole."""
+    """Return a decomposition table of torch without the operators that restride supports directly."""
     for overload in _whole():
         table.pop(overload, None)
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
@@ -202,7 +202,7 @@ def decompositions(table: Any) -> Any:
 
 
 def undivided() -> Any:
-    """A context in which torch does not take apart what no table says how to, and restride has whole."""
+    """Return a context in which torch does not decompose operators that restride supports directly."""
     implicit = [each for each in _whole() if each._can_decompose()]
     return torch.export.exported_program._override_composite_implicit_decomp(
         dict.fromkeys(implicit, lambda *args, **named: NotImplemented)
@@ -222,7 +222,7 @@ def _encoder_layer(
     mask: Any = None,
     mask_type: int | None = None,
 ) -> Any:
-    """An `nn.TransformerEncoderLayer`, for which torch has one operator in evaluation mode."""
+    """Translate an `nn.TransformerEncoderLayer`, a single operator of torch in evaluation mode."""
     projections, (is_gelu, is_norm_first, epsilon), weights = (
         parameters[:4],
         parameters[4:7],
@@ -272,7 +272,7 @@ def _read(program: Any, example: Sequence[torch.Tensor]) -> ExportedModule:
 
 
 def _tensors(program: Any) -> Iterator[tuple[str, Array]]:
-    """Parameters, buffers and constants by the names of their placeholders."""
+    """Yield parameters, buffers and constants by the names of their placeholders."""
     signature, tensors = program.graph_signature, {**program.constants, **program.state_dict}
     for table in (
         signature.inputs_to_parameters,

@@ -1,7 +1,7 @@
-"""ATen's gradients, and the forward steps that keep statistics for them, as graphs of training call them.
+"""ATen's gradients, and the forward operators that save statistics for them, as training graphs call them.
 
-Each is a backward primitive where there is one, so that propagation chooses its formats; others are a few
-nodes of elements.
+Each is a backward primitive if there is one, so that propagation chooses its formats; others are a few
+elementwise nodes.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ from .layers import (
 from .moves import slice_scatter
 
 _MEAN = 1
-# From here on softplus is its argument, in f32.
+# Above this, softplus is its argument in f32.
 _STRAIGHT = 17
 _MOST_IN_BYTES = 256
 _FEW_CHANNELS = 8
-"""Fewer do not fill a vector, in which gradients of weights have them."""
+"""Fewer channels do not fill the vectors that gradients of weights use."""
 
 
 def _made(call: OperatorCall, primitive: str, *inputs: Any, **parameters: Any) -> tuple[Value, ...]:
-    """All results of a primitive."""
     made = call.with_outputs(0).primitive(primitive, *inputs, **parameters)
     return made if isinstance(made, tuple) else (made,)
 
 
 def _fitted(call: OperatorCall, *values: Any) -> Made:
-    """Results in the dims and types that torch says; None where it has none."""
+    """Convert results to torch's dims and types; None for omitted ones."""
     fitted: list[Any] = []
     for value, (dims, word) in zip(values, call.node.attributes[CALL].results, strict=False):
         if not word:
@@ -77,7 +76,7 @@ def _of_convolution(call: OperatorCall, g: Any, x: Any, weights: Any, bias_sizes
     word = "Deconvolution" if is_transposed else "Convolution"
     grouped = (groups, dims[0] // groups, *dims[1:]) if groups > 1 else dims
     order = [*range(len(grouped))]
-    if is_transposed:  # outputs come before inputs in each group
+    if is_transposed:  # outputs precede inputs in each group
         order[groups > 1 : 2 + (groups > 1)] = 1 + (groups > 1), int(groups > 1)
     results: list[Any] = [None] * 3
     if is_read[0]:
@@ -98,9 +97,10 @@ def _of_convolution(call: OperatorCall, g: Any, x: Any, weights: Any, bias_sizes
 def _by_windows(
     call: OperatorCall, g: Value, x: Value, dims: Sequence[int], window: Mapping[str, Sequence[int]]
 ) -> Value:
-    """The gradient of weights of few channels: they are the batch of a convolution whose weights `g` are.
+    """Return the gradient of weights of few channels: they become the batch of a convolution with weights
+    `g`.
 
-    A step of the one is the dilation of the other. There may be windows behind those of the weights.
+    Its dilations are the strides of the forward one. Surplus windows are cropped.
     """
     behind = []
     numbers = zip(*window.values(), dims[2:], call.dims(x)[2:], call.dims(g)[2:], strict=True)
@@ -124,21 +124,21 @@ def _by_windows(
 
 
 def _affine(call: OperatorCall, count: int, *tensors: Any) -> list[str]:
-    """Scale and shift as f32: ones and zeros where they are left out."""
+    """Return scale and shift as f32: ones and zeros if omitted."""
     defaults = np.ones(count, np.float32), np.zeros(count, np.float32)
     pairs = zip(tensors, defaults, strict=False)
     return [call.parameter(other if x is None else call.reshaped(x, (count,))) for x, other in pairs]
 
 
 def _inverse(call: OperatorCall, variance: Value, eps: float) -> Value:
-    """The inverse of a deviation."""
+    """Return the inverse of a standard deviation."""
     apart = call.with_outputs(0)
     root = apart.function(apart.function(variance, "linear", 1.0, eps), "sqrt")
     return apart.function(root, "pow", 1.0, -1.0)
 
 
 def _variance(call: OperatorCall, inverse: Value) -> Value:
-    """What an inverse deviation is of, where nothing is added to it below the root."""
+    """Return the variance of an inverse standard deviation without epsilon."""
     return call.with_outputs(0).function(call.parameter(inverse), "pow", 1.0, -2.0)
 
 
@@ -146,7 +146,7 @@ def _variance(call: OperatorCall, inverse: Value) -> Value:
 def _batch_normalization(
     call: OperatorCall, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *numbers: Any
 ) -> Made:
-    """The result, mean and inverse deviation of the batch, and the new running statistics, if there are."""
+    """Return the result, mean and inverse deviation of the batch, and new running statistics, if any."""
     training, momentum, eps = numbers
     affine, nothing = _affine(call, call.dims(x)[1], weight, bias), np.zeros(0, np.float32)
     if not training:
@@ -166,7 +166,7 @@ def _batch_normalization(
 
 @ATEN("_batch_norm_with_update_functional")
 def _updated(call: OperatorCall, *arguments: Any) -> Made:
-    """The same, and a memory for other libraries that torch brings to the gradient."""
+    """The same, with the reserve tensor that torch passes to the gradient, used only by other libraries."""
     *tensors, momentum, eps = arguments
     made = _batch_normalization(call, *tensors, True, momentum, eps)
     return *made[:3], np.zeros(0, np.uint8), *made[3:]
@@ -187,7 +187,7 @@ def _of_batch_normalization(call: OperatorCall, g: Any, x: Any, weight: Any, *ar
 
 @ATEN("native_batch_norm", "_native_batch_norm_legit")
 def _of_batch(call: OperatorCall, x: Any, weight: Any, bias: Any, *arguments: Any) -> Made:
-    """The same without new running statistics, where torch has it write none."""
+    """The same without new running statistics, in the variant of torch that never writes them."""
     *running, training, momentum, eps = arguments
     if not training:
         return _batch_normalization(call, x, weight, bias, *running, training, momentum, eps)
@@ -200,7 +200,7 @@ def _of_batch(call: OperatorCall, x: Any, weight: Any, bias: Any, *arguments: An
 
 @ATEN("native_layer_norm")
 def _rows(call: OperatorCall, x: Any, shape: Any, weight: Any, bias: Any, *, eps: float) -> Made:
-    """The result, and where they are read the means and inverse deviations of rows."""
+    """Return the result, and means and inverse deviations of rows if they are read."""
     if not reads_more(call):
         return layer_normalization(call, x, shape, weight, bias, eps=eps)
     size = prod(shape)
@@ -226,7 +226,7 @@ def _of_layer_normalization(
 
 @ATEN("native_group_norm")
 def _groups(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
-    """The result, and where they are read the means and inverse deviations of groups."""
+    """Return the result, and means and inverse deviations of groups if they are read."""
     *_, groups, eps = numbers
     if not reads_more(call):
         return group_normalization(call, x, weight, bias, *numbers)
@@ -250,7 +250,7 @@ def _of_group_normalization(
 
 
 def _of_windows(call: OperatorCall, g: Any, x: Any, algorithm: str, places: Any, *workspace: Any) -> Value:
-    """The gradient of a pooling of images, of which one alone is a batch."""
+    """Return the gradient of a pooling of images; a single image becomes a batch."""
     dims, rank = call.dims(x), len(places.kernel)
     batched = (*(1,) * (rank + 2 - len(dims)), *dims)
     read = [call.reshaped(each, (*batched[:2], *call.dims(each)[-rank:])) for each in (g, *workspace)]
@@ -262,7 +262,7 @@ def _of_windows(call: OperatorCall, g: Any, x: Any, algorithm: str, places: Any,
 
 @ATEN("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
 def _of_maxima(call: OperatorCall, g: Any, x: Any, kernel_size: Any, *numbers: Any) -> Made:
-    """Places in an image are positions in their windows: how far behind the begin of its window each lies."""
+    """Convert indices in an image to positions in windows: the offset from the start of each window."""
     stride, padding, dilation, ceil_mode, indices = numbers
     rank = int(call.node.operator[len("aten.max_pool")])
     sizes = call.dims(x)[-rank:]
@@ -328,7 +328,7 @@ def _of_adaptive_averages(call: OperatorCall, g: Any, x: Any) -> Made:
     )
 )
 def _of_nearest(call: OperatorCall, g: Any, sizes: Any, dims: Any, *factors: Any) -> Made:
-    """Whole factors are a resampling; others a product with a matrix for each axis."""
+    """Integer factors are a resampling; others a product with a matrix for each axis."""
     if all(m % n == 0 for n, m in zip(dims[2:], sizes, strict=True)):
         (made,) = _made(call, "ResamplingBackward", g, algorithm="resampling_nearest", dims=tuple(dims))
         return made
@@ -351,7 +351,7 @@ def _of_linear(call: OperatorCall, g: Any, sizes: Any, dims: Any, corners: bool,
 
 
 def _weights(n: int, size: int, factor: float | None, corners: bool) -> Array:
-    """The weight of each element of an axis in each that is between two of them."""
+    """Return the interpolation weights of the elements of an axis in each result."""
     at = np.arange(size, dtype=np.float64)
     if corners:
         at = at * (n - 1) / max(size - 1, 1)
@@ -369,7 +369,7 @@ def _weights(n: int, size: int, factor: float | None, corners: bool) -> Array:
 
 @ATEN("nll_loss_forward", "nll_loss2d_forward")
 def _likelihoods(call: OperatorCall, x: Any, target: Any, weight: Any, reduction: int, ignored: int) -> Made:
-    """The loss, and by how much a mean of it is divided."""
+    """Return the loss, and the divisor of a mean."""
     apart, dims, kind = call.with_outputs(0), call.dims(x), call.numpy_type(x)
     axis, zero = int(len(dims) > 1), np.zeros((), kind)
     is_there = apart.elements("ne", *promoted(apart, target, ignored))
@@ -388,7 +388,7 @@ def _likelihoods(call: OperatorCall, x: Any, target: Any, weight: Any, reduction
 
 @ATEN("nll_loss_backward", "nll_loss2d_backward")
 def _of_likelihoods(call: OperatorCall, g: Any, x: Any, target: Any, *arguments: Any) -> Made:
-    """Elements of a target that is not ignored: no other is below 0."""
+    """The gradient at targets that are not ignored; these are never negative."""
     weight, reduction, ignored, total = arguments
     dims, apart = call.dims(x), call.with_outputs(0)
     axis, points = int(len(dims) > 1), (1,) * len(dims)
@@ -414,7 +414,7 @@ def _of_squares(call: OperatorCall, g: Any, x: Any, target: Any, reduction: int)
 
 
 def _function(call: OperatorCall, g: Any, x: Any, word: str, *numbers: float) -> Value:
-    """The gradient of a function of elements: `numbers` are its alpha and beta."""
+    """Return the gradient of an elementwise function: `numbers` are its alpha and beta."""
     alpha, beta = (*map(float, numbers), 0.0, 0.0)[:2]
     (made,) = _made(call, "EltwiseBackward", g, x, algorithm=f"eltwise_{word}", alpha=alpha, beta=beta)
     return made
@@ -435,7 +435,7 @@ def _of_gelu(call: OperatorCall, g: Any, x: Any, *, approximate: str = "none") -
 
 @ATEN("elu_backward")
 def _of_elu(call: OperatorCall, g: Any, *arguments: Any) -> Made:
-    """Below 0 of the result, or of the source, by its power."""
+    """Below 0, the slope follows from the result, or from the exponential of the source."""
     alpha, scale, factor, is_result, x = arguments
     if (scale, factor, is_result) == (1, 1, False):
         return _function(call, g, x, "elu", alpha)
@@ -483,7 +483,7 @@ def _of_softmax(call: OperatorCall, g: Any, y: Any, dim: int, *_: Any) -> Made:
 
 @ATEN("_safe_softmax")
 def _safe_softmax(call: OperatorCall, x: Any, dim: int, *_: Any) -> Made:
-    """A softmax; a row of which all is hidden is 0."""
+    """A softmax in which fully masked rows are 0."""
     apart = call.with_outputs(0)
     most = apart.onnx("ReduceMax", x, (dim,))
     is_hidden = apart.elements("eq", most, np.asarray(-np.inf, call.numpy_type(x)))
@@ -498,9 +498,9 @@ def _safe_softmax(call: OperatorCall, x: Any, dim: int, *_: Any) -> Made:
 def _of_embedding(
     call: OperatorCall, g: Any, indices: Any, count: int, ignored: int, is_scaled: bool
 ) -> Made:
-    """Rows are added up; those of an index that is ignored in a row behind the others."""
+    """Accumulate rows; those of an ignored index go to an extra row, which is dropped."""
     if is_scaled:
-        raise call.unimplemented("it divides by how often an index is there")
+        raise call.unimplemented("it divides by the number of occurrences of an index")
     apart, width = call.with_outputs(0), call.dims(g)[-1]
     rows = prod(call.dims(indices))
     at = apart.reshaped(indices, (rows,))
@@ -552,20 +552,22 @@ def _attention(
     attn_mask: Any = None,
     scale: float | None = None,
 ) -> Made:
-    """The result, and where they are read the logarithms of the sums of powers."""
+    """Return the result, and the logsumexp if it is read."""
     if dropout:
-        raise call.unimplemented("it leaves out elements at random")
+        raise call.unimplemented("it drops elements at random")
     if not reads_more(call):
         return attention(call, query, key, value, attn_mask, is_causal=is_causal, scale=scale)
     if not (attn_mask is None or _sees_keys(attn_mask)):
-        raise call.unimplemented("a mask may hide all keys of a row, of which torch keeps another logarithm")
+        raise call.unimplemented(
+            "a mask can hide all keys of a row, for which torch saves a different logsumexp"
+        )
     parameters = attention_parameters(AttentionForm(scale, "top_left" if is_causal else "none"))
     tensors = query, key, value, _mask(call, attn_mask)
     return _fitted(call, *_made(call, "ScaledDotProductAttention", *tensors, has_stats=1, **parameters))
 
 
 def _sees_keys(mask: Any) -> bool:
-    """True where a mask is known, and each of its rows sees a key."""
+    """True if a mask is known, and each of its rows sees a key."""
     if not isinstance(mask, np.ndarray):
         return False
     is_seen = mask if mask.dtype == np.bool_ else mask > -np.inf
@@ -594,7 +596,7 @@ def _of_attention(
     scale: float | None = None,
 ) -> Made:
     if dropout:
-        raise call.unimplemented("it leaves out elements at random")
+        raise call.unimplemented("it drops elements at random")
     parameters = attention_parameters(AttentionForm(scale, "top_left" if is_causal else "none"))
     tensors = query, key, value, y, sums, g, _mask(call, attn_mask)
     return _fitted(call, *_made(call, "ScaledDotProductAttentionBackward", *tensors, **parameters))
@@ -603,7 +605,7 @@ def _of_attention(
 @ATEN("softplus_backward")
 def _of_softplus(call: OperatorCall, g: Any, x: Any, beta: float, threshold: float) -> Made:
     if threshold < _STRAIGHT:
-        raise call.unimplemented("it is straight from its threshold on, where it is curved here")
+        raise call.unimplemented("it is linear above its threshold, where it is curved here")
     return _function(call, g, x, "soft_relu", beta)
 
 

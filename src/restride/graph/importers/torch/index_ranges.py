@@ -1,5 +1,5 @@
-"""Indices among the inputs of a graph of torch, and what they may be: where one is out of range a network
-reads the nearest element, and torch raises an error.
+"""Indices among the inputs of a torch graph, and their ranges: for an index out of range a network reads the
+nearest element, but torch raises an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import fx
 __all__ = ["IndexRange", "index_ranges"]
 
 _ATEN = torch.ops.aten
-# What gives the elements of its first tensor on, and no others.
+# Operators whose results are elements of the first tensor only.
 _MOVES = (
     *(_ATEN._to_copy, _ATEN.alias, _ATEN.clone, _ATEN.detach, _ATEN.expand, _ATEN.permute),
     *(_ATEN.select, _ATEN.slice, _ATEN.squeeze, _ATEN.unsqueeze, _ATEN.view),
@@ -21,7 +21,7 @@ _MOVES = (
 
 
 class IndexRange(NamedTuple):
-    """The input at a place is of indices from `least` on and below `end`, or is `ignored`."""
+    """The input at index `place` has indices in [`least`, `end`), or equal to `ignored`."""
 
     place: int
     least: int
@@ -29,7 +29,7 @@ class IndexRange(NamedTuple):
     ignored: int | None = None
 
     def has(self, args: Sequence[Any]) -> bool:
-        """True where all indices are in the range."""
+        """True if all indices are in the range."""
         x = args[self.place]
         if not x.numel():
             return True
@@ -41,7 +41,7 @@ class IndexRange(NamedTuple):
 
 
 def index_ranges(graph: fx.Graph) -> list[IndexRange]:
-    """The ranges of the indices that are inputs of a graph, or parts of one."""
+    """Return the ranges of the indices that are inputs of a graph, or parts of one."""
     places = {node: at for at, node in enumerate(graph.find_nodes(op="placeholder"))}
     found = dict[IndexRange, None]()
     for node in graph.nodes:
@@ -56,7 +56,7 @@ def index_ranges(graph: fx.Graph) -> list[IndexRange]:
 
 
 def _of_node(node: fx.Node) -> Iterator[tuple[Any, ...]]:
-    """The tensors of indices that a node reads, each with what they may be."""
+    """Yield the index tensors that a node reads, each with its range."""
     packet = getattr(node.target, "overloadpacket", None)
     if packet not in (_ATEN.embedding, _ATEN.gather, _ATEN.index, _ATEN.index_select, _ATEN.nll_loss_forward):
         return

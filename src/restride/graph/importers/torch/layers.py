@@ -1,4 +1,4 @@
-"""ATen's normalizations, products, attention, and windows that slide, by way of ONNX's operators."""
+"""ATen's normalizations, products, attention, and sliding windows, translated through ONNX's operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _batch_normalization(
 
 
 def _wide_type(call: OperatorCall, x: Any) -> np.dtype[Any]:
-    """The type of numbers beside a tensor: f32, or wider where it is."""
+    """Return the type of parameters of a tensor: f32, or wider if the tensor is."""
     return np.dtype(np.float64 if call.type_of(x) is DataType.f64 else _F32)
 
 
@@ -42,7 +42,7 @@ def _wide_type(call: OperatorCall, x: Any) -> np.dtype[Any]:
 def layer_normalization(
     call: OperatorCall, x: Any, shape: Any, weight: Any, bias: Any, *, eps: float
 ) -> Made:
-    """Over several dims as over one that has all their elements."""
+    """Normalize over several dims as over one dim with all their elements."""
     dims, size = call.dims(x), prod(shape)
     flat = call.onnx("Reshape", x, (*dims[: len(dims) - len(shape)], size))
     scale, shift = (
@@ -56,10 +56,10 @@ def layer_normalization(
 def _normalized_rows(
     call: OperatorCall, x: Any, affine: Sequence[Any], eps: float, groups: int, order: Sequence[int]
 ) -> Made:
-    """Rows of zero mean and a variance of 1, then a factor and a summand of each channel.
+    """Normalize rows to zero mean and unit variance, then apply a factor and a summand per channel.
 
-    `groups` rows of an image are its channels in so many parts; those of all images where their axis is not
-    the first of `order`.
+    `groups`: the number of rows into which the channels of an image are split; rows extend over all images if
+    their axis is not the first of `order`.
     """
     dims = call.dims(x)
     shape, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
@@ -78,14 +78,14 @@ def _normalized_rows(
 
 @ATEN("native_group_norm")
 def group_normalization(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
-    """A normalization of groups of channels."""
-    *_, groups, eps = numbers  # the dims of the source before
+    """Normalize groups of channels."""
+    *_, groups, eps = numbers  # preceded by the dims of the source
     return _normalized_rows(call, x, (weight, bias), eps, groups, range(len(call.dims(x))))
 
 
 @ATEN("_native_batch_norm_legit")
 def batch_statistics(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
-    """A batch normalization by the mean and the variance of what comes: instances are a batch of one."""
+    """Normalize by the mean and variance of the input itself; instances are a batch of one."""
     *running, training, _, eps = numbers
     if running or not training:
         raise call.unimplemented("it changes its running statistics")
@@ -99,14 +99,14 @@ _MOST_TERMS = 1 << 24
 
 
 def _product(call: OperatorCall, x: Any, y: Any) -> Made:
-    """Products of integers wrap: those of 8 bits by sums of 32, others as all terms, then their sums."""
+    """Integer products wrap: those of 8 bits use sums of 32 bits, others sum up all terms."""
     if not all(call.type_of(each).is_integral for each in (x, y)):
         return call.onnx("MatMul", x, y)
     if all(call.type_of(each) in (DataType.s8, DataType.u8) for each in (x, y)):
         return cast_to(call, call.onnx("MatMulInteger", x, y), result_of(call)[1])
     if prod(call.dims(x)) * call.dims(y)[-1] > _MOST_TERMS:
         raise call.unimplemented(
-            f"it is a product of {call.type_of(x)} of so many terms", "use integers of 8 bits"
+            f"its product of {call.type_of(x)} has too many terms", "use integers of 8 bits"
         )
     terms = call.elements("mul", call.onnx("Unsqueeze", x, (-1,)), call.onnx("Unsqueeze", y, (-3,)))
     return call.onnx("ReduceSum", terms, (-2,), keepdims=False)
@@ -126,7 +126,7 @@ def _added_product(
 
 @ATEN("_trilinear")
 def _trilinear(call: OperatorCall, *arguments: Any) -> Made:
-    """A sum of products of three: dims that one has not are 1."""
+    """Sum the products of three tensors; missing dims are 1."""
     xs, expanded, summed = arguments[:3], arguments[3:6], arguments[6]
     rank = len(call.dims(xs[0])) + len(expanded[0])
     letters = "abcdefghijklmnopqrstuvwxyz"[:rank]
@@ -154,7 +154,7 @@ def attention(
     enable_gqa: bool = False,
     scale: float | None = None,
 ) -> Made:
-    """Of any number of dims in front, the last of which are heads; a mask of truth says what is seen."""
+    """Any number of leading dims, the last of which is heads; a boolean mask marks what is visible."""
     form = AttentionForm(scale, "top_left" if is_causal else "none")
     return attended_of_any_rank(call, (query, key, value), form, mask, is_grouped=enable_gqa)
 
@@ -178,14 +178,14 @@ def _convolution(call: OperatorCall, x: Any, weights: Any, bias: Any, *numbers: 
 
 @dataclass(frozen=True, slots=True)
 class PoolArguments:
-    """The arguments of poolings behind the kernel."""
+    """The arguments of poolings after the kernel."""
 
     stride: Any = None
     padding: Any = 0
     ceil_mode: bool = False
 
     def onnx(self, kernel_size: Any, rank: int) -> dict[str, Any]:
-        """The attributes of ONNX."""
+        """Return the attributes of ONNX."""
         kernel = axes_of(kernel_size, rank)
         strides, pads = axes_of(self.stride or kernel, rank), axes_of(self.padding, rank) * 2
         return {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": self.ceil_mode}
@@ -205,7 +205,7 @@ def _average_pooling(
     if divisor_override is None:
         return _of_images(call, x, "AveragePool", count_include_pad=count_include_pad, **attributes)
     if pool.ceil_mode:
-        raise call.unimplemented("it has a divisor and windows beyond the end")
+        raise call.unimplemented("it has a divisor, and windows extend beyond the end")
     averages = _of_images(call, x, "AveragePool", count_include_pad=True, **attributes)
     return call.onnx("Mul", averages, prod(attributes["kernel_shape"]) / divisor_override)
 
@@ -219,7 +219,7 @@ def _max_pooling(
 
 
 def _maxima(call: OperatorCall, x: Any, ceil_mode: bool = False, **window: Any) -> Made:
-    """Maxima of windows, and where they are, if that is read."""
+    """Return the maxima of windows, and their indices if they are read."""
     if not reads_more(call):
         return _of_images(call, x, "MaxPool", ceil_mode=ceil_mode, **window)
     dims, rank, apart = call.dims(x), len(window["kernel_shape"]), call.with_outputs(0)
@@ -229,7 +229,7 @@ def _maxima(call: OperatorCall, x: Any, ceil_mode: bool = False, **window: Any) 
 
 
 def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> Value:
-    """A pooling; one image alone is a batch of it."""
+    """Apply a pooling; a single image becomes a batch."""
     if len(call.dims(x)) == len(attributes["kernel_shape"]) + 2:
         return call.onnx(operator, x, **attributes)
     return call.onnx("Squeeze", call.onnx(operator, call.onnx("Unsqueeze", x, (0,)), **attributes), (0,))
@@ -237,7 +237,7 @@ def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> 
 
 @ATEN("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
-    """Windows of one size, or axis by axis a product with the shares of the elements in each window."""
+    """Use windows of equal size, or for each axis a product with the elements' shares in each window."""
     dims, rank = call.dims(x), len(sizes)
     spatial = dims[-rank:]
     if all(size and n % size == 0 for n, size in zip(spatial, sizes, strict=True)):
@@ -247,7 +247,7 @@ def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
 
 
 def adaptive_shares(n: int, size: int) -> Array:
-    """The share of each element of an axis in each window."""
+    """Return the share of each element of an axis in each window."""
     places, at = np.arange(n), np.arange(size)[:, None]
     is_inside = (places >= at * n // size) & (places < -(-(at + 1) * n // size))
     shares: Array = is_inside / is_inside.sum(1, keepdims=True)
@@ -255,7 +255,7 @@ def adaptive_shares(n: int, size: int) -> Array:
 
 
 def of_axes(call: OperatorCall, x: Any, matrices: Sequence[Array]) -> Value:
-    """A product with a matrix for each of the last axes, whose rows it sums up."""
+    """Multiply by a matrix along each of the last axes; its rows are summed over."""
     dims, kind = call.dims(x), call.numpy_type(x)
     result: Value = x
     for axis, matrix in enumerate(matrices, len(dims) - len(matrices)):
@@ -267,7 +267,7 @@ def of_axes(call: OperatorCall, x: Any, matrices: Sequence[Array]) -> Value:
 
 @ATEN("adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_maximum(call: OperatorCall, x: Any, sizes: Any) -> Made:
-    """Windows of one size are a pooling; of several, each is the elements of one, the last of them again."""
+    """Use a pooling if windows are equal; otherwise gather each window, repeating its last element."""
     dims, rank, apart = call.dims(x), len(sizes), call.with_outputs(0)
     spatial = dims[-rank:]
     if not any(not size or n % size for n, size in zip(spatial, sizes, strict=True)):
@@ -303,7 +303,7 @@ RESIZES = (
     *(f"{word}{rank}d" for word in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3)),
     *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"),
 )
-"""The operators that resize, each by sizes or by factors."""
+"""The operators that resize, by sizes or by factors."""
 
 
 @ATEN(*RESIZES)
@@ -319,7 +319,7 @@ def _resize(
     scales_h: Any = None,
     scales_w: Any = None,
 ) -> Made:
-    """Torch samples where the factors say that a model brings; without them, or at corners, by the sizes."""
+    """Torch samples by the factors if given; without them, or with aligned corners, by the sizes."""
     word, dims = call.node.operator.removeprefix("aten."), call.dims(x)
     own = [scale for scale in (scales, scales_d, scales_h, scales_w) if scale is not None]
     factors = tuple(scale_factors or (own if len(own) == len(dims) - 2 else ()))
@@ -331,7 +331,7 @@ def _resize(
         "coordinate_transformation_mode": "half_pixel",
     }
     if align_corners and word.endswith("_aa"):
-        raise call.unimplemented("torch has places of its own for antialias with align_corners")
+        raise call.unimplemented("torch samples differently for antialias with align_corners")
     if align_corners:
         attributes["coordinate_transformation_mode"] = "align_corners"
     if word.endswith("_aa"):
@@ -344,9 +344,7 @@ def _resize(
 
 
 def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...], center: float) -> Made:
-    """The nearest elements, by a Resize where that finds the same: torch looks in f32, and a product there
-    may be a whole number where the exact one is below it.
-    """
+    """Return the nearest elements, with a Resize if it picks the same: torch rounds positions to f32."""
     places, is_same = nearest_places(call.dims(x)[2:], sizes, factors, center)
     if is_same:
         mode, rounding = ("half_pixel", "round_prefer_ceil") if center else ("asymmetric", "floor")
@@ -361,14 +359,14 @@ def _nearest(call: OperatorCall, x: Any, sizes: Ints, factors: tuple[float, ...]
 def nearest_places(
     dims: Ints, sizes: Ints, factors: Sequence[float], center: float
 ) -> tuple[list[Array], bool]:
-    """The place of each result along each axis, and whether a Resize finds the same."""
+    """Return the source index of each result along each axis, and whether a Resize picks the same."""
     is_same = True
     places: list[Any] = []
     for axis, (n, size) in enumerate(zip(dims, sizes, strict=True)):
         step = np.float32(1 / factors[axis]) if factors else np.float32(n) / np.float32(size)
         at: Any = np.arange(size, dtype=np.float32) + np.float32(center)
         exact = ((2 * np.arange(size, dtype=np.int64) + int(2 * center)) * n) // (2 * size)
-        # Of images of the same size, and of twice the size, torch takes no factor into account.
+        # For images of the same or twice the size, torch ignores the factor.
         is_plain = len(dims) == 2 and not center and size in (n, 2 * n)
         places.append(exact if is_plain else np.minimum(np.floor(at * step), n - 1).astype(np.int64))
         is_same = is_same and np.array_equal(places[-1], exact)

@@ -35,18 +35,18 @@ def compile_module(
     precision: str = "f32",
     exact: bool = False,
 ) -> CompiledModule:
-    """A module in evaluation mode as a network: its formats propagated, its weights packed once.
+    """Compile a module in evaluation mode to a network: formats are propagated, and weights packed once.
 
-    module   or a program of `torch.export`, with the extents that this leaves open and no others
-    example  a tensor, or the tensors of a call, by position or a dict by name: their types and numbers of
-             dims; values do not matter, and other extents make a plan of their own. A program has its own
+    module   or a program of `torch.export`, limited to the extents that it leaves open
+    example  a tensor, or the tensors of a call, by position or a dict by name: their types and ranks;
+             values do not matter, and other extents get separate plans. A program has its own example
     rule     how formats are chosen: "plain", "greedy" or "optimal"
-    precision  "f32"; with "bf16" or "f16" tensors may be of that type where that is faster: `rs.onnx.load`
+    precision  "f32"; "bf16" or "f16" allow tensors of that type where that is faster: `rs.onnx.load`
     exact    convolutions never use Winograd's algorithm
 
-    Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
-    Unimplemented for operators that restride has not, all at once with the lines that call them, and for
-    arguments of operators that it has not.
+    Raises InvalidArguments for a module in training mode, and if torch.export refuses the module;
+    Unimplemented for unsupported operators, all at once with the lines that call them, and for unsupported
+    arguments of operators.
     """
     try:
         return CompiledModule(module, example, rule, precision, exact)
@@ -56,12 +56,12 @@ def compile_module(
 
 
 class CompiledModule:
-    """The result of `compile_module`: called as the module is, with tensors alone, without gradients.
+    """The result of `compile_module`: called like the module, but only with tensors, and without gradients.
 
-    Weights are packed once. A change of a parameter or a buffer in place, as an optimizer makes it, or of its
-    storage, and another part in the place of one, are noticed at the next call, which packs them anew. What
-    torch itself does not count is not noticed: writes through `.data` or NumPy, and other values of
-    attributes. Threads may share it.
+    Weights are packed once. In-place changes of parameters and buffers, as made by an optimizer, changes of
+    their storage, and replaced submodules are noticed at the next call, which packs them again. What torch
+    itself does not track is not noticed: writes through `.data` or NumPy, and other values of attributes.
+    Threads can share it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CompiledModule:
         named: Mapping[str, Any] = {}
         if program is not None:
             module = program.module()
-            for part in module.modules():  # what a mode decides was decided when it was exported
+            for part in module.modules():  # the effects of the mode were fixed by the export
                 part.training = False
             if example is None:
                 example, named = program.example_inputs or ((), {})
@@ -109,13 +109,14 @@ class CompiledModule:
 
     @property
     def network(self) -> Network:
-        """The network, with the weights that the module has now."""
+        """The network, with the current weights of the module."""
         return self._current()[0]
 
     def __call__(self, *inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor | Any:
-        """The outputs of the module for these tensors, by position or by name, in the same structure.
+        """Return the outputs of the module for these tensors, by position or by name, in the same structure.
 
-        Raises InvalidArguments for other inputs than the example's, and tensors that record gradients.
+        Raises InvalidArguments for inputs that differ from the example's, and for tensors that record
+        gradients.
         """
         try:
             network, tree = self._current()
@@ -136,7 +137,7 @@ class CompiledModule:
     def _run(self, network: Network, tree: Any, inputs: Sequence[torch.Tensor]) -> Any:
         by_name = {network_input.name: x for network_input, x in zip(network.inputs, inputs, strict=True)}
         results = network(by_name)
-        # The outputs of the graph, of which one may be given twice.
+        # The outputs of the graph, which can contain one twice.
         names = network.plan(*(tuple(x.shape) for x in inputs)).graph.outputs
         leaves = [results[name] if isinstance(results, dict) else results for name in names]
         return torch.utils._pytree.tree_unflatten(leaves, tree)
@@ -147,12 +148,12 @@ class CompiledModule:
         if self._state_now() != self._state:
             with self._lock:
                 if self._state_now() != self._state:
-                    # The state last: others look at it without the lock.
+                    # Set the state last: other threads read it without the lock.
                     self._network, self._tree, self._state = self._compile()
         return self._network, self._tree
 
     def _state_now(self) -> tuple[Any, ...]:
-        """Its parts, and whether each trains; where all weights lie, and how often each was changed."""
+        """Return its submodules with their training flags, and addresses and version counters of weights."""
         module = self._module
         parts = tuple((part, part.training) for part in module.modules())
         tensors = (*module.parameters(), *module.buffers())

@@ -1,4 +1,4 @@
-"""ATen's operators that move elements: parts, joins, other dims, another order, padding."""
+"""ATen's operators that move elements: slices, concatenations, reshapes, transpositions, padding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _expand(call: OperatorCall, x: Any, extents: Any) -> Made:
 
 @ATEN("as_strided")
 def _as_strided(call: OperatorCall, x: Any, sizes: Any, strides: Any, offset: Any = 0) -> Made:
-    """A part of the elements in row-major order, in another order; windows that overlap are gathered."""
+    """Reorder a part of the elements of the row-major source; overlapping windows are gathered."""
     flat = call.onnx("Reshape", x, (-1,))
     order = sorted(range(len(sizes)), key=lambda axis: (-strides[axis], -sizes[axis]))
     steps = [strides[axis] for axis in order if sizes[axis] != 1]
@@ -51,7 +51,7 @@ def _as_strided(call: OperatorCall, x: Any, sizes: Any, strides: Any, offset: An
 
 @ATEN("diagonal")
 def _diagonal(call: OperatorCall, x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Made:
-    """Elements so far apart in a row of both axes: a dim behind all others."""
+    """Take elements a fixed distance apart in a row of both axes, as a new last dim."""
     rank = len(call.dims(x))
     pair = axis_of(dim1, rank), axis_of(dim2, rank)
     first = call.onnx("Transpose", x, perm=[*(axis for axis in range(rank) if axis not in pair), *pair])
@@ -77,7 +77,7 @@ def _of_strides(call: OperatorCall, x: Any, part: Any, sizes: Any, strides: Any,
 
 
 def _written(call: OperatorCall, x: Any, part: Any, places: Array) -> Made:
-    """A tensor with others in the place of elements, by their numbers in row-major order."""
+    """Replace elements of a tensor, given by row-major index."""
     dims, count = call.dims(x), places.size
     if not count:
         return call.placed(x)
@@ -87,7 +87,7 @@ def _written(call: OperatorCall, x: Any, part: Any, places: Array) -> Made:
 
 
 def _places(sizes: Sequence[int], strides: Sequence[int], start: int) -> Array:
-    """Where elements lie, by strides."""
+    """Return the offsets of elements, by strides."""
     places = np.full(sizes, start, np.int64)
     for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         places += (np.arange(size) * stride).reshape(-1, *(1,) * (len(sizes) - axis - 1))
@@ -96,7 +96,7 @@ def _places(sizes: Sequence[int], strides: Sequence[int], start: int) -> Array:
 
 @ATEN("unfold")
 def _windows(call: OperatorCall, x: Any, axis: int, size: int, step: int) -> Made:
-    """Windows of an axis, whose elements are a last dim."""
+    """Return windows of an axis, with their elements as a last dim."""
     dims = call.dims(x)
     axis = axis_of(axis, len(dims))
     starts = np.arange(0, dims[axis] - size + 1, step)
@@ -132,7 +132,7 @@ def _slice(
 def slice_scatter(
     call: OperatorCall, x: Any, part: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Made:
-    """A tensor with another one in the place of a part."""
+    """Replace a slice of a tensor by another tensor."""
     axis = axis_of(dim, len(call.dims(x)))
     size = call.dims(x)[axis]
     low, high, step = slice(start, end, step).indices(size)
@@ -147,7 +147,7 @@ def slice_scatter(
 
 @ATEN("cat")
 def _join(call: OperatorCall, xs: Any, dim: int = 0) -> Made:
-    """What has one dim of no elements may stand beside any others."""
+    """Tensors with a single empty dim can be joined with any others."""
     there = [x for x in xs if call.dims(x) != (0,)] or xs[:1]
     return call.onnx("Concat", *(cast_to(call, x, result_of(call)[1]) for x in there), axis=dim)
 
@@ -160,7 +160,7 @@ def _unbound(call: OperatorCall, x: Any, dim: int = 0) -> Made:
 
 @ATEN("roll")
 def _roll(call: OperatorCall, x: Any, shifts: Any, axes: Any = ()) -> Made:
-    """The last elements of an axis before the others; of all elements in a row where no axis is said."""
+    """Move the last elements of an axis to the front; without an axis, of the flattened tensor."""
     dims = call.dims(x)
     if not axes:
         flat = _rolled(call, call.onnx("Reshape", x, (-1,)), shifts, (0,))
@@ -227,7 +227,7 @@ _PADDINGS = {"reflection": "reflect", "replication": "edge"}
 def _pad(call: OperatorCall, x: Any, pairs: Any, value: float = 0.0) -> Made:
     rank = len(call.dims(x))
     low, high = [0] * rank, [0] * rank
-    # Pairs of torch begin with the last dim.
+    # Torch's pairs begin with the last dim.
     for place in range(len(pairs) // 2):
         low[rank - 1 - place], high[rank - 1 - place] = pairs[2 * place], pairs[2 * place + 1]
     mode = _PADDINGS.get(call.node.operator.removeprefix("aten.").split("_")[0])

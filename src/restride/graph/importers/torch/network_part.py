@@ -1,4 +1,4 @@
-"""A part of a graph of torch as a network: what it reads and gives are tensors of torch, as they lie."""
+"""A part of a torch graph as a network, which reads and writes tensors of torch in place."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ __all__ = ["NetworkPart", "dense_order", "format_of", "part_model", "row_major_o
 
 
 def dense_order(x: Any) -> tuple[int, ...] | None:
-    """The axes of a tensor from the outermost in memory to the innermost; None where elements do not lie one
-    behind the other. Row-major where it may be.
-    """
+    """Return the axes of a dense tensor, outermost in memory first, row-major if possible; else None."""
     dims, strides = x.shape, x.stride()
     axes = range(len(dims))
     if x.is_contiguous():
@@ -47,8 +45,8 @@ def dense_order(x: Any) -> tuple[int, ...] | None:
 
 
 def format_of(x: torch.Tensor, dims: Sequence[int]) -> MemoryDesc:
-    """The format of a tensor of `dims` whose memory `x` is: its axes in any order, and one of them perhaps in
-    blocks, which are the last axis of `x`. That of a copy of `x` where its elements lie apart.
+    """Return the format of a tensor of `dims` whose memory is `x`: axes in any order, and possibly one
+    blocked, with its block as the last axis of `x`. If `x` is not dense, that of a copy of it.
     """
     order = dense_order(x) or range(x.dim())
     letters = [*ascii_lowercase[: len(dims)]]
@@ -60,20 +58,20 @@ def format_of(x: torch.Tensor, dims: Sequence[int]) -> MemoryDesc:
 
 
 def row_major_of(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """A tensor of `dims` whose memory `x` is, as `format_of` says, in row-major order."""
+    """Return the tensor of `dims` whose memory is `x` (see `format_of`) in row-major order."""
     if x.dim() == len(dims):
         return x.contiguous()
     return x.movedim(-1, _blocked_axis(x, dims) + 1).reshape(tuple(dims))
 
 
 def _blocked_axis(x: torch.Tensor, dims: Sequence[int]) -> int:
-    """Which of `dims` has its blocks in the last axis of `x`."""
+    """Return which of `dims` has its blocks in the last axis of `x`."""
     (axis,) = [axis for axis, size in enumerate(dims) if size != x.shape[axis]]
     return axis
 
 
 def _memory_of(md: MemoryDesc) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides of the tensor that is the memory of a format with blocks of one axis, or none."""
+    """Return shape and strides of the tensor that is the memory of a format with at most one blocked axis."""
     shape = [*md.dims]
     for axis, block in zip(md.inner_idxs, md.inner_blks, strict=True):
         shape[axis] //= block
@@ -87,9 +85,8 @@ def part_model(
     known: Mapping[fx.Node, torch.Tensor],
     ends: Collection[fx.Node] = (),
 ) -> tuple[OnnxModel, GraphReader]:
-    """Nodes of a graph as a model. Inputs and outputs that lie one element behind the other come and go so:
-    their axes are in the order of memory, and permuted inside; but not those of `ends`, whose formats are
-    said elsewhere.
+    """Return nodes of a graph as a model. Dense inputs and outputs keep their layout: their axes are passed
+    in memory order, and permuted inside; except those of `ends`, whose formats are specified elsewhere.
     """
     graph = fx.Graph()
     new: dict[fx.Node, fx.Node] = {}
@@ -129,11 +126,11 @@ def _permuted(graph: fx.Graph, node: fx.Node, order: Sequence[int]) -> fx.Node:
 
 
 class NetworkPart:
-    """A network of some nodes, called with the tensors of `inputs`: the tensors of `outputs`, in new memory.
+    """A network of some nodes, called with the tensors of `inputs`; returns those of `outputs` in new memory.
 
     `formats`: of inputs and outputs that are the memory of a tensor in that format (`format_of`); outputs of
-    format "any" get one. Its steps are compiled, and its constants packed, when it is made. Raises what plans
-    and primitives raise.
+    format "any" get one. Kernels are compiled, and constants packed, on creation. Raises what plans and
+    primitives raise.
     """
 
     def __init__(
@@ -185,8 +182,8 @@ def _run_function(
     makers: Sequence[Callable[[], torch.Tensor]],
     written: Sequence[int],
 ) -> Callable[..., list[torch.Tensor]]:
-    """A function of all inputs. `reads`: the places of those that `runner` takes, with the strides it wants;
-    `written`: of the outputs in its order.
+    """Return a function of all inputs. `reads`: indices of those that `runner` takes, with the required
+    strides; `written`: of the outputs in its order.
     """
 
     run = runner.run
@@ -208,7 +205,7 @@ def _run_function(
 
 
 def _dense_strides(value: Any) -> tuple[int, ...]:
-    """The strides that a network reads: its own where elements lie one behind the other, else row-major."""
+    """Return the strides that a network reads: the tensor's own if it is dense, otherwise row-major."""
     is_dense = dense_order(value) is not None
     return tuple((value if is_dense else value.contiguous()).stride())
 
@@ -218,7 +215,7 @@ def _with_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 
 
 def _maker(dims: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Callable[[], torch.Tensor]:
-    """What makes memory for a tensor: large ones are of memory that is used again."""
+    """Return an allocator of a tensor; large ones come from reused memory."""
     nbytes = prod(dims) * dtype.itemsize
     if nbytes < POOLED_BYTES:
         return lambda: torch.empty_strided(dims, strides, dtype=dtype)

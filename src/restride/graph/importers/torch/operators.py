@@ -1,4 +1,4 @@
-"""All operators of ATen that there are: rows of the operations in `ops/`, and what modules here enter."""
+"""All supported operators of ATen: rows of the operations in `ops/`, and those of the modules here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..onnx.rows import enter_rows, specifications
 from ..operator_call import ATEN
 from .call import of_one_type
 
-# A row of an operation comes first, so that what takes more than a row has the last word.
+# Rows of operations are registered first, so that functions here override them.
 for _specification in specifications():
     _rows: Mapping[str, Any] = _specification.aten
     for _name, _row in _rows.items():
@@ -26,4 +26,4 @@ from . import elements, gradients, layers, moves, recurrent, tables  # noqa: E40
 __all__ = ["TORCH_OPERATORS", "elements", "gradients", "layers", "moves", "operators", "recurrent", "tables"]
 
 TORCH_OPERATORS = frozenset(ATEN)
-"""The operators that an exported program may have, by their names without overloads."""
+"""The operators that an exported program can have, by their names without overloads."""

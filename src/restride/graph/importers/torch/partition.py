@@ -1,9 +1,9 @@
-"""Which nodes of a graph of torch go into networks, and the graph that calls these beside the others.
+"""Partition of a torch graph into networks, and the graph that calls these and the remaining nodes.
 
-1. Nodes are read and translated once, all of them: what is refused is left to torch.
-2. All nodes that follow from the same calls of torch's are one network: the graph has no cycle so.
-3. Views at the end of a network that share memory with another result, or do not lie one element behind the
-   other, and networks that save less than a call of them costs, are left to torch too.
+1. All nodes are read and translated once: those that are refused are left to torch.
+2. Nodes that depend on the same calls of torch form one network, which keeps the graph acyclic.
+3. Views at the end of a network that share memory with another result, or are not dense, are left to
+   torch, and so are networks that save less than a call of them costs.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from .reader import ELEMENTS
 
 __all__ = ["CHOICES", "Partitioned", "Run", "is_view", "made_by", "partitioned"]
 
-# Seconds: a call of a network, one of an operator of torch; and bytes of memory, multiplications a second.
+# Seconds of a call of a network, and of an operator of torch; bytes and multiplications per second.
 _NETWORK_CALL, _TORCH_CALL, _BYTES, _PRODUCTS = 8e-6, 3e-6, 1e10, 2e11
 TOO_SMALL = "a network of it would save less than its call costs"
 _OF_ROWS = [getattr(torch.ops.aten, word) for word in ("gru", "linear", "lstm", "rnn_relu", "rnn_tanh")]
 VIEW = "a view of a result that others have too"
 CHOICES = frozenset((TOO_SMALL, VIEW))
-"""Why a node is left to torch that a network could have."""
-_OF_NAN = "of a NaN and a number restride gives the number"
+"""Reason to leave a node to torch that a network could run."""
+_OF_NAN = "between a NaN and a number restride returns the number"
 _EXTREMES = torch.ops.aten.maximum, torch.ops.aten.minimum
 
 
 Run = Callable[[list[Any]], Sequence[Any]]
-"""What runs a graph on a list of its inputs."""
+"""Function that runs a graph on a list of its inputs."""
 
 
 @dataclass(frozen=True)
 class Partitioned:
-    """A graph of which networks run parts. `eager`: the nodes that torch runs, and why."""
+    """A graph parts of which run as networks. `eager`: the nodes that torch runs, and why."""
 
     run: Run
     graph: fx.Graph
@@ -64,11 +64,11 @@ def partitioned(
     precision: str = "f32",
     without: Iterable[str] = (),
 ) -> Partitioned:
-    """A graph of functional operators on tensors of known dims, its nodes with their `val`, as networks.
+    """Partition a graph of functional operators on tensors of known dims, with `val` in its nodes.
 
-    `known`: the tensors of inputs and attributes that are constants. `formats`: of inputs that come as the
-    memory of a tensor in that format; what networks alone make and the graph gives may go so, in any format
-    where that is "any". `precision`: what they compute with; `without`: fusions that are off. The result's
+    `known`: the tensors of inputs and attributes that are constants. `formats`: of inputs that are passed as
+    the memory of a tensor in that format; results exchanged only between networks can have them too, in any
+    format if that is "any". `precision`: that of computations; `without`: disabled fusions. The result's
     `run` takes a list of all inputs.
     """
     refused = _refused(module.graph, known)
@@ -79,7 +79,7 @@ def partitioned(
             try:
                 ends = *split.ends(nodes), split.known(nodes)
                 parts[at] = NetworkPart(*ends, prepacked, split.formats, precision, without)
-            except Exception as error:  # whatever it is, torch runs the nodes
+            except Exception as error:  # in any case, torch runs the nodes
                 refused |= dict.fromkeys(nodes, text_of(error))
                 break
         else:
@@ -92,7 +92,7 @@ def partitioned(
 
 
 def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.Node, str]:
-    """Why nodes go into no network, found by translating all others."""
+    """Return why nodes go into no network, found by translating all others."""
     constants = _constants(graph, known)
     calls = [node for node in graph.nodes if node.op == "call_function"]
     reasons = {node: _refusal(node, constants) for node in calls if node.target is not operator.getitem}
@@ -101,14 +101,14 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
     others = [node for node in graph.nodes if node.op in ("placeholder", "get_attr") and node not in known]
     ends = [node for node in others if _is_tensor(node) and _has_elements(node)]
     rest = [node for node in calls if made_by(node) not in refused]
-    # Twice: what the reader does not know is an input of what is read then.
+    # Twice: what the reader rejects becomes an input the second time.
     for _ in range(2):
         made = [node for node in calls if made_by(node) in refused and _is_tensor(node)]
         tensors = [node for node in made if isinstance(node.meta["val"], torch.Tensor)]
         stand_ins = [node for node in tensors if _has_elements(node)]
         model, reader = part_model(rest, [*ends, *stand_ins], [], known)
         refused |= {
-            node: f"restride has no {reader.missing[node.name][0]}"
+            node: f"unsupported operator {reader.missing[node.name][0]}"
             for node in rest
             if node.name in reader.missing
         }
@@ -119,7 +119,7 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
     def translate(call: OperatorCall) -> Made:
         try:
             return translate_aten(call)
-        except Exception as error:  # whatever it is, torch runs the node
+        except Exception as error:  # in any case, torch runs the node
             refused[by_name[call.node.outputs[0] or call.node.name.split()[0]]] = text_of(error)
             results = call.node.attributes[CALL].results
             kinds = [data_type_of("", ELEMENTS[getattr(torch, word)]) for _, word in results]
@@ -136,12 +136,12 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
 
 
 def made_by(node: fx.Node) -> fx.Node:
-    """The call whose result a node is a part of; the node itself else."""
+    """Return the call whose result a node is an item of, or the node itself."""
     return made_by(node.args[0]) if node.target is operator.getitem else node
 
 
 def _tensors_of(node: fx.Node) -> list[Any]:
-    """What a node makes; of several results those that are read."""
+    """Return the results of a node; of several, those that are read."""
     value = node.meta.get("val")
     if not isinstance(value, tuple | list):
         return [value]
@@ -153,12 +153,12 @@ def _is_tensor(node: fx.Node) -> bool:
 
 
 def _apart(x: Any) -> str:
-    """What a tensor has that those of networks have not; "" where there is nothing."""
+    """Return what keeps a tensor out of networks; "" if nothing does."""
     if not isinstance(x, torch.Tensor):
         return f"{'nothing' if x is None else 'a number'} in place of a tensor"
     if x.layout is not torch.strided or x.device.type != "cpu":
         return f"a tensor of {x.device.type if x.device.type != 'cpu' else x.layout}"
-    # Bits that stand for a sign are none of memory; of doubles some functions have the constants of floats.
+    # Lazy sign bits are not in memory; some functions have only f32 constants for doubles.
     if x.is_neg() or x.is_conj():
         return "a view that negates or conjugates"
     if x.dtype is torch.float64 or x.dtype not in ELEMENTS:
@@ -171,12 +171,12 @@ def _has_elements(node: fx.Node) -> bool:
 
 
 def _refusal(node: fx.Node, constants: Collection[fx.Node]) -> str:
-    """Why no network has a node, before it is translated; "" for a functional operator of ATen whose tensors
-    one may have.
+    """Return why no network can run a node, as far as its tensors say; "" for a functional operator of ATen
+    whose tensors a network can have.
     """
     schema = getattr(node.target, "_schema", None)
     if schema is None:
-        return "no operator of ATen"
+        return "not an operator of ATen"
     if schema.is_mutable:
         return "it writes into an argument"
     for each in (node, *node.all_input_nodes):
@@ -184,13 +184,13 @@ def _refusal(node: fx.Node, constants: Collection[fx.Node]) -> str:
             return f"it {'makes' if each is node else 'reads'} {why}"
     base = node.args[0].meta["val"] if schema.name.startswith("aten::as_strided") else None
     if base is not None and not (base.is_contiguous() and base.storage_offset() == 0):
-        return "it reads elements by their places in memory, where others lie too"
+        return "it reads elements that are not in index order"
     varying = [each for each in (node, *node.all_input_nodes) if each not in constants]
     return "" if all(map(_has_elements, varying)) else "a tensor without elements"
 
 
 def _constants(graph: fx.Graph, known: Iterable[fx.Node], refused: Collection[fx.Node] = ()) -> set[fx.Node]:
-    """What follows from constants alone, and is not refused."""
+    """Return what depends only on constants, and is not refused."""
     constants = set(known)
     for node in graph.nodes:
         is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
@@ -204,7 +204,7 @@ def _constants(graph: fx.Graph, known: Iterable[fx.Node], refused: Collection[fx
 
 
 class _Split:
-    """The nodes of each network, by its place in the order of networks."""
+    """The nodes of each network, by its index in execution order."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class _Split:
         self._graph, self._tensors = graph, known
         self._nodes = [node for node in graph.nodes if node.op == "call_function"]
         self.eager = {node: refused[made_by(node)] for node in self._nodes if made_by(node) in refused}
-        # What follows from constants alone is a part of every network that reads it.
+        # What depends only on constants is part of every network that reads it.
         self._constants = _constants(graph, known, refused)
         while True:
             self._levels = self._level_of_nodes()
@@ -233,7 +233,7 @@ class _Split:
         }
 
     def _level_of_nodes(self) -> dict[fx.Node, int]:
-        """How many networks, one after the other, what a node reads has gone through."""
+        """Return, for each node, the number of consecutive networks before it."""
         levels: dict[fx.Node, int] = {}
         random = 0
         for node in self._nodes:
@@ -243,13 +243,13 @@ class _Split:
             pairs = [(each, levels.get(each, 0)) for each in node.all_input_nodes]
             level = max((n + (is_eager and self._is_in_part(each)) for each, n in pairs), default=0)
             if is_eager and node.is_impure():
-                # Random numbers come in the order of the module.
+                # Random numbers are drawn in the order of the module.
                 random = level = max(level, random)
             levels[node] = level
         return levels
 
     def _is_read_outside(self, node: fx.Node) -> bool:
-        """True where others than its network, and who calls the graph, read what a node makes."""
+        """True if something outside its network reads the results of a node, including the caller."""
         own, end = {*self.parts[self._levels[node]]}, self._graph.output_node()
         return any(user not in own and user is not end for user in node.users)
 
@@ -264,7 +264,7 @@ class _Split:
         return parts
 
     def ends(self, nodes: Sequence[fx.Node]) -> tuple[list[fx.Node], list[fx.Node], list[fx.Node]]:
-        """The nodes of a network with the constants that it computes, its inputs and its outputs."""
+        """Return the nodes of a network with the constants that it computes, its inputs and its outputs."""
         own = dict.fromkeys(nodes)
         stack = list(nodes)
         needed: dict[fx.Node, None] = {}
@@ -283,7 +283,7 @@ class _Split:
         return every, sorted(inputs, key=_place), outputs
 
     def known(self, nodes: Sequence[fx.Node]) -> dict[fx.Node, torch.Tensor]:
-        """The constants that nodes may read."""
+        """Return the constants that nodes can read."""
         every, _, _ = self.ends(nodes)
         read = {each for node in every for each in node.all_input_nodes}
         return {node: tensor for node, tensor in self._tensors.items() if node in read}
@@ -291,7 +291,7 @@ class _Split:
     # --- what stays with torch ------------------------------------------------------------------------------
 
     def _left_to_torch(self, nodes: Sequence[fx.Node]) -> dict[fx.Node, str]:
-        """Nodes of a network that torch runs better, and why."""
+        """Return the nodes of a network that torch runs better, with the reasons."""
         left: dict[fx.Node, str] = {}
         own = set(nodes)
         _, _, outputs = self.ends(nodes)
@@ -310,7 +310,7 @@ class _Split:
         return {node: left[made_by(node)] for node in nodes if made_by(node) in left}
 
     def _seconds_saved(self, nodes: Sequence[fx.Node], outputs: Sequence[fx.Node]) -> float:
-        """Calls that torch does not make, and what stays out of memory, less a call of a network."""
+        """Return the seconds saved by fewer torch calls and less memory traffic, less the network's call."""
         seconds = -_NETWORK_CALL
         for node in nodes:
             if node.target is operator.getitem or is_view(node):
@@ -323,7 +323,7 @@ class _Split:
     # --- the graph around the networks ----------------------------------------------------------------------
 
     def outer(self, parts: Mapping[int, NetworkPart]) -> fx.Graph:
-        """The graph whose one input is the list of all, and that calls networks."""
+        """Return the graph that takes the list of all inputs and calls the networks."""
         graph, new = fx.Graph(), dict[fx.Node, Any]()
         all_inputs = graph.placeholder("args")
         places = [node for node in self._graph.nodes if node.op == "placeholder"]
@@ -347,7 +347,7 @@ class _Split:
                     new[node] = graph.node_copy(node, made)
             return new[node]
 
-        # Networks come behind all calls of torch that they follow from.
+        # Networks come after all calls of torch that they depend on.
         in_order = sorted(self.eager, key=lambda node: (self._levels[node], _place(node)))
         for node in in_order:
             made(node)
@@ -361,13 +361,13 @@ def _place(node: fx.Node) -> Any:
 
 
 def is_view(node: fx.Node) -> bool:
-    """True for a call whose results are memory of its tensors."""
+    """True for a call whose results share the memory of its inputs."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(each.alias_info is not None for each in schema.returns)
 
 
 def _flops(node: fx.Node) -> int:
-    """The products and sums of a convolution, a matrix product or an attention; 0 for others."""
+    """Return the operations of a convolution, a matrix product or an attention; 0 for others."""
     packet = getattr(node.target, "overloadpacket", None)
     if packet in _OF_ROWS:
         x, *weights = [each.meta["val"] for each in node.all_input_nodes]

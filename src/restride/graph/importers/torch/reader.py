@@ -1,6 +1,4 @@
-"""Graphs of torch.fx as models: calls of ATen's functional operators in order, as nodes that are read like
-those of ONNX files.
-"""
+"""Graphs of torch.fx as models: calls of ATen's functional operators as nodes, read like ONNX files."""
 
 from __future__ import annotations
 
@@ -39,12 +37,12 @@ ELEMENTS = {
     torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
 }  # fmt: skip
 _PRODUCTS = ("addmm", "baddbmm", "bmm", "convolution", "linear", "mm")
-# Calls without a result: what they check was true when the module was exported.
+# Calls without a result: what they check held when the module was exported.
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
 
 
 def element_of(x: torch.Tensor) -> int:
-    """The number that ONNX has for the type of a tensor. Raises Unimplemented for types of no network."""
+    """Return ONNX's number of a tensor's type. Raises Unimplemented for types that networks lack."""
     element = ELEMENTS.get(x.dtype)
     if element is None:
         raise refuse("RS-G02:example-another-type", dtype=x.dtype)
@@ -52,7 +50,7 @@ def element_of(x: torch.Tensor) -> int:
 
 
 def by_operator(missing: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Operators and their nodes in pairs as the nodes of each operator."""
+    """Group pairs of operator and node by operator."""
     nodes: dict[str, list[str]] = {}
     for word, name in missing:
         nodes.setdefault(word, []).append(name)
@@ -60,10 +58,10 @@ def by_operator(missing: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 class GraphReader:
-    """Reads nodes of a graph one after the other. `inputs`: names of what a run brings; `names`: of what nodes
-    make, where it is not theirs.
+    """Reads nodes of a graph in sequence. `inputs`: names of the inputs of a run. `names`: names of the
+    results of nodes, where they are not those of the nodes.
 
-    `missing`: of each node that no network has its operator, and the node with the line that calls it.
+    `missing`: for each node that no network supports, its operator, and the node with the line that calls it.
     """
 
     def __init__(self, inputs: Iterable[str], names: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -76,14 +74,14 @@ class GraphReader:
     def model(
         self, inputs: Sequence[tuple[str, torch.Tensor]], tensors: Mapping[str, Array], outputs: Iterable[Any]
     ) -> OnnxModel:
-        """What was read as a model: names and tensors of inputs, known tensors, and the nodes it gives."""
+        """Return what was read as a model: names and tensors of inputs, known tensors, and output nodes."""
         own = tuple(OnnxInput(name, tuple(x.shape), element_of(x)) for name, x in inputs)
         names = tuple(self._names.get(output.name, output.name) for output in outputs)
         return OnnxModel(tuple(self._nodes), tensors, own, names, opset=18)
 
     def read(self, node: Any) -> None:
-        """Add the call that a node is."""
-        # What follows from an input is known only in a run.
+        """Add the call of a node."""
+        # What depends on an input is known only in a run.
         if self._of_inputs & {x.name for x in node.all_input_nodes}:
             self._of_inputs.add(node.name)
         if node.target is operator.getitem:
@@ -108,11 +106,11 @@ class GraphReader:
             if not self._of_values & {each.name for each in node.all_input_nodes}:
                 word = f"aten.{word}" if is_aten else str(node.target)
                 if word in TORCH_OPERATORS:
-                    word += ", whose result has dims that depend on values"
+                    word += ", whose result dims depend on values"
                 self.missing[node.name] = word, name
             self._of_values.add(node.name)
             return
-        # Gradients that are not asked for are None.
+        # Gradients that are not requested are None.
         are_tensors = all(x is None or isinstance(x, torch.Tensor) for x in results)
         is_known = (
             is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
@@ -155,10 +153,11 @@ class GraphReader:
 
 
 def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
-    """Names of what nodes make, by the path of the part of the module that calls them, as "blocks.1.conv".
+    """Name results after the submodule that computes them, as "blocks.1.conv".
 
-    The path alone for one kind of product, and what a part without others does; else with the operator
-    behind it, as "blocks.1.attn.bmm". What has its name already gets a number; what the module itself calls keeps its own.
+    The path alone for the only kind of product, or the only operator of a submodule without children; else
+    the operator follows, as in "blocks.1.attn.bmm". Repeated names are numbered. What the module itself
+    computes keeps its name.
     """
     nodes = list(nodes)
     parts: dict[str, list[Any]] = {}
@@ -187,18 +186,18 @@ def _word(node: Any) -> str:
 
 
 def _has_dims(result: Any) -> bool:
-    """False for numbers and tensors whose extents a run decides."""
+    """False for numbers, and for tensors whose extents are decided in a run."""
     numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
     return not any(isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool) for number in numbers)
 
 
 def _is_of_arguments(target: Any) -> bool:
-    """True for an operator whose result follows from its arguments alone."""
+    """True for an operator whose result depends only on its arguments."""
     return torch.Tag.nondeterministic_seeded not in target.tags
 
 
 def _computed(target: Any, arguments: Mapping[str, Any]) -> tuple[Array, ...]:
-    """What torch makes of constants, in the memory of this machine."""
+    """Return torch's results for constants, on the CPU."""
     schema = target._schema.arguments
     values = {name: _as_torch(value) for name, value in arguments.items()}
     if values.get("device") is not None:
@@ -220,9 +219,7 @@ def _as_torch(value: Any) -> Any:
 
 
 def called(node: Any) -> str:
-    """The name of a node, and the line of the module's code that it comes from, or the part of the module: a
-    line of torch says nothing.
-    """
+    """Return the name of a node, with the line of user code that it comes from, or else the submodule."""
     frames = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
     own = [frame for frame in frames if not frame[0].startswith(_OF_TORCH)]
     if own:
@@ -232,7 +229,7 @@ def called(node: Any) -> str:
 
 
 def array_of(x: torch.Tensor) -> Array:
-    """A tensor as an array, over the same bytes."""
+    """Return a tensor as an array over the same bytes."""
     x = x.detach().cpu()
     if x.dtype is torch.bfloat16:
         return np.asarray(x.view(torch.int16).numpy().view(ml_dtypes.bfloat16))

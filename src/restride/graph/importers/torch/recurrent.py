@@ -1,4 +1,4 @@
-"""ATen's recurrent networks as operations of the graph, a layer each.
+"""ATen's recurrent networks as operations of the graph, one per layer.
 
 |  | ATen | here |
 | --- | --- | --- |
@@ -29,9 +29,9 @@ _F32 = np.dtype(np.float32)
 
 @ATEN(*_CELLS)
 def _recurrent(call: OperatorCall, x: Any, states: Any, parameters: Any, *numbers: Any) -> Made:
-    """The states of all steps of the last layer, and the last ones of each."""
+    """Return the states of all steps of the last layer, and the last states of each layer."""
     if "batch_sizes" in call.node.attributes[CALL].positional:
-        raise call.unimplemented("its sequences are packed, of lengths of their own", "pad them")
+        raise call.unimplemented("its sequences are packed, with different lengths", "pad them")
     has_biases, layers, dropout, is_trained, is_bidirectional, is_batch_first = numbers
     if dropout and is_trained:
         raise call.unimplemented("it drops states at random", "call eval() of the module")
@@ -63,19 +63,19 @@ def _recurrent(call: OperatorCall, x: Any, states: Any, parameters: Any, *number
 
 
 def _by_gate(call: OperatorCall, weights: Any, gates: int) -> Value:
-    """Weights (gates * C, I) as (1, 1, I, gates, C)."""
+    """Reshape weights (gates * C, I) to (1, 1, I, gates, C)."""
     rows, inputs = call.dims(weights)
     apart = _in_order(call, call.reshaped(weights, (1, 1, gates, rows // gates, inputs)), gates)
     return call.transposed(apart, (0, 1, 4, 2, 3))
 
 
 def _in_order(call: OperatorCall, gates_apart: Value, gates: int) -> Value:
-    """Gates along axis 2 in the order that is here."""
+    """Sort gates along axis 2 into the order used here."""
     return call.onnx("Gather", gates_apart, np.array([1, 0, 2]), axis=2) if gates == 3 else gates_apart
 
 
 def _bias(call: OperatorCall, part: Sequence[Any], operation: RecurrentOperation) -> Value:
-    """The biases of one direction as (1, 1, gates, C): in f32 their sum is not rounded again."""
+    """Return the biases of one direction as (1, 1, gates, C), summed in f32 to avoid another rounding."""
     cell, channels = operation.rnn_cell, call.dims(part[1])[1]
     if len(part) < 4:
         return np.zeros((1, 1, cell.biases, channels), np.float32)

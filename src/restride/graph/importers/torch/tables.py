@@ -1,4 +1,4 @@
-"""ATen's searches in sorted tables, and sums of bags of a table's rows, by way of ONNX's operators."""
+"""ATen's searches in sorted tables, and reductions of bags of rows, translated through ONNX's operators."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def _search(
 
 
 def _searched(call: OperatorCall, table: Any, x: Any, is_right: bool) -> Value:
-    """How many numbers of a sorted row are below, or not above: NaN is behind all.
+    """Count the numbers of a sorted row that are below, or not above, each value; NaN sorts last.
 
-    Each number is compared with its whole row: tables of a model are short.
+    Each value is compared with its whole row: tables of models are short.
     """
     table, x = promoted(call, table, x)
     if len(call.dims(table)) > 1:
@@ -66,12 +66,12 @@ def _bags(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Made:
-    """The rows of a table at indices, those of each bag put together: bags begin at offsets.
+    """Reduce rows of a table by bags: `offsets` gives the start of each bag among the indices.
 
-    What is at `padding_idx` is in no bag. A bag of nothing is 0.
+    Rows at `padding_idx` are skipped. An empty bag is 0.
     """
     (count,), kind = call.dims(indices), call.numpy_type(weight)
-    bags = call.dims(offsets)[0]  # where an end is told, what is behind it is a last one, which is left out
+    bags = call.dims(offsets)[0]  # if the end is given, the rest is a last bag, which is dropped
     rows = call.onnx("Gather", weight, indices, axis=0)
     if per_sample_weights is not None:
         rows = call.onnx("Mul", rows, call.reshaped(per_sample_weights, (count, 1)))
@@ -103,7 +103,6 @@ def _bags(
 
 
 def _bag_of_rows(call: OperatorCall, offsets: Any, count: int) -> Value:
-    """The number of the bag that each row is in."""
     places: Array = np.arange(count)
     if isinstance(offsets, np.ndarray):
         return np.asarray(np.searchsorted(offsets, places, "right") - 1)
