@@ -249,7 +249,15 @@ def test_numbers_of_a_size_that_is_symbolic_leave_nothing_to_torch() -> None:
 
 
 def test_explain_tells_nothing_of_another_module_of_the_class() -> None:
-    called, other = (torch.compile(_layers().train(), backend="restride") for _ in range(2))
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(32, 64), nn.Linear(64, 32)
+
+        def forward(self, x: Any) -> Any:
+            return self.second(self.first(x).relu())
+
+    called, other = (torch.compile(Layers().train(), backend="restride") for _ in range(2))
     called(torch.rand(4, 32)).sum().backward()
     assert "graph 1" in str(rt.explain(called))
     assert str(rt.explain(other)) == "no graphs: call it first"
