@@ -260,7 +260,7 @@ def test_explain_tells_nothing_of_another_module_of_the_class() -> None:
     called, other = (torch.compile(Layers().train(), backend="restride") for _ in range(2))
     called(torch.rand(4, 32)).sum().backward()
     assert "graph 1" in str(rt.explain(called))
-    assert str(rt.explain(other)) == "no graphs: call it first"
+    assert str(rt.explain(other)).startswith("no graphs")
 
 
 def test_explain_says_which_tensor_no_network_has() -> None:
