@@ -27,6 +27,7 @@ _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
 _FORWARD = 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
 _QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD, _QUERY_WORKSPACE_MD = 129, 131, 133, 135
+_QUERY_EXEC_ARG_MD = 255
 _QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
 _FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
 _DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u4": 12}
@@ -115,6 +116,7 @@ class OneDNNPrimitive(Handle):
 
     impl: str
     stream: ctypes.c_void_p
+    chosen: Handle
 
     def bind_all(self, memories: dict[int, OneDNNMemory]) -> Callable[[], None]:
         """A function of no arguments that runs the primitive on these arguments and waits for its end."""
@@ -293,6 +295,10 @@ class OneDNN:
         call = f"dnnl_{name}_primitive_desc_create"
         return self._primitive(OneDNNPrimitive, self._chosen(call, self.engine, *arguments, attr.pointer))
 
+    def exec_desc(self, primitive: OneDNNPrimitive, arg: int) -> OneDNNDesc:
+        """The descriptor of an argument; of one that the primitive does not have, one of no bytes."""
+        return self._desc_of(primitive.chosen, _QUERY_EXEC_ARG_MD, arg)
+
     def workspace(self, chosen: Handle) -> OneDNNDesc | None:
         """What a primitive descriptor leaves to its gradient, or reads of it; None where there is nothing."""
         desc = self._desc_of(chosen, _QUERY_WORKSPACE_MD)
@@ -320,7 +326,7 @@ class OneDNN:
         new = ctypes.c_void_p()
         self._check("dnnl_primitive_create", ctypes.byref(new), chosen.pointer)
         primitive = kind(self.library, "primitive", new)
-        primitive.stream, primitive.impl = self.stream, self._impl(chosen)
+        primitive.stream, primitive.impl, primitive.chosen = self.stream, self._impl(chosen), chosen
         return primitive
 
     def _check(self, call: str, *arguments: object) -> None:

@@ -23,6 +23,8 @@ from .rows import suite
 from .study import OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 _ROWS, _LEAST, _NEAR = 200, 24_000_000, 1.3
+# The least of so many rounds, as the speeds of the machine are of three times fifteen.
+_ROUNDS = 45
 
 
 def measure(setting: BenchSetup) -> list[BenchRow]:
@@ -38,11 +40,17 @@ def measure(setting: BenchSetup) -> list[BenchRow]:
         calls = {OWN: setting.restride.prepare(row, source, target)}
         about = {"group": row.group, "threads": setting.threads}
         plan = RowPlan(row.label, row.moved, calls, about=about, is_by_least=True)
-        found.append(race(plan, replace(setting, copiers=[]), settle=0.0))
+        found.append(
+            race(plan, replace(setting, copiers=[], rounds=max(setting.rounds, _ROUNDS)), settle=0.0)
+        )
     curves = [
         tuple(map(max, zip(*kinds, strict=True))) for kinds in zip(*(r.curves for r in rates), strict=True)
     ]
-    best = rates[0]._replace(curves=tuple(curves))
+    best = rates[0]._replace(
+        region=min(r.region for r in rates),
+        curves=tuple(curves),
+        shared=tuple(map(max, zip(*(r.shared for r in rates), strict=True))),
+    )
     for each, row in zip(found, chosen, strict=True):
         each.about["predicted"] = predicted(row, best)
     return found

@@ -8,18 +8,19 @@ from functools import cached_property
 from typing import Any
 
 from restride import MemoryDesc
-from restride.cli.replay import PrimitiveCall, median_seconds
+from restride.cli.replay import Measured, PrimitiveCall, median_seconds
 
 from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive, int64s
 
-_FORWARD_INFERENCE = 96
+_PROP_KINDS = {"forward_training": 64, "forward_inference": 96}
+_ARG_WORKSPACE = 64
 # Where the numbers of algorithms begin: of eltwise 0x20, of pooling 0x1ff, of softmax 0x30000.
 _RANGES = (range(1, 0x2000), range(0x1FF00, 0x20100), range(0x2FF00, 0x30100))
 
 
-def open_onednn() -> Callable[[PrimitiveCall], float]:
+def open_onednn() -> Callable[[PrimitiveCall], Measured]:
     """The function that times a recipe. Raises OneDNNError where oneDNN is not installed."""
-    return _Replay(OneDNN()).seconds
+    return _Replay(OneDNN()).measure
 
 
 class _Replay:
@@ -35,8 +36,8 @@ class _Replay:
         names = {name_of(number).decode(): number for numbers in _RANGES for number in numbers}
         return {name: number for name, number in names.items() if not name.startswith("unknown")}
 
-    def seconds(self, made: PrimitiveCall) -> float:
-        """The median time. Raises OneDNNError for what oneDNN does not do."""
+    def measure(self, made: PrimitiveCall) -> Measured:
+        """The median time, and what ran. Raises OneDNNError for what oneDNN does not do."""
         library = self._library
         descs = {md: self._desc(md) for md in made.memories.values()}
         attr = self._attributes(made)
@@ -46,14 +47,18 @@ class _Replay:
         else:
             arguments = [self._argument(value, descs) for value in made.arguments]
             primitive = library.primitive(made.call, *arguments, attr=attr)
-        memories = {arg: library.memory(descs[md]) for arg, md in made.memories.items()}
+        chosen = {arg: library.exec_desc(primitive, arg) for arg in (*made.memories, _ARG_WORKSPACE)}
+        memories = {arg: library.memory(desc) for arg, desc in chosen.items() if desc.size}
         for memory in memories.values():
             memory.bytes[:] = 0
-        return median_seconds(primitive.bind_all(memories))
+        return Measured(median_seconds(primitive.bind_all(memories)), primitive.impl)
 
     def _desc(self, md: MemoryDesc) -> OneDNNDesc:
-        plain = not md.inner_blks
-        return self._library.desc(md.dims, str(md.data_type), md.strides if plain else md.tag or "")
+        if md.format_kind == "any":
+            layout: str | tuple[int, ...] = "any"
+        else:
+            layout = (md.tag or "") if md.inner_blks else md.strides
+        return self._library.desc(md.dims, str(md.data_type), layout)
 
     def _argument(self, value: Any, descs: dict[MemoryDesc, OneDNNDesc]) -> Any:
         """A value of a recipe as C takes it."""
@@ -62,7 +67,7 @@ class _Replay:
         if isinstance(value, tuple):
             return int64s(value)
         if isinstance(value, str):
-            return _FORWARD_INFERENCE if value == "forward_inference" else self._algorithms.get(value, -1)
+            return _PROP_KINDS.get(value) or self._algorithms.get(value, -1)
         return ctypes.c_float(value) if isinstance(value, float) else value
 
     def _attributes(self, made: PrimitiveCall) -> OneDNNAttributes:

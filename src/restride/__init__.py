@@ -1,9 +1,9 @@
 """restride moves tensors between memory formats and data types, and computes on them, at the speed of memory.
 
-Arrays: `reorder`, `attention`, `softmax`, `pool`, `convolution`, `matmul`, `quantize`, `concat`, and so on.
-Operators of ONNX on arrays: `ops`. Files: `save`, `load`, `convert`, `rechunk`. Networks: `onnx`, `openvino`,
-`onednn_graph`, `graph`, `Network`. Tensors: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`. The programming
-model of oneDNN, with its primitives, is `restride.onednn`. Every name here is public; all else is not.
+Functions on arrays: `reorder`, `attention`, `softmax`, `pool`, `convolution`, `matmul`, `quantize`, `concat`,
+... ONNX operators on arrays: `ops`. Files: `save`, `load`, `convert`, `rechunk`. Networks: `onnx`,
+`openvino`, `onednn_graph`, `graph`, `Network`. Tensors: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`.
+oneDNN's programming model, with its primitives, is `restride.onednn`. Only the names here are public.
 """
 
 import sys as _sys
@@ -27,14 +27,14 @@ from .runtime.memory import register_mover as _register_mover
 
 __version__ = _version.VERSION
 
-# Pictures are made in the highest row: descriptors know it by this name alone, and load it on first use.
+# Diagrams are drawn by the top layer, `view`: descriptors know it only by this name and load it on first use.
 _register_viewer("restride.view.methods")
-# Memories know who converts them by this name, and load it on first use.
+# Memory objects know the module that converts them only by this name and load it on first use.
 _register_mover("restride.arrays.reorders")
 
-globals().update(DataType.__members__)  # `rs.f32` and its like
+globals().update(DataType.__members__)  # `rs.f32` and the others
 
-# Names whose modules are loaded when first asked for: whoever uses one pays for nothing else.
+# Names whose modules are loaded on first use.
 _LAZY_NAMES, _load = _lazy_attributes(
     __name__,
     {
@@ -83,16 +83,17 @@ __all__ = [
     "__version__",
 ]
 __all__ += [*_LAZY_NAMES, *DataType.__members__]
-# Names of earlier versions, no part of `dir()`: these, all of `onednn`, and `ARG_SRC` for `onednn.Arg.SRC`.
+# Names of earlier versions, not listed by `dir()`: these, all of `onednn`, and `ARG_SRC` for
+# `onednn.Arg.SRC`.
 _EARLIER_NAMES = {"trim": "empty_cache", "verbose": "set_verbose"}
-# What these are, once asked for: `rs.ARG_SRC` may stand in a loop.
+# Names already looked up, so that `rs.ARG_SRC` is cheap in a loop.
 _earlier: dict[str, _typing.Any] = {}
-# Modules that a program imports itself: the first two import the library whose name they have.
+# Modules that must be imported explicitly; the first two import the library of the same name.
 _OWN_IMPORT = ("torch", "jax", "typing")
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """The public name `name`, from its module, which is loaded now (PEP 562)."""
+    """Return the public name `name`, loading its module (PEP 562)."""
     if name in _earlier:
         return _earlier[name]
     if name in _LAZY_NAMES:
@@ -110,7 +111,7 @@ def __getattr__(name: str) -> _typing.Any:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])
     elif not name.startswith("_") and (near := _nearest(name[:80], __dir__())):
-        # In the message: notebooks show no suggestion of Python's.
+        # Part of the message, because notebooks do not show Python's own suggestion.
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}: did you mean rs.{near}?")
     else:
         return _load(name)
@@ -119,11 +120,11 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not, and nothing else."""
+    """List the public names, loaded or not."""
     return sorted(__all__)
 
 
 _install_moved_modules()
 
-# Loading the module `verbose`, which is not public, has put it where the function of this name belongs.
+# Importing the private module `verbose` has replaced the function of the same name.
 globals().pop("verbose", None)

@@ -1,4 +1,4 @@
-"""`python -m restride` is the command `restride`; alone both print the help."""
+"""Run the command line with `python -m restride`, as `restride` does; without arguments, print the help."""
 
 import sys
 

@@ -21,27 +21,27 @@ __all__ = ["show_versions"]
 
 _LEVELS = ("generic", "sse41", "avx2", "avx512")
 _KINDS = ("cpu", "gpu", "reference")
-# How it is known that restride works on a system and an architecture; docs/platforms.md says more.
+# How each system and architecture is tested; see docs/platforms.md.
 _TESTED = {
-    ("Linux", "x86_64"): "at every change; what is slow, less often",
-    ("Linux", "aarch64"): "under emulation, which shows neither speed nor the order of memory",
+    ("Linux", "x86_64"): "on every change; slow tests less often",
+    ("Linux", "aarch64"): "under emulation, which covers neither performance nor memory ordering",
 }
 _PREFIXES = ("RESTRIDE_", "ONEDNN_", "DNNL_")
 _NEEDED = ("numpy", "llvmlite", "ml_dtypes")
-# Told where they are installed; none of them is imported for it.
+# Only their installed versions are reported; none of them is imported.
 _OTHERS = ("torch", "jax", "openvino", "onednn", "dpctl", "scikit-image")
 
 
 def show_versions() -> None:
-    """Print what a report of a fault should hold: versions, machine, engines, caches, threads, settings.
+    """Print the facts that a bug report needs: versions, machine, engines, caches, threads, settings.
 
-    The same as `restride info`. Raises InvalidArguments where an environment variable cannot be used.
+    Equivalent to `restride info`. Raises InvalidArguments if an environment variable has an invalid value.
     """
     print(text_of(facts()))
 
 
 def facts() -> dict[str, dict[str, Any]]:
-    """All facts, in groups."""
+    """Return all facts, in groups."""
     return {
         "versions": _versions(),
         "machine": _machine(),
@@ -55,7 +55,7 @@ def facts() -> dict[str, dict[str, Any]]:
 
 
 def text_of(groups: Mapping[str, Mapping[str, Any]]) -> str:
-    """The facts as a table of three columns: group, name, value."""
+    """Format the facts as a table of three columns: group, name, value."""
     rows = [
         (title if i == 0 else "", name.replace("_", " "), _words(value))
         for title, group in groups.items()
@@ -85,12 +85,12 @@ def _installed(name: str) -> str:
 
 def _machine() -> dict[str, str]:
     system, architecture = platform.system(), platform.machine()
-    tested = _TESTED.get((system, architecture), "nothing has ever run there")
+    tested = _TESTED.get((system, architecture), "not tested")
     return {"system": f"{system} {platform.release()}", "architecture": architecture, "tested": tested}
 
 
 def _instruction_set() -> dict[str, Any]:
-    """The level that code is made for, and all that this machine has, lowest first."""
+    """Return the level that code is generated for, and all levels of this machine, lowest first."""
     isa = host_isa()
     return {
         "chosen": isa.name,

@@ -1,4 +1,4 @@
-"""Arrays of Dask, reordered chunk by chunk, on whatever cluster computes them."""
+"""Dask arrays, reordered chunk by chunk on any cluster."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["reorder"]
 def reorder(
     array: Any, format: Any, *, dtype: Any = None, scale: float | None = None, zero_point: int | None = None
 ) -> Any:
-    """An array of Dask with the chunks of `array`, reordered as `rs.reorder` does; nothing is computed yet.
+    """Return a Dask array with the chunks of `array`, reordered as by `rs.reorder`; nothing is computed yet.
 
-    format  a format tag. A plain one, as "nhwc", keeps dims and changes how chunks lie in memory. A blocked
-            one, as "nChw16c", gives the physical array: outer axes in the order of memory, then the blocks;
-            chunks must be whole blocks, but for the last along an axis
-    dtype   the data type of the result, which NumPy must have in whole bytes; that of `array`, unless given
-    scale, zero_point  as of `rs.reorder`, numbers
+    format  a format tag. A plain one, such as "nhwc", keeps the dims and changes the layout of each chunk. A
+            blocked one, such as "nChw16c", gives the physical array: outer axes in memory order, then the
+            blocks; chunks must be whole blocks, except the last along an axis
+    dtype   the data type of the result, which must be a NumPy type of whole bytes; by default that of `array`
+    scale, zero_point  numbers, as in `rs.reorder`
 
-    Raises InvalidArguments for formats of another rank, chunks that cut blocks, and unknown chunks, and
-    RuntimeFailure where Dask is not installed.
+    Raises InvalidArguments for formats of another rank, chunks that split blocks, and unknown chunk sizes;
+    RuntimeFailure if Dask is not installed.
 
     >>> import dask.array as da, numpy as np, restride as rs  # doctest: +SKIP
     >>> rs.dask.reorder(da.ones((8, 48, 32, 32), chunks=(2, 16, 32, 32)), "nChw16c").shape  # doctest: +SKIP
@@ -91,5 +91,4 @@ def _physical(chunk: Array, format: Any, options: dict[str, Any]) -> Array:
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

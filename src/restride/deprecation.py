@@ -1,4 +1,4 @@
-"""Old names: silent in the minor version that replaces them; the next one warns, the third removes them."""
+"""Old names: silent in the minor version that replaces them, deprecated in the next, removed in the third."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import warnings
 
 from .version import VERSION
 
-# The first minor version that warns of names that 0.2 replaced, and the one without them.
+# The first minor version that warns about the names replaced in 0.2, and the one that removes them.
 WARNED_SINCE, REMOVED_IN = (0, 3), "0.4"
 
 
 def old_name(old: str, new: str) -> None:
-    """Warn of the name `old` at the line outside of restride that uses it; before 0.3 do nothing.
+    """Warn about the name `old` at the line outside restride that uses it; do nothing before 0.3.
 
-    What reads files and pickles of earlier versions does not call this: they stay readable without a warning.
+    Code that reads files and pickles of earlier versions does not call this: they stay readable without a
+    warning.
     """
     if tuple(map(int, VERSION.split(".")[:2])) < WARNED_SINCE:
         return

@@ -1,4 +1,4 @@
-"""The table of data types: name, bits, kind, limits and NumPy twin (programming model)."""
+"""The table of data types: name, bits, kind, limits and NumPy equivalent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .nearest import equally_near
 
 
 class _Row(NamedTuple):
-    """One line of the table: oneDNN's number, width, kind and NumPy twin."""
+    """One row of the table: oneDNN's number, width, kind and NumPy equivalent."""
 
     number: int
     bits: int
@@ -42,17 +42,17 @@ _TABLE = {
     "f8_e4m3": _Row(10, 8, "float", _twin(ml_dtypes.float8_e4m3fn)),
     "s4": _Row(11, 4, "int", _twin(ml_dtypes.int4)),
     "u4": _Row(12, 4, "uint", _twin(ml_dtypes.uint4)),
-    # A power of two, or NaN: what scales are often of.
+    # A power of two, or NaN: often used for scales.
     "e8m0": _Row(13, 8, "float", _twin(ml_dtypes.float8_e8m0fnu)),
     "f4_e2m1": _Row(14, 4, "float", _twin(ml_dtypes.float4_e2m1fn)),
     "f4_e3m0": _Row(15, 4, "float", None),
-    # Indices, counts and bits of other libraries; of these oneDNN has s64, for no primitive.
+    # Indices, counts and bits of other libraries. Of these oneDNN has only s64, which no primitive accepts.
     "s64": _Row(16, 64, "int", _twin(np.int64)),
     "u64": _Row(17, 64, "uint", _twin(np.uint64)),
     "u32": _Row(18, 32, "uint", _twin(np.uint32)),
     "s16": _Row(19, 16, "int", _twin(np.int16)),
     "u16": _Row(20, 16, "uint", _twin(np.uint16)),
-    # Codes for 16 numbers of a table: weights of QLoRA and bitsandbytes.
+    # 4-bit indices into a table of 16 numbers: weights of QLoRA and bitsandbytes.
     "nf4": _Row(21, 4, "float", None),
 }
 
@@ -83,8 +83,7 @@ _WORDS = {
     "fp32": "f32",
     "fp16": "f16",
 }
-# Words that leave open which type is meant, and short names of others: for hints alone. NumPy's f8 and f4
-# count bytes.
+# Ambiguous words and other libraries' short names, used only for hints. NumPy's f8 and f4 count bytes.
 _SHORT = {
     "float": ("f32", "f64"),
     "f8": ("f64", "f8_e4m3", "f8_e5m2"),
@@ -96,7 +95,7 @@ _SHORT = {
     **dict.fromkeys(("e2m1", "e2m1fn", "fp4_e2m1", "float4_e2m1"), ("f4_e2m1",)),
 }
 _INTEGERS = re.compile("[isu][0-9]+")
-# What `rs.quantize` takes beside the types.
+# Schemes that `rs.quantize` accepts in addition to the data types.
 _WAYS = (
     *("mxfp4", "mxfp8", "nvfp4"),
     *("iq4_nl", "q4_0", "q4_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"),
@@ -145,18 +144,18 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
 
     @property
     def is_integral(self) -> bool:
-        """True for s64 to s4 and u64 to u4 (boolean is not arithmetic)."""
+        """True for s64 to s4 and u64 to u4; boolean is not included."""
         return self.kind in ("int", "uint")
 
     def nbytes(self, elements: int) -> int:
-        """Bytes that hold `elements` elements; 4-bit types share a byte by two."""
+        """Return the size of `elements` elements in bytes; 4-bit types are packed two to a byte."""
         return (elements * self.bits + 7) // 8
 
     @classmethod
     def parse(cls, value: object) -> DataType:
-        """The data type meant by `value`: a name, a `DataType`, a type of NumPy, ml_dtypes, torch or JAX.
+        """Return the data type for a name, a `DataType`, or a type of NumPy, ml_dtypes, torch or JAX.
 
-        Raises InvalidArguments for anything else, naming what is accepted.
+        Raises InvalidArguments for anything else and lists what is accepted.
         """
         if isinstance(value, cls):
             return value
@@ -168,9 +167,9 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
                 return cls[name]
             raise _unknown(value)
         try:
-            # Arrays, memories and descriptors have a dtype, and are none.
+            # Arrays, memory objects and descriptors have a dtype but are not data types.
             dtype = np.dtype(value) if isinstance(value, type | np.dtype) else None
-        except Exception:  # a foreign object may raise anything when asked for its dtype
+        except Exception:  # a foreign object's dtype can raise anything
             raise _unknown(value) from None
         member = None if dtype is None else _BY_NUMPY.get(dtype)
         if member is None:
@@ -185,18 +184,18 @@ def _unknown(value: object) -> Error:
     foreign, short = _numpy_dtype(value), _in_short(value)
     twin = None if foreign is None else twin_of(foreign)
     if foreign is None or short:
-        why, near = "restride has no element type of that name", short or _nearest(value)
+        why, near = "restride has no data type of that name", short or _nearest(value)
     elif twin is None:
-        why, near = f"NumPy's {foreign.name} is not among restride's data types", ()
+        why, near = f"NumPy's {foreign.name} is not supported", ()
     elif foreign.isnative:
-        why, near = "restride has no element type of that name", (twin.name,)
+        why, near = "restride has no data type of that name", (twin.name,)
     else:
-        why, near = "its bytes are in the other order", (twin.name,)
+        why, near = "its byte order is not native", (twin.name,)
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     if isinstance(value, str) and value.lower() in _WAYS:
-        why = "it is a type of 4 or 8 bits with scales, one for each group of elements"
-        hint = f"quantise: rs.quantize(x, {value.lower()!r}); for one type alone "
+        why = "it is a quantization scheme: a 4- or 8-bit type with a scale for each group of elements"
+        hint = f"use rs.quantize(x, {value.lower()!r}); for one type alone "
     return refuse("RS-P15:unknown-data-type", value=_shown(value), why=why, meant=hint, names=names)
 
 
@@ -208,23 +207,23 @@ def _shown(value: object) -> str:
 
 
 def _numpy_dtype(value: object) -> np.dtype[Any] | None:
-    """The type of NumPy for a word or a type of its own: `"i8"` is int64."""
+    """Return NumPy's own reading of a word or a type: `"i8"` is int64."""
     is_scalar = isinstance(value, type) and issubclass(value, np.generic)
     if not is_scalar and not isinstance(value, str | np.dtype):
         return None
     try:
         return np.dtype(value)  # type: ignore[call-overload, no-any-return]
-    except Exception:  # words, and kinds of numbers, that NumPy does not know either
+    except Exception:  # not a NumPy type either
         return None
 
 
 def _in_short(value: object) -> tuple[str, ...]:
-    """The types that a short name of others may mean."""
+    """Return the types that another library's short name can mean."""
     return _SHORT.get(value.removeprefix("torch.").lower(), ()) if isinstance(value, str) else ()
 
 
 def _nearest(value: object) -> tuple[str, ...]:
-    """The types whose words are most like this one; a short name of integers is like those as wide."""
+    """Return the types with the most similar names; for a short integer name, those of the same width."""
     if not isinstance(value, str):
         return ()
     word = value[:60].lower()
@@ -236,6 +235,6 @@ def _nearest(value: object) -> tuple[str, ...]:
 
 
 def twin_of(dtype: np.dtype[Any]) -> DataType | None:
-    """The data type of such elements, in either order of bytes."""
+    """Return the data type of these elements, in either byte order."""
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
     return _BY_NUMPY.get(native)

@@ -1,7 +1,7 @@
-"""The one error root, with a oneDNN status each (programming model, status values).
+"""restride's exceptions, one base class, each with a oneDNN status.
 
-Every message has one form: what failed, where (the descriptors at hand), why, a hint at what to do, and the
-code of the refusal, of which `restride explain` tells more.
+Every message has one form: what failed, where (the descriptors involved), why, a hint, and the error code,
+which `restride explain` describes in full.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from .deprecation import old_name
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-# The catalogue of refusals: a page of Markdown, with an entry for each code and the messages below it.
+# The catalogue of errors: a Markdown page with an entry for each code, followed by its messages.
 CATALOGUE = os.path.join(os.path.dirname(__file__), "refusals.md")
 
 
 class LookupType(enum.EnumType):
-    """The type of enumerations that are called with a value: what no member can be compared with is none."""
+    """Metaclass of enumerations: a value that cannot be compared with the members is treated as unknown."""
 
     def __call__(cls, value: Any, *more: Any, **named: Any) -> Any:
-        """The member with a value; with more arguments what every enumeration does with them."""
+        """Look up a member by value; with more arguments, behave like any enumeration."""
         if more or named:
             return super().__call__(value, *more, **named)
         try:
             return super().__call__(value)
         except Error:
             raise
-        except Exception:  # an array's comparison has no truth value, and foreign values raise anything
+        except Exception:  # comparing an array has no truth value; foreign values can raise anything
             raise _no_member(cls.__name__, value) from None
 
 
 class ValueLookup:
-    """The base of enumerations that are called with a value: one that no member has is a wrong argument."""
+    """Base of enumerations in which looking up an unknown value raises InvalidArguments."""
 
     @classmethod
     def _missing_(cls, value: object) -> object:
@@ -50,7 +50,7 @@ class ValueLookup:
 
 
 class Status(ValueLookup, enum.IntEnum, metaclass=LookupType):
-    """The status values of oneDNN (`dnnl_status_t`)."""
+    """oneDNN's status values (`dnnl_status_t`)."""
 
     success = 0
     out_of_memory = 1
@@ -66,11 +66,12 @@ class Status(ValueLookup, enum.IntEnum, metaclass=LookupType):
 
 
 class Error(Exception):
-    """Root of all errors that restride raises (`dnnl::error`).
+    """Base class of all errors that restride raises (`dnnl::error`).
 
-    `what` names the call that failed, `where` the descriptors or arguments, `why` the reason, `hint` the way
-    out. `.code` names the kind of refusal, such as "RS-R10", and stays when the wording changes: `restride
-    explain RS-R10` tells more. `.status` is the oneDNN status, `.message` the whole text.
+    `what` names the call that failed, `where` the descriptors or arguments, `why` the reason, `hint` the
+    remedy. `.code` identifies the kind of error, such as "RS-R10", and stays the same when the wording
+    changes; `restride explain RS-R10` describes it. `.status` is the oneDNN status, `.message` the whole
+    text.
     """
 
     status = Status.runtime_error
@@ -84,11 +85,11 @@ class Error(Exception):
         super().__init__(self.message)
 
     def drop_frames(self) -> None:
-        """Forget the frames that the error came through: raised again, it shows the caller's line."""
+        """Discard the traceback, so that raising the error again shows the caller's line."""
         self.__traceback__ = None
 
     def with_context(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
-        """The same refusal in the words of the call that met it; what is left out stays."""
+        """Return the same error in the terms of the calling function; omitted parts are kept."""
         what, where, hint = (
             own if isinstance(new, str) and not new else new
             for new, own in ((what, self.what), (where, self.where), (hint, self.hint))
@@ -96,7 +97,7 @@ class Error(Exception):
         return type(self)(what, code=self.code, where=where, why=self.why, hint=hint)
 
     def retold(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
-        """The old name of `with_context`."""
+        """Old name of `with_context`."""
         old_name("Error.retold", "Error.with_context")
         return self.with_context(what, where=where, hint=hint)
 
@@ -105,7 +106,7 @@ class Error(Exception):
 
 
 def raises_at_the_call(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """`function`, whose errors show the line that called it, and not the way to where they were raised."""
+    """Wrap `function` so that the traceback of its errors ends at the line that called it."""
 
     @functools.wraps(function)
     def called(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
@@ -119,7 +120,7 @@ def raises_at_the_call(function: Callable[Parameters, Result]) -> Callable[Param
 
 
 class RefusalMessage(NamedTuple):
-    """One message of the catalogue: the name of its class, and its parts, with fields of `str.format`."""
+    """One message of the catalogue: the name of its class and its parts, with `str.format` fields."""
 
     kind: str
     what: str
@@ -129,16 +130,16 @@ class RefusalMessage(NamedTuple):
 
 
 def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -> Error:
-    """The error that the catalogue has under `key`, its fields filled with `values`; the caller raises it.
+    """Return the error stored under `key` in the catalogue, with its fields filled in; the caller raises it.
 
     A key is a code, `RS-S05`, or a code and a word where it has several messages, `RS-S05:groups`. `error` is
-    a subclass where callers tell this refusal from others by its class. The caller's own error is not hidden
-    by another: what cannot be formatted, or read from the catalogue, is told as well as it can be.
+    a subclass, for callers that tell this error from others by its class. A value that cannot be formatted,
+    or a catalogue that cannot be read, never replaces the error with another one.
     """
     code = key.partition(":")[0]
     try:
         message = _message(key)
-    except (OSError, MemoryError, KeyError):  # as where no more files can be opened
+    except (OSError, MemoryError, KeyError):  # for example, too many open files
         why = ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
         kind = error or RuntimeFailure
         return kind(
@@ -151,17 +152,17 @@ def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -
 
 @functools.cache
 def _catalogue() -> str:
-    """The text of the catalogue, read when the first error is made."""
+    """Return the text of the catalogue, read when the first error is created."""
     with open(CATALOGUE, encoding="utf-8") as file:
         return file.read()
 
 
 @functools.cache
 def _message(key: str) -> RefusalMessage:
-    """The message of a key. Raises KeyError where there is none.
+    """Return the message stored under a key. Raises KeyError if there is none.
 
-    A message is a line of its key, and of its class where that is not InvalidArguments; then what it says,
-    in the form that it has for a reader; then an empty line, or the end of the block.
+    A message starts with a line for its key, and its class unless that is InvalidArguments; the text follows
+    in the form in which a reader sees it; an empty line or the end of the block ends it.
     """
     text = _catalogue()
     at = max(text.find(f"\n{key}{end}") for end in ("\n", " "))
@@ -173,7 +174,7 @@ def _message(key: str) -> RefusalMessage:
 
 
 def messages() -> Mapping[str, RefusalMessage]:
-    """All messages of the catalogue by key."""
+    """Return all messages of the catalogue by key."""
     blocks = (block.partition("```")[0] for block in _catalogue().split("```text\n")[1:])
     heads = (text.split("\n")[0] for text in "\n".join(blocks).strip().split("\n\n"))
     return {key: _message(key) for key in (head.partition(" ")[0] for head in heads)}
@@ -187,14 +188,14 @@ def _filled(template: str, values: Mapping[str, object]) -> str:
 
 
 class _Fields(dict[str, "_Field"]):
-    """Values by field; a field without one stands for itself."""
+    """Values by field; a field without a value stands for itself."""
 
     def __missing__(self, name: str) -> _Field:
         return _Field(f"{{{name}}}")
 
 
 class _Field:
-    """A value that is formatted as well as it can be: its `__format__`, or what it is, may raise anything."""
+    """A value formatted as well as possible: its `__format__`, or reading its class, can raise anything."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -219,17 +220,17 @@ class _Field:
 
 
 def check_unmade(value: object, slot: str) -> None:
-    """Raise InvalidArguments where a constructor is called on a value that is made, as its slot says.
+    """Raise InvalidArguments if `__init__` is called on a finished value, recognized by its slot.
 
-    Such a value stands in keys of caches and in what has been compiled: it must not become another.
+    Such a value is part of cache keys and of compiled code, so it must not change.
     """
     if not hasattr(value, slot):
         return
     raise InvalidArguments(
         f"{type(value).__name__}: made already",
         code="RS-V07",
-        why="others may hold it, and it must stay what it is",
-        hint="make another one",
+        why="it is immutable, and other objects may share it",
+        hint="create a new one",
     )
 
 
@@ -243,7 +244,7 @@ def _no_member(name: str, value: object) -> InvalidArguments:
 
 
 def _shown(value: object) -> str:
-    """A part of a message that is no text: an error tells what is wrong, whatever it was made of."""
+    """Return a part of a message as text, whatever object it is."""
     try:
         return "" if value is None else str(value)
     except Exception:
@@ -255,19 +256,19 @@ def _rebuild(cls: type[Error], what: str, code: str, where: str, why: str, hint:
 
 
 class InvalidArguments(Error, ValueError):
-    """An argument is wrong; nothing was run (`invalid_arguments`)."""
+    """An argument is wrong; nothing was executed (`invalid_arguments`)."""
 
     status = Status.invalid_arguments
 
 
 class Unimplemented(Error, NotImplementedError):
-    """The arguments are legal but this combination is not provided (`unimplemented`)."""
+    """The arguments are valid, but this combination is not implemented (`unimplemented`)."""
 
     status = Status.unimplemented
 
 
 class OutOfMemory(Error, MemoryError):
-    """The system refused the memory (`out_of_memory`)."""
+    """Memory could not be allocated (`out_of_memory`)."""
 
     status = Status.out_of_memory
 

@@ -1,7 +1,7 @@
-"""Values that callers pass, whose methods may raise anything, asked for what is needed of them.
+"""Safe access to values passed by callers, whose methods can raise anything.
 
-Where they raise, the caller is told of a wrong argument. Only what is meant to stop a program passes:
-KeyboardInterrupt, SystemExit.
+Such an exception is reported as a wrong argument. Only KeyboardInterrupt and SystemExit, which are meant to
+stop the program, pass through.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ _TORCH_WORDS = ("dtype", "memory_format")
 
 
 def plain_text(value: Any) -> Any:
-    """A str of a subclass as the str that it holds, `torch.bfloat16` as "bfloat16"; all else as it is.
+    """Return a str subclass as a plain str, `torch.bfloat16` as "bfloat16", anything else unchanged.
 
-    What a subclass says of equality, hash and length does not count. Types and memory formats of torch are
-    known by their class, so that torch is not imported.
+    A subclass's own equality, hash and length are ignored. Types and memory formats of torch are recognized
+    by their class, so torch is not imported.
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -26,7 +26,7 @@ def plain_text(value: Any) -> Any:
 
 
 def attribute_of(value: object, name: str, default: Any = None) -> Any:
-    """The attribute of a value; the default where it has none, or raises when it is asked."""
+    """Return an attribute; the default if it is missing or reading it raises."""
     try:
         return getattr(value, name, default)
     except Exception:
@@ -34,7 +34,7 @@ def attribute_of(value: object, name: str, default: Any = None) -> Any:
 
 
 def has_attribute(value: object, name: str) -> bool:
-    """True for a value with such an attribute; False where it raises when it is asked."""
+    """Return True if the value has the attribute; False if reading it raises."""
     try:
         return hasattr(value, name)
     except Exception:
@@ -42,13 +42,13 @@ def has_attribute(value: object, name: str) -> bool:
 
 
 def is_masked(value: object) -> bool:
-    """True for a masked array of NumPy's, which loads that module only for those who use it."""
+    """Return True for a NumPy masked array, without loading `numpy.ma`."""
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     return masked is not None and isinstance(value, masked)
 
 
 def text_of(error: BaseException) -> str:
-    """The text of an error; the name of its class where that is nothing, or where it fails to say it."""
+    """Return the text of an error; its class name if the text is empty or cannot be obtained."""
     try:
         return str(error) or type(error).__name__
     except Exception:

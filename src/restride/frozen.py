@@ -1,9 +1,9 @@
-"""Frozen dataclasses that are made in a third of the time: `import restride` makes forty.
+"""Frozen dataclasses that are created in a third of the time: `import restride` creates forty.
 
-The standard library compiles every method of a class by itself, six of a frozen one. Here those that name the
-fields are compiled together, and the others are the same for all classes. To type checkers `dataclass` is the
-standard library's; `fields`, `replace`, `copy`, `pickle`, `match` and subclasses take these classes as they
-take its own. Fields are positional: classes with `kw_only` or `InitVar` are for the standard decorator.
+The standard library compiles every method of a class separately, six for a frozen one. Here, methods that
+name the fields are compiled together, and the others are shared by all classes. To type checkers, `dataclass`
+is the standard library's; `fields`, `replace`, `copy`, `pickle`, `match` and subclasses treat these classes
+as they treat standard ones. Fields are positional: for `kw_only` or `InitVar`, use the standard decorator.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen=False, slots=False, eq=True):
-        """The decorator; classes that are not frozen, or have no slots, are left to the standard library."""
+        """The decorator; classes that are not frozen or have no slots are passed to the standard library."""
         if not (frozen and slots):
             return dataclasses.dataclass(frozen=frozen, slots=slots, eq=eq)
         return lambda cls: _made(cls, eq)
@@ -25,7 +25,7 @@ else:
 def _made(cls: Any, has_eq: bool) -> Any:
     own = {name for name, value in cls.__dict__.items() if value is not None}
     compiled = ("__init__", "__eq__", "__hash__") if has_eq else ("__init__",)
-    # What inherits from a frozen class has to be frozen, and says so to what inherits from it.
+    # A subclass of a frozen class must be frozen, and its own subclasses must see that.
     is_heir = any(dataclasses.is_dataclass(base) for base in cls.__bases__)
     cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, frozen=is_heir)(cls)
     for name, value in (("init", True), ("repr", True), ("eq", has_eq), ("frozen", True)):
@@ -45,7 +45,7 @@ def _made(cls: Any, has_eq: bool) -> Any:
 
 
 def _source(fields: Sequence[Field[Any]], has_post_init: bool) -> Iterator[str]:
-    """The methods that name the fields. Those with `init=False` are for `__post_init__` to set."""
+    """Yield the methods that name the fields. Fields with `init=False` are set in `__post_init__`."""
     params_of_init = [f for f in fields if f.init]
     params = (f.name if f.default is f.default_factory else f"{f.name}={_default(f)}" for f in params_of_init)
     yield f"def __init__(self, {', '.join(params)}):"
@@ -67,7 +67,7 @@ def _default(field: Field[Any]) -> str:
     return f"_default_{field.name}" if field.default_factory is MISSING else "_MISSING"
 
 
-# --- what does not depend on the fields ---------------------------------------------------------------------
+# --- methods that do not depend on the fields ---------------------------------------------------------------
 
 
 def _repr(self: Any) -> str:

@@ -1,9 +1,9 @@
-"""restride for JAX: functions for programs, with every derivative, and for arrays at hand.
+"""restride for JAX: functions with all derivatives, inside `jit` and on concrete arrays.
 
-`import restride.jax` imports jax. Inside `jit` XLA calls the kernels itself, from its own threads, through
-handlers of its foreign function interface; `grad`, `jvp`, `vmap` and their like work: the functions are
-linear, products in each factor, and attention has its formula in JAX beside it. `restride.reorder` and the
-others take arrays of JAX too, outside of programs.
+`import restride.jax` imports jax. Inside `jit`, XLA calls the kernels itself, from its own threads, through
+handlers of its foreign function interface. `grad`, `jvp`, `vmap` and so on work: the functions are linear,
+products are linear in each factor, and attention is differentiated through its formula in JAX. Outside `jit`,
+`restride.reorder` and the others accept JAX arrays too.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ def reorder(
     dtype: TypeLike | None = None,
     scale: float | None = None,
 ) -> jax.Array:
-    """Convert into another type and layout: `scale * x`, saturated and rounded once (N1).
+    """Convert to another type and layout: `scale * x`, saturated and rounded once (N1).
 
-    `dst`: a plain format, as "nhwc"; None: row-major. Dims are logical and do not change. At hand the result
-    lies as `dst` says; inside `jit` the kernel writes it so, and XLA may move it on. `dtype`: of NumPy, of
-    JAX, or by its name; that of `x` unless given. `scale`: a number, known when the program is traced. The
-    gradient has the type of `x`; integers have none.
+    `dst`: a plain format, such as "nhwc"; None: row-major. Dims are logical and do not change. Outside `jit`
+    the result has the layout `dst`; inside `jit` the kernel writes that layout, and XLA may move it again.
+    `dtype`: a type of NumPy or JAX, or its name; by default that of `x`. `scale`: a number known when the
+    program is traced. The gradient has the type of `x`; integers have none.
 
-    Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`, Unimplemented
-    for 4-bit types, and for 64-bit ones unless JAX keeps them.
+    Raises InvalidArguments for a blocked format, for which `rs.reorder` returns a `rs.Memory`; Unimplemented
+    for 4-bit types, and for 64-bit ones unless JAX enables them.
     """
     array = array_of("reorder", x)
     try:
@@ -90,17 +90,17 @@ def reorder(
 
 
 def shuffle(x: jax.Array | np.ndarray[Any, Any], *, group_size: int, axis: int = 1) -> jax.Array:
-    """oneDNN's shuffle of an array; as `rs.shuffle`, of any type of 1, 2, 4 or 8 bytes."""
+    """Apply oneDNN's shuffle to an array, as `rs.shuffle`; any type of 1, 2, 4 or 8 bytes."""
     return shuffled(SHUFFLE, x, axis, group_size)
 
 
 def shuffle_channels(x: jax.Array | np.ndarray[Any, Any], *, group: int = 1, axis: int = 1) -> jax.Array:
-    """OpenVINO's ShuffleChannels of an array; as `rs.shuffle_channels`."""
+    """Apply OpenVINO's ShuffleChannels to an array, as `rs.shuffle_channels`."""
     return shuffled(SHUFFLE_CHANNELS, x, axis, group)
 
 
 def channel_shuffle(x: jax.Array | np.ndarray[Any, Any], groups: int) -> jax.Array:
-    """`torch.nn.functional.channel_shuffle` of an array."""
+    """Apply `torch.nn.functional.channel_shuffle` to an array."""
     return shuffled(CHANNEL_SHUFFLE, x, 1, groups)
 
 
@@ -111,13 +111,13 @@ def matmul(
     *,
     dtype: TypeLike | None = None,
 ) -> jax.Array:
-    """The product of matrices, `x @ weights + bias`; as `rs.matmul`, of arrays of JAX, row-major.
+    """Return the matrix product `x @ weights + bias`, as `rs.matmul`, of row-major JAX arrays.
 
-    `x`: (..., M, K). `weights`: (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are
-    repeated. `bias`: (N). `dtype`: of the result, that of `x`, and s32 where `x` is of integers, unless it is
-    named. Gradients have the types of what they are of; integers have none.
+    `x`: (..., M, K). `weights`: (K, N), or (..., K, N) with as many dims as `x`, where dims of 1 are
+    broadcast. `bias`: (N). `dtype`: the type of the result, by default that of `x`, or s32 if `x` has an
+    integer type. Gradients have the types of their inputs; integers have none.
 
-    Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
+    Raises InvalidArguments for dims that do not match, Unimplemented for unsupported combinations of types.
     """
     return multiplied("matmul", x, weights, bias, dtype, turns_right=False)
 
@@ -129,7 +129,7 @@ def linear(
     *,
     dtype: TypeLike | None = None,
 ) -> jax.Array:
-    """The product with weights of (outputs, inputs), `x @ weights.T + bias`; the rest as in `matmul`."""
+    """Multiply by weights of shape (outputs, inputs): `x @ weights.T + bias`; otherwise as `matmul`."""
     return multiplied("linear", x, weights, bias, dtype, turns_right=True)
 
 
@@ -145,13 +145,13 @@ def convolution(
     dtype: TypeLike | None = None,
     channels_last: bool = False,
 ) -> jax.Array:
-    """The convolution of a batch of one to three spatial dims; as `rs.convolution`, of arrays of JAX.
+    """Convolve a batch over one to three spatial dims, as `rs.convolution`, on JAX arrays.
 
     `x`: (N, C, ...). `weights`: (O, C / groups, ...). `bias`: (O). `stride`, `padding`, `dilation`: one
-    number, or one for each spatial dim; a dilation of 1 is dense. `dtype`: as in `matmul`, as are gradients.
-    `channels_last`: the result and `x` are (N, ..., C), and weights (..., C / groups, O), as in Flax.
+    number, or one for each spatial dim; a dilation of 1 is dense. `dtype` and gradients: as in `matmul`.
+    `channels_last`: `x` and the result are (N, ..., C), and weights (..., C / groups, O), as in Flax.
 
-    Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
+    Raises InvalidArguments for dims that do not match, Unimplemented for unsupported combinations of types.
     """
     rules = stride, padding, dilation, groups
     return convolved("convolution", (x, weights, bias), rules, dtype, is_last=channels_last)
@@ -170,14 +170,13 @@ def deconvolution(
     dtype: TypeLike | None = None,
     channels_last: bool = False,
 ) -> jax.Array:
-    """The transposed convolution, of arrays of JAX: what the gradient of a convolution's source is.
+    """Transposed convolution of JAX arrays: the gradient of a convolution with respect to its source.
 
     `x`: (N, C, ...). `weights`: (C, O / groups, ...). `bias`: (O). `stride`, `padding`, `dilation`: those of
-    that convolution. `output_padding`: points more at the end of each spatial dim, less than its stride.
-    `dtype`: as in `matmul`. `channels_last`: as in `convolution`; weights are (..., O / groups, C) then, as
+    that convolution. `output_padding`: extra points at the end of each spatial dim, fewer than its stride.
+    `dtype`: as in `matmul`. `channels_last`: as in `convolution`, but weights are (..., O / groups, C), as
     JAX and Flax take them with `transpose_kernel=True`.
-
-    Raises InvalidArguments for dims that do not fit, Unimplemented for types that do not go together.
+    Raises InvalidArguments for dims that do not match, Unimplemented for unsupported combinations of types.
     """
     rules = stride, padding, dilation, groups, output_padding
     return convolved("deconvolution", (x, weights, bias), rules, dtype, is_last=channels_last)
@@ -196,18 +195,17 @@ def attention(
     window: Sequence[int] | None = None,
     soft_cap: float = 0.0,
 ) -> jax.Array:
-    """Scaled dot-product attention; as `rs.attention`, of arrays of JAX, row-major.
+    """Scaled dot-product attention, as `rs.attention`, of row-major JAX arrays.
 
-    `q`: (batch, heads, queries, width), where JAX's own has positions before heads. `lengths` may be known in
-    the run alone; `scale`, `causal`, `window` and `soft_cap` are known when the program is traced.
-    Derivatives of every order are by JAX's functions, of all scores once more.
+    `q`: (batch, heads, queries, width), whereas JAX's own function puts positions before heads. `lengths` can
+    be traced; `scale`, `causal`, `window` and `soft_cap` must be known when the program is traced.
+    Derivatives of all orders use JAX's functions, which compute all scores again.
 
-    Raises InvalidArguments for dims that do not fit, Unimplemented for integers.
+    Raises InvalidArguments for dims that do not match, Unimplemented for integers.
     """
     operands = q, k, v, mask, lengths, sinks
     return attended(operands, (scale, causal, window, soft_cap))
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

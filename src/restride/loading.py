@@ -1,9 +1,9 @@
-"""Modules that are loaded when first asked for: whole, whatever handlers of signals do meanwhile.
+"""Loads modules on first use, completely, whatever signal handlers do meanwhile.
 
-A handler of a signal runs in the main thread between any two instructions, also while a module is being
-loaded there. If it calls restride then, it finds modules that are half made, and what would finish them waits
-below it on the stack. So where there are handlers, another thread loads, and the main thread waits for it: a
-handler that needs the module waits in its turn, and finds it whole.
+A signal handler runs in the main thread between any two instructions, even while that thread is loading a
+module. If the handler then calls restride, it finds incomplete modules, and the code that would complete them
+is suspended below it on the stack. So if there are handlers, another thread loads and the main thread waits
+for it: a handler that needs the module also waits, and finds it complete.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .forks import is_loading, is_running
 
 
 def load_whole(name: str) -> ModuleType:
-    """The module of this dotted name, loaded now where it is not yet. Raises what its loading raises.
+    """Return the module of this dotted name, loading it if necessary. Raises whatever loading it raises.
 
-    Write `load_whole("restride.a.b")` before `from .a.b import c` in a function.
+    In a function, write `load_whole("restride.a.b")` before `from .a.b import c`.
     """
     module = sys.modules.get(name)
     if (module is None or is_running(module)) and _may_be_interrupted():
@@ -31,16 +31,15 @@ def load_whole(name: str) -> ModuleType:
 
 
 def lazy_attributes(package: str, modules: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
-    """The public names of the module `package`, and its `__getattr__` (PEP 562), which loads them when they
-    are first asked for.
+    """Return the public names of the module `package`, and its `__getattr__` (PEP 562), which loads them on
+    first use.
 
-    `modules` has, by the name of a module below `restride`, its names with spaces between them; those of ""
-    are modules themselves.
+    `modules` maps the name of a module below `restride` to its names, separated by spaces; those of "" are
+    modules themselves.
     """
     origins = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:
-        """The public name `name`, from its module, which is loaded now."""
         if name not in origins:
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
@@ -54,24 +53,24 @@ def lazy_attributes(package: str, modules: Mapping[str, str]) -> tuple[list[str]
 
 
 def _may_be_interrupted() -> bool:
-    """True where another thread must load: handlers may run in this one, and it loads nothing itself, which
-    the other would wait for.
+    """Return True if another thread must load the module: handlers can run in this thread, which is not
+    itself loading a module that the other thread would wait for.
     """
     return threading.current_thread() is threading.main_thread() and _has_handlers() and not is_loading()
 
 
 def _has_handlers() -> bool:
-    """True where a signal runs code of the program; Ctrl-C that only raises KeyboardInterrupt does not."""
+    """Return True if a signal runs code of the program; a Ctrl-C that raises KeyboardInterrupt does not."""
     handlers = map(_signal.getsignal, range(1, _signal.NSIG))
     return any(callable(handler) and handler is not _signal.default_int_handler for handler in handlers)
 
 
 def _load_apart(name: str) -> None:
-    """Load in another thread, where one is to be had. What goes wrong there goes wrong again here."""
+    """Load in another thread if one can be started. An exception there is raised again here."""
     thread = threading.Thread(target=_load_quietly, args=(name,), name="restride-loading", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # no more threads, or the interpreter is about to end
+    except RuntimeError:  # no more threads, or the interpreter is shutting down
         return
     thread.join()
 

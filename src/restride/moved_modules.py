@@ -1,6 +1,6 @@
-"""Modules of earlier versions, for what was pickled there: classes are found where they are now.
+"""Module names of earlier versions, so that old pickles find their classes.
 
-They do not warn: what an earlier version wrote stays readable (`deprecation.py`).
+They do not warn: data written by earlier versions stays readable (`deprecation.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _OPERATIONS = (
     *("reduction", "resampling", "rnn", "rnn_backward", "rnn_checks", "rnn_desc"),
     *("shuffle", "shuffle_desc", "shuffle_pd", "softmax", "sum"),
 )
-# Packages that have another name now.
+# Renamed packages.
 _PACKAGES = ("restride.frontend", "restride.primitives")
-# Modules with public functions, classes and values -> where they are. What is not pickled is not here.
+# Modules with public functions, classes and values -> their present location. Only what can be pickled.
 _PLACES = {
     **{f"primitives.{name}": f"model.{name}" for name in ("base", "primitive", "prop_kind", "query")},
     "primitives.reorder": "ops.reorder",
@@ -49,21 +49,21 @@ _PLACES = {
 
 
 class _MovedModules:
-    """Finds a module of an earlier version where no module of this one has its name."""
+    """Finds a module of an earlier version if no present module has its name."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A module whose attributes are those of the module that it is now, or of the public package."""
+        """Find a module whose attributes are those of its present counterpart, or of the public package."""
         is_moved = name in _PACKAGES or name.removeprefix("restride.") in _PLACES or _is_operation(name)
         spec = ModuleSpec(name, self, is_package=name in _PACKAGES)  # type: ignore[arg-type]
         return spec if is_moved else None
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """The usual module."""
+        """Use the default module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let its attributes be looked for."""
+        """Look up its attributes on demand."""
         place = _PLACES.get(module.__name__.removeprefix("restride."))
         if place is not None:
             module.__getattr__ = partial(_attribute_now, f"restride.{place}")  # type: ignore[method-assign]
@@ -81,7 +81,7 @@ def _attribute_now(place: str, name: str) -> Any:
 
 
 def _attribute_of_operation(name: str) -> Any:
-    """`SoftmaxForward`; `SoftmaxForwardPrimitiveDesc`, its descriptor; `ShuffleForwardDesc`, that of 0.9."""
+    """Map `SoftmaxForward`, its descriptor `SoftmaxForwardPrimitiveDesc`, and `ShuffleForwardDesc` of 0.9."""
     package = importlib.import_module(f"{__package__}.onednn")
     for suffix in ("PrimitiveDesc", "Desc"):
         if name.endswith(suffix) and hasattr(package, name.removesuffix(suffix)):
@@ -90,5 +90,5 @@ def _attribute_of_operation(name: str) -> Any:
 
 
 def install() -> None:
-    """Let pickles of earlier versions be read."""
+    """Make pickles of earlier versions readable."""
     sys.meta_path.append(_MovedModules())

@@ -1,4 +1,4 @@
-"""The word that was probably meant: for hints, once something is wrong anyway."""
+"""Spelling suggestions for error messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .loading import load_whole
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The one of `known` most like `word`; "" where none is like it by `cutoff`, from 0 to 1."""
+    """Return the word of `known` most similar to `word`; "" if none reaches `cutoff`, from 0 to 1."""
     load_whole("difflib")
     import difflib
 
@@ -17,14 +17,14 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def equally_near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """Those of `known` that are most like `word`, all alike; none where none is like it by `cutoff`."""
+    """Return all words of `known` tied for most similar to `word`; none if none reaches `cutoff`."""
     load_whole("difflib")
     import difflib
 
     matcher, best, matches = difflib.SequenceMatcher(b=word), cutoff, list[str]()
     for name in known:
         matcher.set_seq1(name)
-        # Bounds of the ratio, which cost little.
+        # Cheap upper bounds of the ratio.
         if matcher.real_quick_ratio() < best or matcher.quick_ratio() < best:
             continue
         ratio = matcher.ratio()

@@ -1,7 +1,7 @@
-"""The programming model of oneDNN, by the names of `dnnl`: engines, streams, memories, and primitives.
+"""oneDNN's programming model under the names of `dnnl`: engines, streams, memory objects and primitives.
 
-A primitive is made of its operation, in `restride.ops`, when it is first asked for. `Arg` has the arguments
-of executions: `Arg.SRC` is `DNNL_ARG_SRC`.
+A primitive class is generated from its operation in `restride.ops` on first use. `Arg` has the execution
+arguments: `Arg.SRC` is `DNNL_ARG_SRC`.
 """
 
 from __future__ import annotations
@@ -42,5 +42,4 @@ __all__ += _LAZY_NAMES
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
     return sorted(__all__)

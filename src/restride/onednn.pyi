@@ -39,7 +39,7 @@ from .runtime.cache import set_primitive_cache_capacity as set_primitive_cache_c
 PrimitiveDesc = PrimitiveDescBase
 
 class Arg:
-    """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""
+    """Execution arguments: `Arg.SRC` is `DNNL_ARG_SRC` and equals its number."""
 
     SRC: Final = 1
     SRC_0: Final = 1
@@ -92,7 +92,7 @@ class Arg:
     ATTR_POST_OP_DW: Final = 16384
 
 class ArgReduction(Primitive):
-    """The index of the largest or the smallest element along an axis: 1 there in the destination."""
+    """The index of the largest or smallest element along an axis, where the destination is 1."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of arg reduction."""
@@ -185,7 +185,7 @@ class BatchNormalizationForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class Binary(Primitive):
-    """An operation of two tensors (`dnnl::binary`): `dst = op(src0, src1)`, or `src2 ? src0 : src1`."""
+    """An operation on two tensors (`dnnl::binary`): `dst = op(src0, src1)`, or `src2 ? src0 : src1`."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of binary."""
@@ -458,7 +458,7 @@ class DeconvolutionForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class Elementwise(Primitive):
-    """A function of elements of any type: `dst = f(src0, src1, src2)`."""
+    """An elementwise function on any type: `dst = f(src0, src1, src2)`."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of elementwise."""
@@ -490,7 +490,7 @@ class Elementwise(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class ElementwiseBackward(Primitive):
-    """The gradient of one source of a function of elements: `diff_src = diff_dst * df/dsrc0`."""
+    """The gradient of one source of an elementwise function: `diff_src = diff_dst * df/dsrc0`."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of elementwise."""
@@ -524,7 +524,7 @@ class ElementwiseBackward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class EltwiseBackward(Primitive):
-    """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`."""
+    """The gradient of an elementwise function's source (`dnnl::eltwise_backward`): `diff_dst * f'(src)`."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of eltwise."""
@@ -587,7 +587,7 @@ class EltwiseForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class GRUBackward(Primitive):
-    """The gradients of all that a `GRUForward` has read (`dnnl::gru_backward`)."""
+    """The gradients of all inputs of a `GRUForward` (`dnnl::gru_backward`)."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of gru."""
@@ -872,7 +872,7 @@ class InnerProductBackwardWeights(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class InnerProductForward(Primitive):
-    """The inner product (`dnnl::inner_product_forward`): every output of all inputs."""
+    """The inner product (`dnnl::inner_product_forward`): each output is a weighted sum of all inputs."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of inner product."""
@@ -955,7 +955,7 @@ class InterpolationBackward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class LBRGRUBackward(Primitive):
-    """The gradients of all that a `LBRGRUForward` has read (`dnnl::lbr_gru_backward`)."""
+    """The gradients of all inputs of a `LBRGRUForward` (`dnnl::lbr_gru_backward`)."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of lbr gru."""
@@ -1061,7 +1061,7 @@ class LBRGRUForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class LRNBackward(Primitive):
-    """The gradient of the source of a normalization (`dnnl::lrn_backward`)."""
+    """The gradient of the source of a local response normalization (`dnnl::lrn_backward`)."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of lrn."""
@@ -1097,7 +1097,7 @@ class LRNBackward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class LRNForward(Primitive):
-    """Elements divided by the sizes of their neighbours (`dnnl::lrn_forward`)."""
+    """Elements divided by the magnitude of their neighbors (`dnnl::lrn_forward`)."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of lrn."""
@@ -1132,7 +1132,7 @@ class LRNForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class LSTMBackward(Primitive):
-    """The gradients of all that a `LSTMForward` has read (`dnnl::lstm_backward`)."""
+    """The gradients of all inputs of a `LSTMForward` (`dnnl::lstm_backward`)."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of lstm."""
@@ -1343,7 +1343,7 @@ class Matmul(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class MaxPooling(Primitive):
-    """Maxima of windows, and an index of each: the sum of its coordinates in the source times strides."""
+    """Maxima of windows with their indices: the dot product of source coordinates and strides."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of max pooling."""
@@ -1534,7 +1534,7 @@ class PoolingForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class Reduction(Primitive):
-    """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1."""
+    """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination is 1."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of reduction."""
@@ -1651,7 +1651,7 @@ class ResamplingForward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class ReverseSequence(Primitive):
-    """The first elements of each sequence backwards: `dst[t, b] = src[lengths[b] - 1 - t, b]` below a length."""
+    """Reverse the start of each sequence: `dst[t, b] = src[lengths[b] - 1 - t, b]` for t below the length."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of reverse sequence."""
@@ -1679,7 +1679,7 @@ class ReverseSequence(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class ScaledDotProductAttention(Primitive):
-    """The scaled dot-product attention of queries, keys and values of heads side by side."""
+    """Scaled dot-product attention over queries, keys and values with several heads."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of attention."""
@@ -1758,7 +1758,7 @@ class ScaledDotProductAttentionBackward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class Scan(Primitive):
-    """The scan primitive: sums, products, maxima or minima of all elements along an axis up to each."""
+    """The scan primitive: cumulative sums, products, maxima or minima along an axis."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of scan."""
@@ -1850,7 +1850,7 @@ class Scatter(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class ScatterBackward(Primitive):
-    """The gradients of source and updates, of the reductions "none" and "add"."""
+    """The gradients of source and updates, for the reductions "none" and "add"."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of scatter."""
@@ -2026,7 +2026,7 @@ class Sum(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class Tile(Primitive):
-    """The tile primitive: the source again and again along each dim, as often as the destination has room."""
+    """The tile primitive: the source repeated along each dim until it fills the destination."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of tile."""
@@ -2074,7 +2074,7 @@ class TileBackward(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class TopK(Primitive):
-    """The largest or smallest elements along an axis, in order, and their indices; all of them sort it."""
+    """The largest or smallest elements along an axis, in order, and their indices; taking all sorts it."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of top k."""
@@ -2103,7 +2103,7 @@ class TopK(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class Trilu(Primitive):
-    """The trilu primitive: the source on and above a diagonal of the last two dims, or on and below it."""
+    """The trilu primitive: the source on and above (or below) a diagonal of the last two dims, else zeros."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of trilu."""
@@ -2130,7 +2130,7 @@ class Trilu(Primitive):
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
 class VanillaRNNBackward(Primitive):
-    """The gradients of all that a `VanillaRNNForward` has read (`dnnl::vanilla_rnn_backward`)."""
+    """The gradients of all inputs of a `VanillaRNNForward` (`dnnl::vanilla_rnn_backward`)."""
 
     class PrimitiveDesc(PrimitiveDescBase):
         """Primitive descriptor of the gradient of vanilla rnn."""

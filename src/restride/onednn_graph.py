@@ -1,4 +1,4 @@
-"""Graphs of oneDNN as networks: `rs.onednn_graph.load(path)` of the JSON that its graph driver reads.
+"""oneDNN graphs as networks: `rs.onednn_graph.load(path)` reads the JSON of oneDNN's graph driver.
 
 >>> import io, json
 >>> import numpy as np
@@ -34,11 +34,11 @@ def load(
     without: Iterable[str] = (),
     precision: str = "f32",
 ) -> Network:
-    """The network of a graph of oneDNN: the path of its .json file, or that file, open.
+    """Load a oneDNN graph as a network, from the path of its .json file or from an open file.
 
-    Inputs and outputs are called by the numbers of their logical tensors: "0", "59". Inputs come in the order
-    of `input_ports`, in any strides. `dims`, `rule`, `without` and `precision` are those of `rs.onnx.load`,
-    and so are the errors.
+    Inputs and outputs are named by the numbers of their logical tensors: "0", "59". Inputs have the order of
+    `input_ports` and any strides. `dims`, `rule`, `without`, `precision` and the errors are those of
+    `rs.onnx.load`.
     """
     try:
         return network_of(read_graph(source), translate_operation, dims, rule, without, precision)
@@ -48,5 +48,4 @@ def load(
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""ONNX models as networks: `rs.onnx.load(path)`. No model is executed as code; no package is needed.
+"""ONNX models as networks: `rs.onnx.load(path)`. Models are never executed as code; no package is required.
 
 >>> import restride as rs
 >>> sorted(rs.onnx.operators())[:3]
@@ -45,34 +45,35 @@ def load(
     exact: bool = False,
     precision: str = "f32",
 ) -> Network:
-    """The network of an ONNX model.
+    """Load an ONNX model as a network.
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
-    dims   other dims for inputs, by name, than the model says: what was saved for one image runs on 16
-    values  what inputs always are, by name: constants, which no call brings. Which branch of an `If` is taken
-            may follow from them, and from the dims of the other inputs
+    dims   dims to use for inputs, by name, instead of the model's: a model saved for one image can run on 16
+    values  constant inputs, by name, which calls then omit. The branch of an `If` can follow from them, and
+            from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
-    without  names of fusions that are off, of `rs.graph.FUSIONS`
-    exact  convolutions never take Winograd's algorithm: the same as its name in `without`
-    fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a network
-            whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
-            `Network`. Needs the packages onnx and onnxruntime
-    precision  "f32"; "bf16" and "f16" allow tensors of that type where they are f32 in the model and it is
-            faster. Sums are of f32, and inputs and outputs stay as they are; `explain` says what was done
+    without  names of fusions to disable, from `rs.graph.FUSIONS`
+    exact  do not use Winograd's algorithm for convolutions: the same as its name in `without`
+    fallback  "onnxruntime": run unsupported nodes in onnxruntime and the others here, in a network whose
+            `explain` lists them with reasons. If `check` finds no unsupported node, the result is a plain
+            `Network`. Requires the packages onnx and onnxruntime
+    precision  "f32"; "bf16" and "f16" allow tensors of that type where the model has f32 and it is faster.
+            Accumulation stays in f32, and inputs and outputs keep their types; `explain` shows what was done
 
-    Where a run decides which branch of an `If` is taken, or how many steps a `Loop` or a `Scan` has, the
-    network is a `DividedNetwork`: each branch and each body is planned when it is first taken. Loops of up to
-    64 steps that are known before are unrolled in one plan. So it is where few numbers that a call brings
-    decide on dims, such as a new shape: each of their values has a plan, and `values` spares that.
+    If a branch of an `If`, or the number of steps of a `Loop` or a `Scan`, is known only at run time, the
+    result is a `DividedNetwork`: each branch and each body is planned when it is first taken. Loops of up to
+    64 steps known in advance are unrolled in one plan. The result is divided too if dims depend on the values
+    of small inputs, such as a new shape: each combination of values has its own plan, unless `values` fixes
+    them.
 
-    The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
-    from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
-    written meanwhile, that is an error. A tensor of a GiB or more that nodes read as it lies, such as a table
-    of which a run gathers some rows, stays in its file, which must not be changed while the network lives.
+    Extents that the model leaves open are taken from each call's inputs. External tensors are read only from
+    the model's folder. Files are mapped, and read again for other dims: a file modified in between is an
+    error. A tensor of a GiB or more that nodes read in place, such as a table from which a run gathers a few
+    rows, stays in its file, which must not be changed while the network exists.
 
-    Raises Unimplemented for operators that restride has not, all at once, with the names of their nodes;
-    InvalidArguments, which names the node, for a model that does not hold; RuntimeFailure where the system
-    refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
+    Raises Unimplemented for unsupported operators, listing all of them with the names of their nodes;
+    InvalidArguments, naming the node, for an invalid model; RuntimeFailure if the system refuses access to
+    the file, or if a tensor needs the package onnx to be read and it is not installed.
     """
     try:
         constants, own_dims = {} if values is None else values, {} if dims is None else dims
@@ -80,7 +81,7 @@ def load(
         how = rule, without, parse_word("rs.onnx.load: precision", precision, PRECISIONS)
         source = with_values(read_model(model), constants)
         if fallback is not None:
-            parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "nodes run nowhere else")
+            parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "it is the only fallback")
             check_packages()
             check_functions(source)
             check_order(source)
@@ -105,12 +106,12 @@ def check(
     dims: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, Any] | None = None,
 ) -> ModelCheck:
-    """What of an ONNX model runs, and what is missing: counts and names of nodes, by operator.
+    """Report which parts of an ONNX model run and what is missing: counts and names of nodes, by operator.
 
-    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1, and the result says of
-    which inputs they are. What runs is planned with plain formats, and nothing is compiled. What is behind a
-    branch or a loop that a run decides is looked at as if a branch, or one step, were taken. Raises as `load`
-    does for a model that does not hold; what is missing is in the result.
+    `model`, `dims`, `values` are those of `load`. Open extents count as 1, and the result says which inputs
+    have them. Supported parts are planned with plain formats; nothing is compiled. Code behind a branch or
+    loop decided at run time is checked as if the branch, or one step, were taken. Raises as `load` does for
+    an invalid model; unsupported nodes are listed in the result.
     """
     try:
         constants = {} if values is None else values
@@ -125,10 +126,9 @@ def check(
 
 
 def operators() -> frozenset[str]:
-    """The operators that a model may have. Some are there for the shapes of tensors alone, such as Range."""
+    """Return the supported operators. Some, such as Range, are supported only in computing shapes."""
     return OPERATORS
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

@@ -1,6 +1,6 @@
-"""ShuffleChannels layers of OpenVINO models, read from the .xml file, ready to be called.
+"""OpenVINO models: networks and ShuffleChannels layers, read from the .xml file.
 
-OpenVINO is not needed, and not imported.
+OpenVINO is neither needed nor imported.
 
 >>> import io
 >>> import numpy as np
@@ -52,7 +52,7 @@ _DTYPES = {
     "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
     "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8,
 }  # fmt: skip
-# Other numbers that OpenVINO has, without a twin; and words for a type that the file does not know.
+# OpenVINO types without a NumPy equivalent, and words for a type that the file does not specify.
 _NUMERIC = re.compile(r"(?:FP|BF|NF|[FIU])[0-9]{1,3}(?:E[0-9]M[0-9])?|BOOL|BIN")
 _OPEN = ("MIXED", "UNSPECIFIED", "UNDEFINED", "DYNAMIC")
 _SHOWN = 8
@@ -60,13 +60,13 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class ShuffleChannels:
-    """One ShuffleChannels-1 operation: call it with an array of its shape.
+    """A ShuffleChannels-1 operation; call it with an array of its shape.
 
     shape         extents of input and output, -1 for one that is known only at execution
     axis          the axis of the channels, -rank to rank - 1
-    group         into how many groups the channels are split; divides their number
-    id, name      of the layer; None and "" where the file gives none
-    element_type  a numeric type as the file writes it ("FP32"), or None; a call takes elements of any type
+    group         number of groups that the channels are split into; must divide the number of channels
+    id, name      of the layer; None and "" if the file does not specify them
+    element_type  a numeric type as the file spells it ("FP32"), or None; a call accepts elements of any type
     version       the operation set ("opset3"), or None
 
     Raises InvalidArguments for values that the operation does not allow.
@@ -91,38 +91,38 @@ class ShuffleChannels:
         if not isinstance(name, str):
             raise refuse("RS-V08:no-text", name=short_repr(name), type=type(name).__name__)
         if kind is not None and not (isinstance(kind, str) and _ELEMENT_TYPE.fullmatch(kind)):
-            raise refuse("RS-O01:precision", text=short_repr(kind), why="it is a word such as FP32")
+            raise refuse("RS-O01:precision", text=short_repr(kind), why="it must be a word such as FP32")
         if kind is not None and kind.upper() not in _OPEN and not _NUMERIC.fullmatch(kind.upper()):
-            why = f"{_TYPE} takes any numeric type, and this is none"
+            why = f"{_TYPE} requires a numeric type"
             raise refuse("RS-O01:precision-numbers-fp32", text=short_repr(kind), why=why)
         if version is not None and not (isinstance(version, str) and _VERSION.fullmatch(version)):
             raise refuse("RS-O01:version", text=short_repr(version))
 
     @property
     def channels(self) -> int:
-        """The extent of the axis; -1 where it is known only at execution."""
+        """The extent of the axis; -1 if known only at execution."""
         return self.shape[self.axis]
 
     @property
     def group_size(self) -> int | None:
-        """The `group_size` with which oneDNN's forward shuffle does the same; None if not known."""
+        """The `group_size` with which oneDNN's forward shuffle is equivalent; None if not known."""
         return None if self.channels < 0 else self.channels // self.group
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The NumPy twin of `element_type`; None where there is none."""
+        """The NumPy equivalent of `element_type`, or None."""
         twin = _DTYPES.get((self.element_type or "").upper())
         return None if twin is None else np.dtype(twin)
 
     def __call__(self, x: Any, *, out: Any = None) -> Any:
-        """`restride.shuffle_channels` of `x`, an array or `Memory` of this shape; errors as there.
+        """Apply `restride.shuffle_channels` to `x`, an array or `Memory` of this shape; raises as it does.
 
         Raises InvalidArguments for another shape.
         """
         try:
             dims: Any = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
             shape = tuple(int(n) for n in dims)
-        except Exception:  # a foreign shape may raise anything
+        except Exception:  # a foreign shape can raise anything
             raise refuse("RS-V08:x-no-array", type=type(x).__name__) from None
         is_fit = len(shape) == len(self.shape)
         if not is_fit or any(n not in (-1, m) for n, m in zip(self.shape, shape, strict=True)):
@@ -135,18 +135,18 @@ class ShuffleChannels:
 
 
 class Layers(tuple[ShuffleChannels, ...]):
-    """The layers of a model in the order of its file: a tuple, with look-up by id and by name.
+    """The layers of a model in file order: a tuple with lookup by id and by name.
 
-    `Layers(layers)`, of any number of `ShuffleChannels`; raises InvalidArguments for anything else.
+    `Layers(layers)` takes any number of `ShuffleChannels`; raises InvalidArguments for anything else.
     """
 
     __slots__ = ()
 
     def __new__(cls, layers: Iterable[ShuffleChannels] = ()) -> Self:
-        """Of any number of layers, in their order."""
+        """Create it from any number of layers, in order."""
         try:
             items = tuple(layers)
-        except Exception:  # what is no sequence, or a foreign one
+        except Exception:  # not a sequence, or a foreign one
             kind = type(layers).__name__
             raise refuse("RS-V08:layers-shufflechannels", layers=short_repr(layers), type=kind) from None
         for i, layer in enumerate(items):
@@ -156,11 +156,11 @@ class Layers(tuple[ShuffleChannels, ...]):
         return super().__new__(cls, items)
 
     def by_id(self, id: int) -> ShuffleChannels:
-        """The layer of that id. Raises InvalidArguments where there is none, or one in each of two bodies."""
+        """Return the layer of that id. Raises InvalidArguments if there is none or there are several."""
         return self._only("id", id)
 
     def by_name(self, name: str) -> ShuffleChannels:
-        """The layer of that name. Raises InvalidArguments where there is none, or more than one."""
+        """Return the layer of that name. Raises InvalidArguments unless there is exactly one."""
         return self._only("name", name)
 
     def _only(self, key: str, value: object) -> ShuffleChannels:
@@ -187,22 +187,23 @@ def load(
     exact: bool = False,
     precision: str = "f32",
 ) -> Network:
-    """The network of an OpenVINO IR: the path of its .xml file, and of its .bin file where that lies apart.
+    """Load an OpenVINO IR as a network: the path of its .xml file, and of its .bin file if that is elsewhere.
 
-    `dims`, `rule`, `without`, `exact` and `precision` are those of `rs.onnx.load`, and so are the errors.
+    `dims`, `rule`, `without`, `exact`, `precision` and the errors are those of `rs.onnx.load`.
     """
     off = fusions_off("rs.openvino.load", without, exact)
     return network_of(read_ir_model(model, weights), translate_layer, dims, rule, off, precision)
 
 
 def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:
-    """The ShuffleChannels layers of an OpenVINO IR, in file order, those in the bodies of others too.
+    """Return the ShuffleChannels layers of an OpenVINO IR in file order, including those in nested bodies.
 
-    `source` is the path of the .xml file, or an open file. Its outermost element is `<net>`, or for a part of
-    one `<layers>` or `<layer>`. A model without such layers gives an empty result.
+    `source` is the path of the .xml file, or an open file. Its root element is `<net>`, or `<layers>` or
+    `<layer>` for a part of a model. A model without such layers gives an empty result.
 
-    Raises RuntimeFailure where the system refuses the file, InvalidArguments for one that is no IR, is cut
-    off, is longer than 256 MiB, declares a document type, or has a layer that the operation does not allow.
+    Raises RuntimeFailure if the system refuses access to the file; InvalidArguments for a file that is not an
+    IR, is truncated, exceeds 256 MiB, declares a document type, or has a layer that the operation does not
+    allow.
     """
     with opened(source) as xml:
         return Layers([_read(xml.name, raw) for raw in find_layers(xml, _TYPE)])
@@ -224,7 +225,7 @@ def _read(name: str, raw: RawLayer) -> ShuffleChannels:
         if len({kind.upper() for kind in kinds} - set(_OPEN)) > 1:
             texts = [short_repr(kind) for kind in kinds]
             raise refuse("RS-F04:input-output-differ-type", source=texts[0], target=texts[1])
-        # Other programs leave notes of their own beside the attributes of the operation.
+        # Other programs add attributes of their own.
         data, own = raw.data[0] if raw.data else {}, raw.attributes
         numbers = {key: to_int(data[key], key) for key in ("axis", "group") if key in data}
         return ShuffleChannels(
@@ -254,7 +255,7 @@ def _parse_shape(shape: object) -> tuple[int, ...]:
 
 
 def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
-    """Axis and group fit the shape."""
+    """Check that axis and group fit the shape."""
     rank, where = len(shape), f"shape {_by(shape)} axis {short_repr(axis)} group {short_repr(group)}"
     if not -rank <= axis < rank:
         why = f"axis {short_repr(axis)} is out of the range of a tensor of {rank} axes, [{-rank}, {rank - 1}]"
@@ -271,5 +272,4 @@ def _by(dims: Sequence[int]) -> str:
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

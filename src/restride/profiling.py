@@ -1,4 +1,4 @@
-"""`with rs.profile() as p:`: all that is executed meanwhile, as a table, a picture and a trace."""
+"""`with rs.profile() as p:` records everything that is executed, as a table, a picture and a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARGUMENTS = "node", "dims", "formats", "implementation", "bytes", "flops"
 
 
 class Profile:
-    """What was executed, by all threads, while a `with` of this was open; see `profile`."""
+    """Everything executed, by all threads, inside its `with` block; see `profile`."""
 
     def __init__(self) -> None:
         self._activities: list[Activity] = []
@@ -28,7 +28,7 @@ class Profile:
 
     @property
     def activities(self) -> tuple[Activity, ...]:
-        """Each execution, step of a network, compile and plan, in the order in which they ended."""
+        """All executions, steps of networks, compiles and plans, in the order in which they ended."""
         return tuple(self._activities)
 
     def __enter__(self) -> Self:
@@ -42,12 +42,13 @@ class Profile:
         self._hooks.pop().close()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a trace that ui.perfetto.dev and chrome://tracing open: a JSON object of trace events.
+        """Write a trace for ui.perfetto.dev and chrome://tracing: a JSON object of trace events.
 
         Each activity is an event with its bytes, operations, formats and kernel, on the track of its thread;
-        steps lie within the run of their network. Raises RuntimeFailure where the system refuses the file.
+        steps are nested in their network's run. Raises RuntimeFailure if the system refuses access to the
+        file.
         """
-        name = path_text(path, "Profile.save: path", "where the trace is to be")
+        name = path_text(path, "Profile.save: path", "the file to write")
         content = json.dumps(self._trace(), separators=(",", ":")).encode()
         with Replacement(name).open(len(content)) as file:
             file.write(content)
@@ -81,13 +82,13 @@ class Profile:
 
 
 def profile() -> Profile:
-    """Collect what is executed inside of `with rs.profile() as p:`, by every thread of the process.
+    """Record everything executed inside `with rs.profile() as p:`, by all threads of the process.
 
-    Primitives, functions on arrays, and networks step by step with the names of their nodes; compiles and
-    plans, too. `print(p)` is a table with the time of each, its rate, and its share of what this machine can
-    do; for that the first table on a machine measures copies and multiply-adds for about two seconds.
-    `p.save("trace.json")` writes a trace for ui.perfetto.dev. Profiles may be nested, and open in several
-    threads; all of them get everything. A call takes longer while one is open, and what is between the
+    Primitives, functions on arrays, and networks step by step with the names of their nodes, as well as
+    compiles and plans. `print(p)` shows a table with the time of each, its rate, and its share of the
+    machine's peak, which the first table on a machine measures with copies and multiply-adds for about two
+    seconds. `p.save("trace.json")` writes a trace for ui.perfetto.dev. Profiles can be nested and can overlap
+    between threads; each records everything. Calls take longer while a profile is open, and the time between
     executions is not measured.
 
     >>> import numpy as np, restride as rs

@@ -1,6 +1,6 @@
 """Environment settings: RESTRIDE_<NAME>, else ONEDNN_<NAME>, else DNNL_<NAME>.
 
-Values are read when they are needed, never at import, so that a program may set them before its first call.
+Values are read when needed, not at import, so that a program can set them before its first call.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PREFIXES = ("RESTRIDE_", "ONEDNN_", "DNNL_")
 
 
 def lookup(name: str) -> str | None:
-    """Return the text of setting `name` (without prefix), or None where no spelling of it is set.
+    """Return the text of setting `name` (without prefix), or None if no spelling of it is set.
 
     An empty value counts as set: `RESTRIDE_CACHE_DIR=` is not the same as no RESTRIDE_CACHE_DIR.
     """
@@ -23,9 +23,9 @@ def lookup(name: str) -> str | None:
 
 
 def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> int:
-    """Return setting `name` as a decimal integer in low..high; `default` where unset or blank.
+    """Return setting `name` as a decimal integer in low..high; `default` if unset or blank.
 
-    Raises InvalidArguments that names the variable actually set.
+    Raises InvalidArguments naming the variable that is set.
     """
     setting = find(name)
     if setting is None or not setting[1].strip():
@@ -38,7 +38,7 @@ def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> i
 
 
 def find(name: str) -> tuple[str, str] | None:
-    """Return (variable, text) of the first spelling that is set; None where none is."""
+    """Return (variable, text) of the first spelling that is set, or None."""
     for prefix in _PREFIXES:
         text = os.environ.get(prefix + name)
         if text is not None:
@@ -47,5 +47,5 @@ def find(name: str) -> tuple[str, str] | None:
 
 
 def _parse_int(text: str) -> int | None:
-    # int() would also take "1_0", other scripts' digits and thousands of digits.
+    # int() would also accept "1_0", digits of other scripts, and thousands of digits.
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,20}", text.strip()) else None

@@ -1,6 +1,6 @@
-"""Engines, streams and memories of SYCL objects, and back (`dnnl::sycl_interop`).
+"""Conversion between SYCL objects and engines, streams and memory objects (`dnnl::sycl_interop`).
 
-SYCL's objects are those of dpctl: `SyclDevice`, `SyclContext`, `SyclQueue`, `SyclEvent`, and USM memory.
+SYCL objects are those of dpctl: `SyclDevice`, `SyclContext`, `SyclQueue`, `SyclEvent`, and USM memory.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ __all__ = [
 
 
 def make_engine(device: Any, context: Any) -> Engine:
-    """The engine of a SYCL device in a context; one object for each pair.
+    """Return the engine of a SYCL device in a context; one object for each pair.
 
-    `device`: a `dpctl.SyclDevice`; `context`: a `dpctl.SyclContext` that holds it. Raises InvalidArguments
-    for a device that is not in the context, or without dpctl.
+    `device`: a `dpctl.SyclDevice`; `context`: a `dpctl.SyclContext` that contains it. Raises InvalidArguments
+    for a device that is not in the context, and if dpctl is not installed.
     """
     return Engine.of_device(checked_device("sycl_interop.make_engine", device, context))
 
 
 def get_device(engine: Engine) -> Any:
-    """The `dpctl.SyclDevice` of an engine. Raises InvalidArguments for an engine of the host."""
+    """Return the `dpctl.SyclDevice` of an engine. Raises InvalidArguments for a host engine."""
     return _device("get_device", engine).device
 
 
 def get_context(engine: Engine) -> Any:
-    """The `dpctl.SyclContext` of an engine. Raises InvalidArguments for an engine of the host."""
+    """Return the `dpctl.SyclContext` of an engine. Raises InvalidArguments for a host engine."""
     return _device("get_context", engine).context
 
 
 def make_stream(engine: Engine, queue: Any) -> Stream:
-    """The stream of a `dpctl.SyclQueue`; in-order or out-of-order as the queue is.
+    """Return the stream of a `dpctl.SyclQueue`; in-order or out-of-order, as the queue is.
 
     Raises InvalidArguments for a queue whose device or context is not the engine's.
     """
@@ -65,45 +65,46 @@ def make_stream(engine: Engine, queue: Any) -> Stream:
 
 
 def get_queue(stream: Stream) -> Any:
-    """The `dpctl.SyclQueue` of a stream. Raises InvalidArguments for a stream of the host."""
+    """Return the `dpctl.SyclQueue` of a stream. Raises InvalidArguments for a host stream."""
     if isinstance(stream, Stream):
         _device("get_queue", stream.engine)
         return stream._queue
-    raise _wrong("get_queue", f"{type(stream).__name__} is no rs.onednn.Stream")
+    raise _wrong("get_queue", f"expected an rs.onednn.Stream, got {type(stream).__name__}")
 
 
 def make_memory(md: MemoryDesc, engine: Engine, usm: Any = "device") -> Memory:
-    """A memory on a SYCL engine. `usm`: USM of dpctl, wrapped without a copy; or a kind to allocate.
+    """Create a memory object on a SYCL engine. `usm`: dpctl USM, wrapped without a copy, or a kind to
+    allocate.
 
-    Kinds are "device", "shared" and "host". Wrapped is what dpctl knows as USM: its memory objects, and
-    arrays that export `__sycl_usm_array_interface__`; `NO_DATA` leaves it to `set_data_handle`. Raises
-    InvalidArguments for memory of the host or of another context, and for USM that is too short.
+    Kinds are "device", "shared" and "host". Wrapped USM is a dpctl memory object or an array that exports
+    `__sycl_usm_array_interface__`; `NO_DATA` leaves it to `set_data_handle`. Raises InvalidArguments for
+    memory of the host or of another context, and for USM that is too short.
     """
     device = _device("make_memory", engine)
     if not isinstance(usm, str):
         return Memory(md, engine, usm)
     if usm not in USM_KINDS:
-        raise _wrong("make_memory", f"{usm[:40]!r} is no kind of USM: device, shared or host")
+        raise _wrong("make_memory", f"{usm[:40]!r} is not a kind of USM: expected device, shared or host")
     buffer = device.allocate(extent(md).needed, zero_last=md.data_type.bits < 8, kind=usm)
     return Memory(md, engine, buffer)
 
 
 def get_memory_kind(memory: Memory) -> str:
-    """ "usm", the one kind of memory that there is. Raises InvalidArguments for a memory of the host."""
+    """Return "usm", the only kind of memory. Raises InvalidArguments for a host memory object."""
     if not isinstance(memory, Memory):
-        raise _wrong("get_memory_kind", f"{type(memory).__name__} is no rs.Memory")
+        raise _wrong("get_memory_kind", f"expected an rs.Memory, got {type(memory).__name__}")
     _device("get_memory_kind", memory.engine)
     return "usm"
 
 
 def execute(prim: Any, stream: Stream, args: Mapping[int, Memory], deps: Iterable[Any] = ()) -> Any:
-    """Execute a primitive with arguments by number, after the events `deps`; its `dpctl.SyclEvent`.
+    """Execute a primitive with arguments by number after the events `deps`; return its `dpctl.SyclEvent`.
 
-    Raises InvalidArguments as `execute_sycl` of the primitive does.
+    Raises InvalidArguments as the primitive's `execute_sycl` does.
     """
     if isinstance(prim, Primitive):
         return prim.execute_sycl(stream, args, deps=deps)
-    raise _wrong("execute", f"{type(prim).__name__} is no primitive")
+    raise _wrong("execute", f"expected a primitive, got {type(prim).__name__}")
 
 
 def _device(what: str, engine: object) -> SyclDevice:

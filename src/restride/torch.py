@@ -1,9 +1,9 @@
-"""restride for PyTorch: operators that autograd and torch.compile know, and a module.
+"""restride for PyTorch: operators for autograd and torch.compile, and a module.
 
 `import restride.torch` imports torch and registers `torch.ops.restride.reorder`, `.shuffle`,
-`.shuffle_channels`, `.softmax`, `.layer_norm`, `.pool` and `.attention`. The functions here call the kernels
-directly where nothing but the result is wanted, which spares torch's dispatch; where gradients are recorded,
-and under torch.compile, they are the operators.
+`.shuffle_channels`, `.softmax`, `.layer_norm`, `.pool` and `.attention`. Where no gradient is recorded, the
+functions here call the kernels directly, which avoids torch's dispatch; otherwise, and under torch.compile,
+they call the operators.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def reorder(
     dtype: TypeLike | None = None,
     scale: float | None = None,
 ) -> torch.Tensor:
-    """Copy a tensor into another memory format and type: `scale * x`, saturated and rounded once (N1).
+    """Copy a tensor to another memory format and type: `scale * x`, saturated and rounded once (N1).
 
-    `dst`: a plain format, as "nhwc" or `torch.channels_last`; None keeps the order of the axes. `dtype`: of
-    torch, or by its name; that of `x` unless given. The gradient has the layout and the type of `x`.
+    `dst`: a plain format, such as "nhwc" or `torch.channels_last`; None keeps the order of the axes. `dtype`:
+    a torch type or its name; by default that of `x`. The gradient has the layout and the type of `x`.
 
-    Raises InvalidArguments for a blocked format, for which `rs.reorder` makes a `rs.Memory`.
+    Raises InvalidArguments for a blocked format, for which `rs.reorder` returns a `rs.Memory`.
     """
     try:
         if isinstance(x, torch.Tensor) and not x.dim() and dst in (None, torch.preserve_format):
@@ -97,22 +97,22 @@ def reorder(
 
 
 def shuffle(x: torch.Tensor, *, group_size: int, axis: int = 1) -> torch.Tensor:
-    """oneDNN's shuffle of a tensor, in the layout of `x`; as `rs.shuffle`."""
+    """Apply oneDNN's shuffle to a tensor, keeping the layout of `x`, as `rs.shuffle`."""
     return shuffled("shuffle", x, group_size, axis)
 
 
 def shuffle_channels(x: torch.Tensor, *, group: int = 1, axis: int = 1) -> torch.Tensor:
-    """OpenVINO's ShuffleChannels of a tensor, in the layout of `x`; as `rs.shuffle_channels`."""
+    """Apply OpenVINO's ShuffleChannels to a tensor, keeping the layout of `x`, as `rs.shuffle_channels`."""
     return shuffled("shuffle_channels", x, group, axis)
 
 
 def channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
-    """`torch.nn.functional.channel_shuffle`, in the layout of `x`."""
+    """`torch.nn.functional.channel_shuffle`, keeping the layout of `x`."""
     return shuffled("channel_shuffle", x, groups, 1)
 
 
 def softmax(x: torch.Tensor, axis: int = -1, *, log: bool = False) -> torch.Tensor:
-    """`e**(x - m) / s` along an axis, or the logarithm of that, in the layout of `x`; as `rs.softmax`."""
+    """Return `e**(x - m) / s` along an axis, or its logarithm, in the layout of `x`, as `rs.softmax`."""
     if isinstance(x, torch.Tensor) and not x.dim():
         return softmax(x[None], axis, log=log)[0]
     if is_plain(tensor_of(x)):
@@ -131,8 +131,8 @@ def layer_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> torch.Tensor:
-    """`(x - mean) / sqrt(variance + epsilon) * scale + shift` along an axis, in the layout of `x`; as
-    `rs.layer_norm`. `axis=1` normalizes the channels of images, where torch's own needs a transpose.
+    """Return `(x - mean) / sqrt(variance + epsilon) * scale + shift` along an axis, in the layout of `x`, as
+    `rs.layer_norm`. `axis=1` normalizes the channels of images, for which torch's own needs a transpose.
     """
     operands = [tensor_of(x), *(tensor_of(tensor) for tensor in (scale, shift) if tensor is not None)]
     if all(map(is_plain, operands)):
@@ -141,7 +141,7 @@ def layer_norm(
     refuse_derivative("layer_norm")
     if not torch.compiler.is_compiling():
         axis, epsilon = parse_int(axis, "layer_norm: axis"), parse_epsilon("layer_norm", epsilon)
-    if x.dim() == 1 and axis in (0, -1):  # a row alone
+    if x.dim() == 1 and axis in (0, -1):  # a single row
         return torch.ops.restride.layer_norm(x[None], scale, shift, -1, epsilon)[0][0]
     return torch.ops.restride.layer_norm(x, scale, shift, axis, epsilon)[0]
 
@@ -155,7 +155,7 @@ def pool(
     padding: Any = 0,
     dilation: Any = 1,
 ) -> torch.Tensor:
-    """The largest element of each window, or their average, in the layout of `x`; as `rs.pool`."""
+    """Return the maximum or the average of each window, in the layout of `x`, as `rs.pool`."""
     if is_plain(tensor_of(x)):
         how = {"alg": alg, "stride": stride, "padding": padding, "dilation": dilation}
         return pool_arrays(x.detach(), kernel, **how)
@@ -172,11 +172,11 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """`torch.nn.functional.scaled_dot_product_attention`, in the layout of `query`: heads that lie side by
-    side are read so. `is_causal` counts from the first query and the first key; `rs.attention` has more.
-    Queries that see no key get zeros.
+    """`torch.nn.functional.scaled_dot_product_attention`, in the layout of `query`: interleaved heads are
+    read in place. `is_causal` aligns the first query with the first key; `rs.attention` has more options.
+    Queries without any visible key get zeros.
 
-    Raises Unimplemented for a `dropout_p` that is not 0, InvalidArguments for dims that do not fit.
+    Raises Unimplemented for a nonzero `dropout_p`, InvalidArguments for dims that do not match.
     """
     if dropout_p != 0:
         raise refuse("RS-A17:dropout", dropout_p=short_repr(dropout_p))
@@ -194,19 +194,19 @@ def quantize_(
     scale_type: TypeLike = "f32",
     fpmath_mode: str = "strict",
 ) -> None:
-    """Quantize the weights of a model's linear layers in place, after torchao: `QuantizedLinear` each then.
+    """Quantize a model's linear layers in place, after torchao: each becomes a `QuantizedLinear`.
 
-    dtype      as `rs.quantize` takes it: "int4", "u4", "int8", "f8_e4m3", "mxfp4", "nvfp4", "q4_k" and others
-    filter_fn  of an `nn.Linear` and its name in the model: True for those that are quantized. All of class
-               `nn.Linear` and `Linear` are, unless it is given
-    group      how many inputs share a scale; all of an output, unless it is given or the type has its own
-    symmetric, scale_type  as `rs.quantize` takes them
-    fpmath_mode  as `rs.matmul` takes it: "any" multiplies bytes by bytes
+    dtype      as in `rs.quantize`: "int4", "u4", "int8", "f8_e4m3", "mxfp4", "nvfp4", "q4_k" and others
+    filter_fn  called with each `nn.Linear` and its name in the model: True for those to quantize. By default
+               all of class `nn.Linear` and `Linear`
+    group      number of inputs that share a scale; by default all of an output, or the group size of the type
+    symmetric, scale_type  as in `rs.quantize`
+    fpmath_mode  as in `rs.matmul`: "any" multiplies bytes by bytes
 
-    Weights of the meta device become bytes of that device, for `load_state_dict(..., assign=True)`.
+    Weights on the meta device become meta tensors of bytes, for `load_state_dict(..., assign=True)`.
 
-    Raises InvalidArguments, and changes nothing, for groups that do not divide the inputs of a layer, and for
-    a choice of layers of other classes, or whose weights are computed.
+    Raises InvalidArguments, and changes nothing, for groups that do not divide a layer's inputs, and if the
+    filter selects layers of other classes or layers whose weights are computed.
     """
     how = {"group": group, "symmetric": symmetric, "scale_type": scale_type}
     quantize_layers(model, dtype, filter_fn, how, fpmath_mode)
@@ -214,13 +214,13 @@ def quantize_(
 
 @raises_at_the_call
 def explain(compiled: Callable[..., Any]) -> Explanation:
-    """What runs where, of a module or a function that `torch.compile(..., backend="restride")` made; of what
-    `compile_module` made, the plan for its example.
+    """Report where each part of a module or function compiled with the restride backend runs.
 
-    Its graphs, with the sizes that they were called with; the operators, steps and reorders of each network,
-    and the bytes that go in and out; the operators that torch runs, with the lines that call them, and why.
-
-    Raises InvalidArguments for what neither made.
+    It lists the graphs with the sizes that they were called with; the operators, steps and reorders of each
+    network, and the bytes of its inputs and outputs; and the operators left to torch, with the lines that
+    call them and the reasons. `compiled` is the result of `torch.compile(..., backend="restride")`, or of
+    `compile_module`, whose plan for its example is returned.
+    Raises InvalidArguments for anything else.
     """
     if isinstance(compiled, CompiledModule):
         return compiled.network.explain()
@@ -232,10 +232,10 @@ def explain(compiled: Callable[..., Any]) -> Explanation:
 
 @raises_at_the_call
 def refresh(compiled: Callable[..., Any]) -> None:
-    """Pack the weights of a compiled module anew at its next call.
+    """Pack the weights of a compiled module again at its next call.
 
-    For changes that torch does not count: through `.data`, or an array of NumPy over the same bytes. Raises
-    InvalidArguments for what torch.compile did not make.
+    Needed after changes that torch does not track: through `.data`, or a NumPy array that shares the memory.
+    Raises InvalidArguments for anything that torch.compile did not create.
     """
     load_whole("restride.graph.importers.torch.explaining")
     from .graph.importers.torch.explaining import graphs_of
@@ -245,9 +245,9 @@ def refresh(compiled: Callable[..., Any]) -> None:
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
-    """A drop-in for `torch.nn.ChannelShuffle(groups)`: the channels, axis 1, in `groups` groups.
+    """Drop-in replacement for `torch.nn.ChannelShuffle(groups)`: shuffles the channels, axis 1.
 
-    Raises InvalidArguments when called with channels that `groups` does not divide.
+    Raises InvalidArguments if `groups` does not divide the number of channels.
     """
 
     __constants__ = ("groups",)
@@ -258,23 +258,22 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
         self.groups = groups
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The shuffled tensor, in the layout of `x`."""
+        """Return the shuffled tensor, in the layout of `x`."""
         if torch.jit.is_scripting():
             return torch.ops.restride.shuffle_channels(x, self.groups, 1)
         return channel_shuffle(x, self.groups)
 
     def extra_repr(self) -> str:
-        """The text in the module's repr, as in torch's."""
+        """Return the text in the module's repr, as torch does."""
         return f"groups={self.groups}"
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)
 
 
 def _register_backend() -> None:
-    """Tell torch of the backend where no installed package does: its entry point may be younger than that."""
+    """Register the backend with torch if an older installed package has no entry point for it."""
     try:
         entries = metadata.distribution("restride").entry_points
     except metadata.PackageNotFoundError:

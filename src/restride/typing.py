@@ -1,4 +1,4 @@
-"""Types for annotations: what the functions of restride take, as type checkers and editors see it.
+"""Types for annotations: the arguments of restride's functions, as type checkers and editors see them.
 
 >>> from restride.typing import FormatLike, TypeLike
 >>> def pack(weights, format: FormatLike = "OIhw16i16o", dtype: TypeLike = "bf16"): ...
@@ -47,7 +47,7 @@ FormatLike = (
     | MemoryDesc
     | None
 )
-"""What names a format: a tag, strides in elements, a descriptor, or None to keep the one that is there."""
+"""A format: a tag, strides in elements, a descriptor, or None to keep the present one."""
 
 
 class OtherArray(Protocol):
@@ -55,39 +55,39 @@ class OtherArray(Protocol):
 
     @property
     def __dlpack__(self) -> Callable[..., Any]:
-        """The export."""
+        """Export the array."""
 
 
 class TorchTensor(OtherArray, Protocol):
-    """A tensor of torch, known without torch."""
+    """A torch tensor, described without importing torch."""
 
     @property
     def is_contiguous(self) -> Callable[..., bool]:
-        """True where it is row-major, or lies in a memory format."""
+        """Present in every torch tensor."""
 
 
 class WithArray(Protocol):
-    """An object that `np.asarray` makes an array of by itself."""
+    """An object that `np.asarray` converts through its `__array__`."""
 
     @property
     def __array__(self) -> Callable[..., Any]:
-        """The array."""
+        """Convert to a NumPy array."""
 
 
 ArrayLike = list[Any] | tuple[Any, ...] | complex | np.generic | WithArray
-"""What `np.asarray` takes: lists, numbers, and what has `__array__`. Text is none of it."""
+"""Anything that `np.asarray` accepts: lists, numbers, and objects with `__array__`, but not text."""
 
 Owned = TypeVar("Owned", bound=OtherArray)
-"""An array of any library: of the kind that goes in is what comes out."""
+"""An array of any library; the result is of the same kind."""
 
 Tensor = TypeVar("Tensor", bound=TorchTensor)
-"""A tensor of torch, of any class."""
+"""A torch tensor of any class."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-"""The type of the elements of an array."""
+"""The element type of an array."""
 
 PlainFormat = PlainTag | Sequence[int] | None
-"""A format that is plain for certain: a well-known tag, strides, or that of the array itself."""
+"""A format known to be plain: a well-known tag, strides, or that of the array itself."""
 
 WholeType = TypeName | DataType | np.dtype[Any] | type[Any] | TorchType | None
 """A type of whole bytes; None for that of the array."""
@@ -106,7 +106,7 @@ Extents = int | Sequence[int]
 
 
 class ReorderOptions(TypedDict, total=False):
-    """The arithmetic of `rs.reorder`."""
+    """The arithmetic options of `rs.reorder`."""
 
     scale: Factor
     zero_point: Factor
@@ -120,5 +120,4 @@ Host = Engine | str | None
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

@@ -1,14 +1,14 @@
-"""The reports of restride on stderr while it works: `RESTRIDE_VERBOSE` and `rs.set_verbose(level)`.
+"""restride's reports on stderr: `RESTRIDE_VERBOSE` and `rs.set_verbose(level)`.
 
-A line has oneDNN's v1 fields behind our own marker:
+A line has oneDNN's v1 fields after restride's own marker:
 
     restride_verbose,v1[,timestamp_ms],primitive,OP,ENGINE,KIND,IMPL,PROP,MDS,ATTRS,AUX,DIMS,TIME_MS
 
-Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; nothing else is paid
-while reporting is off. Writing never raises: a closed stderr must not fail a computation.
+Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; this is the only
+cost while reporting is off. Writing never raises: a closed stderr must not make a computation fail.
 
-The same lines go to `logging.getLogger("restride")`: what is made at INFO, all else at DEBUG. `logging` is
-loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) turn on slots, too.
+The same lines go to `logging.getLogger("restride")`: creations at INFO, everything else at DEBUG. `logging`
+is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) set slots too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TEMPLATE = (
 
 
 class Level(enum.Flag):
-    """The reports to write; levels combine with `|`."""
+    """Kinds of reports; combine them with `|`."""
 
     none = 0
     error = 1
@@ -53,7 +53,7 @@ class Level(enum.Flag):
     all = error | warn | check | dispatch | profile
 
 
-# "error" stays on beside every other word, as in oneDNN; only none and 0 clear what stands before them.
+# "error" stays on with every other word, as in oneDNN; only none and 0 clear the words before them.
 _CLEARING = ("none", "0")
 _WORDS: Mapping[str, Level] = {
     **Level.__members__,
@@ -81,10 +81,10 @@ class Setting(NamedTuple):
 
 
 class Flags:
-    """The reports that anyone wants, as plain slots: read anywhere, changed only in this module.
+    """The reports that are enabled, as plain slots: read anywhere, changed only in this module.
 
-    `heard`: kinds of `watching.py` that a profile or a hook wants. `logged`: whether the logger takes INFO,
-    and DEBUG.
+    `heard`: kinds of `watching.py` that a profile or a hook listens to. `logged`: whether the logger accepts
+    INFO, and DEBUG.
     """
 
     __slots__ = (
@@ -108,7 +108,7 @@ class Flags:
     dispatch: bool
     profile_create: bool
     profile_exec: bool
-    # No call may go ahead without being told of.
+    # While the level changes, every call must be reported.
     profile: bool
     setting: Setting
     timestamp: bool
@@ -118,7 +118,7 @@ class Flags:
 
 
 class Line(NamedTuple):
-    """The fields of one line, in their order; any tuple of fields will do for `write`."""
+    """The fields of one line, in order; `write` accepts any tuple of fields."""
 
     operation: str
     engine: str
@@ -134,17 +134,17 @@ class Line(NamedTuple):
 
 flags = Flags()
 flags.heard, flags.logged, flags.logger = frozenset(), (False, False), None
-# Of all that turns slots on and off.
+# Guards everything that sets or clears slots.
 lock = threading.RLock()
 forks.hold(lambda: lock)
 _reporting = threading.local()
 
-# Emptied by the first line. A list's pop is atomic: no lock, hence none that a fork could leave held.
+# Emptied by the first line. `list.pop` is atomic: no lock, so none that a fork could leave held.
 _pending_header: list[Callable[[], Iterable[str]]] = [tuple]
 
 
 class Restore:
-    """The result of `set_verbose`: the level is set already; leaving `with` puts the old one back."""
+    """Result of `set_verbose`: the level is already set; leaving a `with` block restores the old one."""
 
     __slots__ = ("_after", "_setting")
 
@@ -159,12 +159,12 @@ class Restore:
 
 
 def set_verbose(level: str | int | Level) -> Restore:
-    """Report `level` from now on; as `with rs.set_verbose("profile"):`, inside the block only.
+    """Report `level` from now on, or with `with rs.set_verbose("profile"):` inside the block only.
 
-    `level` is one of none, error, warn, check, dispatch, profile_create, profile_exec, profile, all, several
-    of them with commas between, the old numbers 0 (none), 1 (profile_exec), 2 (profile), or a `Level`;
-    `filter=REGEX` keeps the lines of matching primitive kinds. The setting holds for the whole process.
-    Raises InvalidArguments for anything else.
+    `level` is one of none, error, warn, check, dispatch, profile_create, profile_exec, profile, all, or
+    several of them separated by commas; the old numbers 0 (none), 1 (profile_exec), 2 (profile); or a
+    `Level`. `filter=REGEX` keeps only the lines of matching primitive kinds. The setting applies to the whole
+    process. Raises InvalidArguments for anything else.
     """
     before = flags.setting
     setting = _checked(level)
@@ -173,25 +173,25 @@ def set_verbose(level: str | int | Level) -> Restore:
 
 
 def get_verbose() -> str:
-    """The level in force, as a text that `set_verbose` takes."""
+    """Return the current level as a text that `set_verbose` accepts."""
     return str(flags.setting)
 
 
 def set_header(facts: Callable[[], Iterable[str]]) -> None:
     """Register the facts for the info lines that precede the first line written.
 
-    `facts()` gives one text a line, such as "restride v0.2.0" or "cpu,runtime:threads,nthr:8"; it is called
-    at most once, and only when something is reported.
+    `facts()` returns one text per line, such as "restride v0.2.0" or "cpu,runtime:threads,nthr:8"; it is
+    called at most once, and only when something is reported.
     """
     if _pending_header:
         _pending_header[:] = [facts]
 
 
 def write(fields: Iterable[object]) -> None:
-    """Print one line of `fields`, operation first, to stderr; see `Line` for their order.
+    """Print one line of `fields`, starting with the operation, to stderr; see `Line` for their order.
 
-    A float is a time in milliseconds and gets six digits. Whether to write is the caller's to decide, by
-    `flags`; here only `filter=` may drop the line. Never raises.
+    A float is a time in milliseconds and is printed with six digits. The caller decides by `flags` whether to
+    write; here only `filter=` can drop the line. Never raises.
     """
     with contextlib.suppress(Exception):
         texts = [_text(field) for field in fields]
@@ -200,8 +200,8 @@ def write(fields: Iterable[object]) -> None:
 
 
 def report(line: Iterable[object], node: str = "") -> None:
-    """Write a line for all who want it: stderr by the verbose level, and the logger by its own, with the name
-    of a network's node. Never raises.
+    """Write a line to all listeners: stderr by the verbose level, and the logger by its own level, with the
+    name of the network's node. Never raises.
     """
     fields = tuple(line)
     with contextlib.suppress(Exception), alone() as is_first:
@@ -218,7 +218,7 @@ def report(line: Iterable[object], node: str = "") -> None:
 
 @contextlib.contextmanager
 def alone() -> Iterator[bool]:
-    """True unless this thread is within such a block: what hooks and handlers run is not reported in turn."""
+    """Yield True unless this thread is inside such a block: calls made by hooks are not reported."""
     is_first = not getattr(_reporting, "is_on", False)
     _reporting.is_on = True
     try:
@@ -228,19 +228,19 @@ def alone() -> Iterator[bool]:
 
 
 def printable(text: str) -> str:
-    """A name as text of one line that no terminal takes for an order."""
+    """Return a name as one line of text without control sequences."""
     return "".join(char if char.isprintable() else "?" for char in _text(text))
 
 
 def hear(kinds: Iterable[str]) -> None:
-    """Turn on the slots for these kinds of `watching.py`, and off those that nobody wants any more."""
+    """Set the slots for these kinds of `watching.py`, and clear those that nobody listens to any more."""
     with lock:
         flags.heard = frozenset(kinds)
         _apply(flags.setting)
 
 
 def attach_logger() -> None:
-    """Let the levels of `logging.getLogger("restride")` turn on slots from now on."""
+    """Let the levels of `logging.getLogger("restride")` control the slots from now on."""
     if flags.logger is not None:
         return
     load_whole("logging")
@@ -249,11 +249,11 @@ def attach_logger() -> None:
     logger = logging.getLogger("restride")
 
     class LevelCache(dict[int, bool]):
-        """The logger's cache of levels: `logging` clears it whenever a level changes, of any logger."""
+        """The logger's cache of levels: `logging` clears it whenever a level of any logger changes."""
 
         def clear(self) -> None:
             super().clear()
-            # Asked for first: nobody may wait for the lock of `logging` while holding the other one.
+            # Called first: no thread may wait for the lock of `logging` while holding the other one.
             logged = logger.isEnabledFor(_INFO), logger.isEnabledFor(_DEBUG)
             with lock:
                 flags.logged = logged
@@ -266,9 +266,9 @@ def attach_logger() -> None:
 
 
 def read_environment() -> None:
-    """Set level and timestamps from RESTRIDE_VERBOSE, RESTRIDE_VERBOSE_TIMESTAMP (or as oneDNN spells them).
+    """Set level and timestamps from RESTRIDE_VERBOSE and RESTRIDE_VERBOSE_TIMESTAMP (or oneDNN's spellings).
 
-    Runs once, at import; later changes are `set_verbose`'s. Unknown words report nothing and are warned of.
+    Runs once, at import; later changes go through `set_verbose`. Unknown words have no effect but a warning.
     """
     text = lookup("VERBOSE") or ""
     flags.timestamp = (lookup("VERBOSE_TIMESTAMP") or "").strip() not in ("", "0")
@@ -283,13 +283,13 @@ def _apply(setting: Setting) -> None:
         is_made_logged, is_all_logged = flags.logged
         on = {flag.name or "": flag in setting.level for flag in Level.all}
         on["check"] |= is_all_logged
-        # Calls like an earlier one make nothing: those go ahead where only what is made is logged.
+        # Repeated calls create nothing: they can take the fast path if only creations are logged.
         on["profile"] = on["profile_create"] or on["profile_exec"] or is_all_logged
         on["profile"] |= not flags.heard.isdisjoint(("execution", "step"))
         on["profile_create"] |= is_made_logged
         on["profile_exec"] |= is_all_logged or "step" in flags.heard
         flags.setting = setting
-        # Not one is off for a moment that stays on.
+        # Assigned once: a slot that stays on is never off in between.
         for name, is_on in on.items():
             setattr(flags, name, is_on)
 
@@ -308,7 +308,7 @@ def _checked(value: object) -> Setting:
 
 
 def _parse(text: str) -> tuple[Setting, list[str]]:
-    """The setting that `text` names, and its words that name nothing."""
+    """Return the setting that `text` names, and the unknown words in it."""
     level, pattern, unknown = _DEFAULT, None, []
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
@@ -317,7 +317,7 @@ def _parse(text: str) -> tuple[Setting, list[str]]:
             level = Level.none if word.lower() in _CLEARING else level | _WORDS[word.lower()]
         elif key == "filter" and _compiled(value):
             pattern = _compiled(value)
-        elif not (key == "debuginfo" and value.isdecimal()):  # accepted for oneDNN's sake: there is none here
+        elif not (key == "debuginfo" and value.isdecimal()):  # accepted for oneDNN's sake, without effect
             unknown.append(word)
     if unknown and len(unknown) == len(words):
         level = Level.none
@@ -337,7 +337,7 @@ def _complaint(unknown: list[str]) -> str:
 
 
 def _text(field: object) -> str:
-    """A field as text that breaks neither the line nor its columns."""
+    """Return a field as text that breaks neither the line nor its columns."""
     text = f"{field:.6g}" if isinstance(field, float) else str(field)
     return " ".join(text.splitlines()).replace(",", ";")
 
@@ -363,7 +363,7 @@ def _header() -> list[str]:
 
 
 def _emit(lines: list[str]) -> None:
-    # One write call: lines of several threads do not mix.
+    # One write call, so that lines of several threads do not mix.
     sys.stderr.write("".join(f"{_MARKER},{line}\n" for line in lines))
 
 

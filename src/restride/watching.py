@@ -1,10 +1,10 @@
-"""Compiles, plans, executions and steps of networks, for whoever wants to hear of them: hooks and profiles.
+"""Compiles, plans, executions and steps of networks, reported to hooks and profiles.
 
-    with Watch("execution", describe, impl):   timed, and told to hooks before and after, to profiles, to
-        run(impl, memories)                    the logger and in a verbose line
+        with Watch("execution", describe, impl):   timed, and reported to hooks before and after, to profiles,
+            run(impl, memories)                    to the logger and in a verbose line
 
-A **step** is what a network runs one by one; its whole run is an execution, in one piece where nobody wants
-to hear of steps. While nobody listens, prepared calls do not come here at all: see `verbose.flags`.
+A **step** is a part of a network that is run separately; the whole run is one execution, in one piece unless
+someone listens to steps. While nobody listens, prepared calls bypass this module: see `verbose.flags`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = ("compile", "plan", "execution", "step")
 EVENTS = tuple(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS)
 
 Describe = Callable[[str, Any, float], Iterable[object]]
-"""The fields of a verbose line, of operation, implementation and milliseconds."""
+"""The fields of a verbose line for an operation, an implementation and milliseconds."""
 NETWORK = "network"
 
 
@@ -33,18 +33,19 @@ class Activity:
     """A compile, a plan, an execution, or a step of a network, as hooks and profiles get it.
 
     kind            "compile", "plan", "execution" or "step"
-    name            the primitive, such as "reorder"; "network" for a whole run; of a compile a kind of kernel
-    node            of a step, the name of its node in the network
+    name            the primitive, such as "reorder"; "network" for a whole run; for a compile, the kind of
+                    kernel
+    node            for a step, the name of its node in the network
     implementation  the kernels, as `impl_info_str` has them
     formats, dims   the tensors, and the dims of the problem, as in a verbose line
-    bytes           what it must read and write, each tensor once; 0 where that is not known
-    flops           operations of sums of products, two for each product; 0 for all else
-    factor_types    the data types of what is multiplied
-    start_ns        when it began, in nanoseconds since 1970
-    seconds         how long it took, 0 before its end
-    thread          the number that the system gives its thread, and `thread_name`
-    error           what it raised, or None
-    data            for hooks: what one sets the hook after it finds
+    bytes           the bytes that must be read and written, each tensor once; 0 if not known
+    flops           operations in sums of products, two for each product; 0 for everything else
+    factor_types    the data types of the factors
+    start_ns        start time, in nanoseconds since 1970
+    seconds         duration, 0 before the end
+    thread          the system's number of its thread; `thread_name` is the name
+    error           the exception raised, or None
+    data            for hooks: a value set by the hook before, for the hook after
     """
 
     kind: str
@@ -65,19 +66,20 @@ class Activity:
 
 
 Hook = Callable[[Activity], object]
-# Each is replaced as a whole, so that whoever reads it needs no lock.
+# Each is replaced as a whole, so that readers need no lock.
 _hooks: dict[str, tuple[Hook, ...]] = {}
 
 
 def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
-    """Call `function(activity)` at every event of a kind, in any thread, until the result is closed: by its
-    `close()` or the end of a `with`.
+    """Call `function(activity)` at every event of a kind, in any thread, until the result is closed, by its
+    `close()` or at the end of a `with` block.
 
-    `event`: `"before_compile"`, `"after_compile"` (of a kernel that is not in the store on disk), and so on
+    `event`: `"before_compile"`, `"after_compile"` (of a kernel that is not in the disk cache), and likewise
     with `plan` (of a network, for given dims), `execution` (of a primitive, a function on arrays, or a
-    network) and `step` (of a network, whose steps then run one by one). `function` gets an `Activity`, the
-    same before and after. An exception that it raises becomes a RuntimeWarning; what it runs itself calls no
-    hooks. Raises InvalidArguments for another word, and for a function that cannot be called.
+    network) and `step` (of a network, whose steps are then run separately). `function` receives an
+    `Activity`, the same object before and after. An exception that it raises becomes a RuntimeWarning; calls
+    that it makes trigger no hooks. Raises InvalidArguments for an unknown event or a function that is not
+    callable.
 
     >>> import numpy as np, restride as rs
     >>> seen = []
@@ -110,9 +112,9 @@ def _update() -> None:
 
 
 class Watch:
-    """An activity from its begin to its end, told to all that listen; `seconds` is known after it.
+    """An activity from start to end, reported to all listeners; `seconds` is known afterwards.
 
-    `what`: a verbose line, or what makes that of an implementation.
+    `what`: a verbose line, or a function that returns one for an implementation.
     """
 
     __slots__ = ("_activity", "_start", "_what", "is_heard", "kind", "node", "of", "seconds")
@@ -174,12 +176,12 @@ class Watch:
 
 
 def products_of(problem: object) -> int:
-    """The number of products that a problem adds up; 0 for what sums none."""
+    """Return the number of products that a problem sums; 0 if it sums none."""
     terms = getattr(problem, "terms", 0)
     return terms if isinstance(terms, int) else 0
 
 
 def watch_network(rule: str, dims: Iterable[Iterable[int]]) -> Watch:
-    """The watch over a whole run of a network for inputs of these dims."""
+    """Return the watch over a whole run of a network for inputs of these dims."""
     sizes = " ".join("x".join(map(str, each)) for each in dims)
     return Watch("execution", Line("exec", "cpu", NETWORK, rule, problem_desc=sizes))

@@ -138,9 +138,9 @@ def test_bad_input_is_refused_before_anything_is_written():
     q, k, v = problem(4, 11)
     out = np.full((2, 4, 11, 24), 7, np.float32)
     for code, match, arrays, more in (
-        ("RS-R10", "width of 16, and keys of 3", (q, k[..., :3], v), {}),
-        ("RS-R10", "3 heads of keys do not divide 4", (q, k[:, :3], v[:, :3]), {}),
-        ("RS-R10", "keys and values are as many", (q, k, v[:, :, :4]), {}),
+        ("RS-R10", "width 16, but keys have width 3", (q, k[..., :3], v), {}),
+        ("RS-R10", "4 heads of queries are not a multiple of 3", (q, k[:, :3], v[:, :3]), {}),
+        ("RS-R10", "keys and values must match", (q, k, v[:, :, :4]), {}),
         ("RS-R10", "four dims", (q[None], k[None], v[None]), {"out": None}),
         ("RS-R10", "mask does not fit", (q, k, v), {"mask": np.zeros((3, 11, 11), np.float32)}),
         ("RS-R10", "lengths does not fit", (q, k, v), {"lengths": [1, 2, 3]}),

@@ -196,7 +196,7 @@ def test_nothing_finite_and_nothing_at_all():
         ({"dtype": "u4", "format": "mxfp4"}, "two names of one parameter"),
         ({"format": "mxfp3"}, "did you mean 'mxfp"),
         ({"scale": np.ones((5, 5), np.float32)}, "each group must have equally many"),
-        ({"dtype": "mxfp3"}, "no element type of that name"),
+        ({"dtype": "mxfp3"}, "no data type of that name"),
         ({"dtype": "MXFP4"}, "did you mean 'mxfp4'"),
         ({"scale": 0.5}, "quantize: scale cannot be read"),
         ({"scale": np.ones((96, 4), ">f4")}, "quantize: scale cannot be read"),
@@ -232,7 +232,7 @@ def test_dequantize_takes_nothing_that_it_would_ignore():
     ):
         with refused(why):
             rs.dequantize(made, **options)
-    with refused("say the groups along all axes"):
+    with refused("determine the groups along all axes"):
         rs.dequantize(np.zeros((4, 8), np.int8), np.ones((4, 2), np.float32), axis=0)
     with refused("dtype and dst disagree"):
         made.dequantize("bf16", rs.MemoryDesc(plain[0], "f32"))

@@ -166,11 +166,11 @@ def test_memories_of_two_engines_are_refused(call, name):
 @pytest.mark.parametrize(
     ("call", "texts"),
     [
-        (lambda x, out: rs.shuffle_channels(x, group=3, out=out(REF)), ("out will not do", "reference:0")),
+        (lambda x, out: rs.shuffle_channels(x, group=3, out=out(REF)), ("out is not valid", "reference:0")),
         (lambda x, out: rs.shuffle_channels(x, group=3, out=out(CPU, bytes(24))), ("out is read-only",)),
         (
             lambda x, out: rs.shuffle_channels(out(CPU, rs.NO_DATA), group=3),
-            ("x will not do", "no buffer"),
+            ("x is not valid", "no buffer"),
         ),
     ],
     ids=range(3),
@@ -199,8 +199,8 @@ def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
         (lambda x: rs.concat([x], 2), ("concat: bad axis", "from 0 to 1, or from the end by -1 to -2")),
         (lambda x: rs.concat([x], 0.5), ("concat: axis is 0.5",)),
         (lambda x: rs.concat([x], 0, "abc"), ("concat: dst: format tag 'abc'",)),
-        (lambda x: rs.concat([x], 0, 5.5), ("concat: dst is no format",)),
-        (lambda x: rs.concat([x], 0, None, "f33"), ("concat: dtype is no data type",)),
+        (lambda x: rs.concat([x], 0, 5.5), ("concat: dst is not a memory format",)),
+        (lambda x: rs.concat([x], 0, None, "f33"), ("concat: dtype is not a data type",)),
         (lambda x: rs.concat([x], 0, (0, 1)), ("share memory", "(N8)")),
         (lambda x: rs.concat([x], out=x[:1]), ("concat: out has another shape", "omit out")),
         (lambda x: rs.concat([x], dst="ba", out=x.copy()), ("out does not match dst",)),

@@ -399,7 +399,7 @@ def test_errors_are_those_of_restride(transform):
     x = image()
     with refused("'nChw16c' is not a plain format of 4 axes", "rs.reorder makes an rs.Memory"):
         transform(lambda y: rj.reorder(y, "nChw16c"))(x)
-    with refused("group_size = 5", "legal for group_size"):
+    with refused("group_size = 5", "valid values of group_size"):
         transform(lambda y: rj.shuffle(y, group_size=5))(x)
     with refused("axis"):
         transform(lambda y: rj.shuffle(y, group_size=1, axis=4))(x)

@@ -283,7 +283,7 @@ def test_layers_are_frozen_values():
         ((2, 0), 1, 2**63, "below 2**63"),
         ((2, 4), 1, 3, "C = 4 (axis 1), group = 3, group_size = C / group = 4 / 3"),
         ((2, 4), -2, 4, "C = 2 (axis 0), group = 4"),
-        ((2, 4), 1, 8, "legal for group: 1, 2, 4"),
+        ((2, 4), 1, 8, "valid values of group: 1, 2, 4"),
         ((), 0, 1, "has 0 axes"),
         ((1,) * 64 + (1,), 0, 1, "more than 64 entries"),
         ((2, -2), 0, 1, "shape[1] is -2"),
@@ -310,7 +310,7 @@ def test_what_the_operation_does_not_allow_is_refused(shape, axis, group, said):
         ({"name": None}, "name is None"),
         ({"element_type": 7}, "precision is 7"),
         ({"element_type": "F P"}, "precision is 'F P'"),
-        ({"element_type": "STRING"}, "this is none"),
+        ({"element_type": "STRING"}, "requires a numeric type"),
         ({"version": 3}, "version is 3"),
         ({"version": "opset0"}, "version is 'opset0'"),
     ],
@@ -376,7 +376,7 @@ _WRONG = {
     "precision is no word": (layer().replace("<port id", "<port precision='F P' id"), "precision is 'F P'"),
     "an output of another type": (typed("FP32", "I8"), "the one is 'FP32', the other 'I8'"),
     "text": (typed("STRING", "STRING"), "precision is 'STRING'"),
-    "a type of no numbers": (typed("CUSTOM", "CUSTOM"), "this is none"),
+    "a type of no numbers": (typed("CUSTOM", "CUSTOM"), "requires a numeric type"),
     "no type": ('<net><layers><layer id="1"/></layers></net>', "a <layer> has no type"),
     "net of version 12": (net(layer(), version='version="12"'), "versions up to 11 are supported"),
     "net of version 0": (net(layer(), version='version="0"'), "versions up to 11 are supported"),
@@ -399,9 +399,9 @@ def test_the_message_names_the_layer_and_the_way_out():
     with pytest.raises(rs.InvalidArguments) as caught:
         read(text)
     groups = "C = 2 (axis 2), group = 6, group_size = C / group = 2 / 6"
-    assert caught.value.where == f"the layer of line 6, id '7', name 'sh/7'; {groups}"
+    assert caught.value.where == f"the layer on line 6, id '7', name 'sh/7'; {groups}"
     assert caught.value.why == "ShuffleChannels: bad group: C must be a multiple of group"
-    assert caught.value.hint == "legal for group: 1, 2"
+    assert caught.value.hint == "valid values of group: 1, 2"
 
 
 def test_a_wrong_group_is_told_as_by_the_function_itself():

@@ -7,6 +7,7 @@ import pytest
 
 import restride as rs
 from restride.runtime.cpu import kernel, schedule_search
+from restride.schedule.language import parse_schedule
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -139,7 +140,7 @@ def test_a_plan_is_measured_only_when_asked_and_tells_it_from_then_on():
     assert 0 < found.low <= found.seconds <= found.high
     assert (found.rounds, found.threads, found.moved_bytes) == (3, plan.threads, plan.bytes_moved)
     assert found.gb_per_s == found.moved_bytes / found.seconds / 1e9
-    assert "in half of 3 rounds" in str(plan)
+    assert "in half of the 3 rounds" in str(plan)
     assert np.array_equal(x, X)
 
 
@@ -320,7 +321,7 @@ NO_FIT = [
     ("tile(a1, 0)", "1 to 1024"),
     ("tile(a1, 60) · tile(a2, 63)", "as powers of two"),
     ("tile(a1, 512) · tile(a2, 64)", "too much code"),
-    ("tile(a1, 4) · tile(a1, 4)", "in tiles already"),
+    ("tile(a1, 4) · tile(a1, 4)", "already in tiles"),
     ("tile(a1)", "an axis and a number"),
     ("tile(4, a1)", "an axis and a number"),
     ("reorder(a0, a1)", "each of these loops once: a0, a1, a2"),
@@ -328,12 +329,12 @@ NO_FIT = [
     ("parallel(a1, 785)", "784 tiles"),
     ("parallel(a1, 0)", "at least 1 tile"),
     ("parallel(a1) · parallel(a1, 4)", "no loop"),
-    ("parallel(a1, 4) · tile(a1, 4)", "before"),
+    ("parallel(a1, 4) · tile(a1, 4)", "apply tile first"),
     ("tile(a2, 64) · parallel(a2)", "no loop"),
     ("stream()", "whole cache lines"),
     ("tile(a2, 8) · stream()", "whole cache lines"),
     ("prefetch(0)", "bytes"),
-    ("peel(a1)", "all of a1 is read"),
+    ("peel(a1)", "a1 is read entirely"),
     ("1.tile(a1, 4)", "boxes 0 to 0"),
     ("tile(a1, 4", "expected"),
 ]
@@ -352,7 +353,7 @@ def test_padding_is_peeled_or_in_tiles():
     peeled = rs.plan(src, "nChw16c", schedule=boxes)
     assert peeled.schedule.splitlines()[1:3] == ["tile(a2, 16)", "1.peel(a2)"]
     assert rs.plan(src, "nChw16c", schedule=peeled.schedule).ir == peeled.ir
-    with refused("a2 is read in part"):
+    with refused("a2 is partly read"):
         rs.plan(src, "nChw16c", schedule="tile(a2, 16)")
 
 
@@ -360,7 +361,7 @@ def test_padding_is_peeled_or_in_tiles():
     ("x", "dst", "options", "why"),
     [
         (np.empty((0, 3), np.float32), None, {}, "no elements"),
-        (X, "nhwc", {"engine": REF}, "makes its own"),
+        (X, "nhwc", {"engine": REF}, "creates its own"),
         (rs.MemoryDesc((3,) * 8, "f32", "abcdefgh"), "ABCDEFgh2a2b2c2d2e2f", {}, "too many partial blocks"),
     ],
     ids=["empty", "reference", "guarded"],
@@ -410,12 +411,23 @@ def test_a_measured_schedule_is_kept_and_found_without_measuring(monkeypatch, tm
     assert rs.plan(src, "nhwc", effort="measure", scale=0.5).schedule == found.schedule
 
 
+def test_a_measured_schedule_says_that_it_was_measured(monkeypatch, tmp_path):
+    monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.setattr(schedule_search, "fastest", lambda *_: parse_schedule("tile(a0, 4) · tile(a1, 4)"))
+    src = rs.MemoryDesc((512, 768), "f32", "ab")
+    rs.plan(src, "ba", effort="measure")
+    found = rs.plan(src, "ba")
+    assert found.why == "the fastest schedule that was measured on this machine"
+    assert found.schedule.splitlines()[0].endswith(found.why)
+    assert rs.plan(src, "ba", schedule=found.schedule).why == "as the schedule says"
+
+
 def test_what_has_one_schedule_is_not_searched(nothing_runs):
     for x, options in ((np.empty((0, 3), np.float32), {}), (X, {"engine": REF})):
         assert rs.plan(x, None, effort="measure", **options).impl == rs.plan(x, None, **options).impl
     with refused("effort"):
         rs.plan(X, "nhwc", effort="much")
-    with refused("looks for one"):
+    with refused("searches for one"):
         rs.plan(X, "nhwc", effort="measure", schedule="")
     with pytest.raises(rs.OutOfMemory, match="bytes are free"):
         rs.plan(rs.MemoryDesc((1 << 40,), "f32", "a"), None, effort="measure")

@@ -322,9 +322,9 @@ def test_torch_shuffles_alike():
 @pytest.mark.parametrize(
     ("channels", "shown"),
     [
-        (12, "legal for group: 1, 2, 3, 4, 6, 12"),
-        (100_003**2, "legal for group: 1, 10000600009, and perhaps others"),
-        (65_537 * 65_521, "legal for group: 1, 65521, 65537, 4294049777"),
+        (12, "valid values of group: 1, 2, 3, 4, 6, 12"),
+        (100_003**2, "valid values of group: 1, 10000600009, and possibly others"),
+        (65_537 * 65_521, "valid values of group: 1, 65521, 65537, 4294049777"),
     ],
 )
 def test_a_list_of_factors_says_where_it_is_not_whole(channels, shown):

@@ -177,7 +177,7 @@ def test_stored_formats_are_shown_and_explained_by_name(
     assert "x = scale * (value - 8)" in text
     assert "values (0, 0) in the low half, values (0, 16) in the high half" in text
     assert "x = tensor_scale * scale * value" in answered(capsys, "explain", "nvfp4")
-    assert "its scales held apart" in answered(capsys, "explain", "marlin")
+    assert "with separate scales" in answered(capsys, "explain", "marlin")
     found = json.loads(answered(capsys, "explain", "nvfp4", "256x64", "--json"))
     assert found["parts"]["scale"]["dims"] == [256, 4]
     for name in names():
@@ -210,7 +210,7 @@ def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], 
         (("--html", "/nowhere/a.html"), "1 error: cannot write /nowhere/a.html"),
         (("--svg", "x", "--html", "x"), "2 error: --svg and --html name the same file"),
         (("--dst", "nchw"), "2 "),
-        (("--dst", "any"), "2 error: format 'any' does not say"),
+        (("--dst", "any"), "2 error: format 'any' does not determine"),
     ],
     ids=[
         "no file",
@@ -609,3 +609,12 @@ def test_file_names_that_are_no_text_are_escaped(here: Path) -> None:
     )
     assert rb"caf\udce9.npy" in done.stdout
     assert np.load(name).dtype == np.int8
+
+
+def test_show_draws_cute_layouts_and_locates_elements(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "(2,4):(4,1)"]) == 0
+    assert "| " in capsys.readouterr().out
+    assert main(["show", "Sw<1,0,1> o 0 o (2,4):(4,1)", "--svg", "-"]) == 0
+    assert capsys.readouterr().out.startswith("<svg ")
+    assert main(["show", "OIhw4i16o4i", "64x64x3x3", "--at", "37,12,1,2"]) == 0
+    assert "byte 79696" in capsys.readouterr().out

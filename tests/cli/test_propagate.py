@@ -71,7 +71,7 @@ def test_the_rules_are_compared_and_reorders_have_reasons(
     assert values["optimal"]["predicted_seconds"] <= values["greedy"]["predicted_seconds"]
     for each in values["greedy"]["reorders"]:
         assert each["bytes_moved"] > 0
-        assert "reads" in each["why"] or "gives" in each["why"]
+        assert "reads" in each["why"] or "outputs" in each["why"]
 
 
 def test_measured_times_stand_beside_those_that_are_predicted(

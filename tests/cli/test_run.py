@@ -74,8 +74,8 @@ def test_an_input_that_is_known_needs_no_file(here: Path, capsys: pytest.Capture
     assert np.load("y.npy").tolist() == [[2.5] * 3]
     for text, why in (
         ("by", "not an input with numbers"),
-        ("by=two", "no input"),
-        ("by=", "no input"),
+        ("by=two", "not an input"),
+        ("by=", "not an input"),
         ("z=1", "no such"),
     ):
         assert why in refused(capsys, "mul.onnx", "--value", text)

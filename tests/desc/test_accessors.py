@@ -192,7 +192,7 @@ def test_channels_of_arrays_of_any_rank_are_shuffled() -> None:
         assert rs.shuffle_channels(source, group=3, axis=7, out=out) is out
         np.testing.assert_array_equal(out, wanted)
     for bad in (out[..., :1], out.astype(np.float32), np.broadcast_to(x[:1], x.shape), x.tolist()):
-        with refused("shuffle_channels: out will not do"):
+        with refused("shuffle_channels: out is not valid"):
             rs.shuffle_channels(x, group=3, axis=7, out=bad)
     with refused("shuffle_channels: bad group"):
         rs.shuffle_channels(x, group=4, axis=7)

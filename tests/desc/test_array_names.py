@@ -122,5 +122,5 @@ def test_what_a_memory_has_not_is_told_with_the_way_to_it(name: str, way: str) -
 
 
 def test_a_property_that_raises_is_told_in_its_own_words() -> None:
-    with pytest.raises(AttributeError, match="there is no NumPy type of undef"):
+    with pytest.raises(AttributeError, match="undef has no NumPy equivalent"):
         rs.Memory().dtype  # noqa: B018 - it raises

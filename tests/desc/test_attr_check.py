@@ -180,7 +180,7 @@ def test_groups_that_do_not_fit_say_why(call: str) -> None:
     assert "dim 0 is 64, which 7" in refused(made((call, SRC, 3, None, (7, 1))), MATRIX, MATRIX).why
     for mask in (0, 4, 8, 3):
         error = refused(made((call, SRC, mask, None, (1, 1))), S8, S8)
-        assert error.why == f"groups divide dims 2 and 3, the mask {mask} leaves one out"
+        assert error.why == f"groups divide dims 2 and 3, but mask {mask} does not include all of them"
         assert error.hint == "set both of their bits: 12"
 
 

@@ -166,7 +166,7 @@ def test_axes_beside_a_stepped_one_are_split_and_joined() -> None:
     inside = md.reshape((6, 8, 4))
     assert (inside.inner_blks, inside.inner_idxs, inside.inner_steps) == ((4, 2), (2, 1), (1, 1))
     assert inside.offset(5, 3, 1) == md.offset(5, 13)
-    with refused("would be cut within a block"):
+    with refused("would be split inside a block"):
         rs.MemoryDesc((6, 24), "u8", "aB3@1b4@3b").reshape((6, 12, 2))
     with refused("cannot keep the memory"):
         md.reshape((12, 16))
@@ -216,16 +216,16 @@ def test_tags_of_onednn_keep_their_blocks() -> None:
 @pytest.mark.parametrize(
     ("tag", "why"),
     [
-        ("aB16@2b", "leave a gap: a block at step 2 where one at 1 is due"),
-        ("aB4@1b4@1b", "overlap: a block at step 1 where one at 4 is due"),
-        ("aB4@1b4@2b", "overlap: a block at step 2 where one at 4 is due"),
-        ("aB4@1b4@8b", "leave a gap: a block at step 8 where one at 4 is due"),
-        ("aB4@0b", "overlap: a block at step 0 where one at 1 is due"),
-        ("aB4@b", "a block is a size, perhaps @ and a step"),
-        ("aB@4b", "a tag has only letters, block sizes and steps"),
-        ("aB4@@1b", "a block is a size, perhaps @ and a step"),
+        ("aB16@2b", "leave a gap: a block has step 2 where 1 is expected"),
+        ("aB4@1b4@1b", "overlap: a block has step 1 where 4 is expected"),
+        ("aB4@1b4@2b", "overlap: a block has step 2 where 4 is expected"),
+        ("aB4@1b4@8b", "leave a gap: a block has step 8 where 4 is expected"),
+        ("aB4@0b", "overlap: a block has step 0 where 1 is expected"),
+        ("aB4@b", "a block is a size, optionally @ and a step"),
+        ("aB@4b", "a tag consists of letters, block sizes and steps"),
+        ("aB4@@1b", "a block is a size, optionally @ and a step"),
         ("aB4@1", "lacks its axis letter"),
-        ("a@B4b", "a tag has only letters, block sizes and steps"),
+        ("a@B4b", "a tag consists of letters, block sizes and steps"),
         ("aB4@9999999999999999999999b", "leave a gap"),
     ],
 )
@@ -260,7 +260,7 @@ def test_stored_steps_are_checked() -> None:
     assert rs.MemoryDesc.from_dict(values).inner_steps == (1, 4)
     with refused("inner_steps"):
         rs.MemoryDesc.from_dict({**values, "inner_steps": [1, 8]})
-    with refused("needs a step"):
+    with refused("must have a step"):
         rs.MemoryDesc.from_dict({**values, "inner_steps": [1]})
     usual = {key: value for key, value in values.items() if key != "inner_steps"}
     assert rs.MemoryDesc.from_dict(usual).tag == "aB4b2b"

@@ -146,14 +146,14 @@ BAD = [
     ("aBcd16b16", 9, "lacks"),
     ("aBcd16bc", 7, "cannot follow"),
     ("acd", 2, "'b' is not"),
-    ("abz", 2, "no axis letter"),
+    ("abz", 2, "not an axis letter"),
     ("nch", 0, "nchw"),
     ("nc😀w", 2, "letters"),
     ("nChw8٤c", 5, "letters"),
     ("nchẃ", 3, "letters"),
     ("aBx16x", 5, "not among"),
     ("xx", 1, "twice"),
-    ("abcdefghijklm", 12, "no axis letter"),
+    ("abcdefghijklm", 12, "not an axis letter"),
     ("A" + "16a" * 13, 39, "more than 12"),
 ]
 

@@ -272,5 +272,5 @@ def test_sums_have_the_same_bits_in_every_run_and_on_every_grid(device):
 def test_a_plan_tells_what_it_is():
     (plan,) = plan_trees(softmax()[0], GPU)
     assert isinstance(plan, TreePlan)
-    assert str(plan).startswith("folds (an item folds all that goes into its results): 30 items\nfor ")
+    assert str(plan).startswith("folds (an item folds all inputs of its results): 30 items\nfor ")
     assert plan.tree.tensors[0].data_type is DataType.f32

@@ -158,7 +158,7 @@ def test_packed_tensors_are_quantized_tensors_in_any_type_and_layout() -> None:
         rs.dequantize(found, out=out)
     with refused("different shapes"):
         rs.dequantize(found, out=np.empty((4, 2, 1023), np.float32))
-    with refused("products of numbers of few bits"):
+    with refused("products of low-bit numbers"):
         rs.formats.gguf.q5_k((4, 2, 1024)).pack(found)
 
 
@@ -201,10 +201,10 @@ def test_nothing_is_nothing() -> None:
         (lambda: rs.formats.unpack(4, b"", (1, 256)), "not a format of ggml"),  # type: ignore[arg-type]
         (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), (2, 128)), "not a multiple of 256"),
         (lambda: rs.formats.unpack("q4_k", np.zeros(144, np.uint8), ()), "not a multiple of 256"),
-        (lambda: rs.formats.unpack("q4_k", np.zeros(143, np.uint8), (256,)), "144 are needed"),
+        (lambda: rs.formats.unpack("q4_k", np.zeros(143, np.uint8), (256,)), "144 are required"),
         (lambda: rs.formats.unpack("q4_k", np.zeros((144, 2), np.uint8)[:, 0], (256,)), "without gaps"),
-        (lambda: rs.formats.unpack("q4_k", [None] * 18, (256,)), "objects of Python"),
-        (lambda: rs.formats.unpack("q4_k", np.zeros(72, ">u2"), (256,)), "bytes in the other order"),
+        (lambda: rs.formats.unpack("q4_k", [None] * 18, (256,)), "Python objects"),
+        (lambda: rs.formats.unpack("q4_k", np.zeros(72, ">u2"), (256,)), "in the other byte order"),
         (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(2), (64,)), "2 scales for 1 blocks"),
         (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 48), "a multiple of 48"),
         (lambda: rs.formats.unpack_nf4(np.zeros(32, np.uint8), np.ones(1), (64,), 0), "a multiple of 0"),

@@ -151,10 +151,10 @@ def test_rules_make_blocks_of_bits() -> None:
 
 def test_blocks_that_are_cut_off_are_refused() -> None:
     Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 12, 0)], 3 * 288)[:-1])
-    with refused("does not lie in the file"):
+    with refused("a tensor is outside the file"):
         rs.load("a.gguf")
     Path("a.gguf").write_bytes(gguf([], [tensor("q", (128, 3), 12, 0)], 3 * 72))
-    with refused("no whole blocks of Q4_K"):
+    with refused("not a multiple of a block of Q4_K"):
         rs.load("a.gguf")
 
 

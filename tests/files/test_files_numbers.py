@@ -425,7 +425,7 @@ def test_what_a_file_has_no_place_for_is_refused(
 @pytest.mark.parametrize("rule", ["*=f16", "*=q4_0", "*=ba"])
 def test_blocks_that_no_format_reads_are_only_copied(rule: str) -> None:
     blocks("a.gguf", "IQ2_XS", (4, 256), bytes(4 * 74))
-    with refused("does not know which bits"):
+    with refused("does not know the layout of their bits"):
         rs.convert("a.gguf", "b.gguf", [rule])
     assert rs.convert("a.gguf", "b.gguf", ["*=keep"], verify=True).verified
 

@@ -294,15 +294,15 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.fp8_blocks((128, 128), group=128), "sequence of integers"),  # type: ignore[arg-type]
         (lambda: rs.formats.fp8_blocks((128, 128), group=(128,)), "of rows and columns"),
         (lambda: rs.formats.fp8_blocks((128, 128), group="ab"), "sequence of integers"),  # type: ignore[arg-type]
-        (lambda: rs.formats.mxfp4((4, 32)).pack(np.ones((4, 32))), "no QuantizedTensor"),  # type: ignore[arg-type]
+        (lambda: rs.formats.mxfp4((4, 32)).pack(np.ones((4, 32))), "expected a QuantizedTensor"),  # type: ignore[arg-type]
         (lambda: rs.formats.unpack("q4_k", b"123", (1, 256)), "pass 144 bytes"),
         (lambda: rs.formats.unpack("Q4_0", bytes(18), (1, 32)), "rs.formats.gguf.q4_0(shape).wrap"),
         (lambda: named("MXFP4", (4, 32)), "did you mean 'mxfp4'?"),
         (lambda: named("gguf.q4_9", (4, 32)), "no format has this name"),
         (lambda: named(["awq"], (128, 8)), "no format has this name"),  # type: ignore[arg-type]
-        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are needed"),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are required"),
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros((36, 4), np.uint8)[:, ::2]), "without gaps"),
-        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer holds all of it"),
+        (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(), "one buffer contains all parts"),
         (lambda: rs.formats.mxfp4((4, 32)).wrap(np.zeros(64, np.uint8)), "its parts are values, scale"),
         (lambda: rs.formats.mxfp4((4, 32)).pack(rs.quantize(np.ones((4, 32)), "nvfp4")), "is no e8m0"),
         (
@@ -326,7 +326,7 @@ def test_bytes_are_wrapped_where_they_lie() -> None:
     with refused("read-only"):
         rs.reorder(np.zeros((2, 64), np.uint8), None, out=form.wrap(bytes(raw)).values)
     for bad in (memoryview(bytes(2 * form.nbytes))[::2], np.zeros(9, object), b""):
-        with refused("will not do"):
+        with refused("is not valid"):
             form.wrap(bad)
     nothing = rs.formats.gguf.q4_0((0, 64))
     assert rs.dequantize(nothing.wrap(b"")).shape == rs.dequantize(nothing.empty()).shape == (0, 64)
@@ -341,10 +341,10 @@ def test_nvfp4_is_wrapped_with_the_factor_of_the_whole_tensor() -> None:
     again = form.wrap(**held, tensor_scale=np.float32(made.tensor_scale))
     np.testing.assert_array_equal(rs.dequantize(again), rs.dequantize(made))
     assert form.wrap(**held).tensor_scale == 1
-    for bad, why in ((np.nan, "f32 holds"), ("2", "one real number"), (1e99, "f32 holds")):
+    for bad, why in ((np.nan, "range of f32"), ("2", "one real number"), (1e99, "range of f32")):
         with refused(why):
             form.wrap(**held, tensor_scale=bad)
-    with refused("no scale of the whole tensor"):
+    with refused("has no tensor scale"):
         rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(72, np.uint8), tensor_scale=2)
 
 
@@ -355,18 +355,18 @@ def test_parts_of_another_count_or_type_are_refused() -> None:
     assert rs.dequantize(form.wrap(**{**parts, "scale": np.zeros((2, 16), np.float16)})).shape == (256, 16)
     assert rs.dequantize(form.wrap(**{**parts, "values": np.zeros((256, 2), np.int32)})).shape == (256, 16)
     for name, bad, why in (
-        ("scale", np.zeros((4, 16), np.float16), "128 bytes; 64 are needed"),
+        ("scale", np.zeros((4, 16), np.float16), "128 bytes; 64 are required"),
         ("scale", np.zeros((2, 16), ml_dtypes.bfloat16), "are bf16, not f16"),
         ("scale", np.zeros((1, 16), np.float32), "are f32, not f16"),
-        ("values", np.zeros((256, 8), ml_dtypes.uint4), "two of them share one"),
-        ("values", np.zeros((256, 4), np.int32), "4096 bytes; 2048 are needed"),
-        ("values", np.zeros((256, 2), ">i4"), "bytes in the other order"),
-        ("scale", np.ones((2, 16), ">f2"), "bytes in the other order"),
+        ("values", np.zeros((256, 8), ml_dtypes.uint4), "two must share one"),
+        ("values", np.zeros((256, 4), np.int32), "4096 bytes; 2048 are required"),
+        ("values", np.zeros((256, 2), ">i4"), "in the other byte order"),
+        ("scale", np.ones((2, 16), ">f2"), "in the other byte order"),
         ("scale", np.ones((1, 8), np.complex64), "are complex64"),
     ):
         with refused(why):
             form.wrap(**{**parts, name: bad})
-    with refused("73 bytes; 72 are needed"):
+    with refused("73 bytes; 72 are required"):
         rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(73, np.uint8))
 
 

@@ -113,12 +113,12 @@ def test_a_position_reads_what_those_before_it_have_written() -> None:
     ("loops", "why"),
     [
         ("each a 4:\n  y[i[a]] = x[a]", "positions of a write different values"),
-        ("each a 4:\n  y[a] = x[x[a]]", "no integer"),
-        ("each a 4:\n  y[a] = x[u[a]]", "no integer"),
+        ("each a 4:\n  y[a] = x[x[a]]", "not an integer"),
+        ("each a 4:\n  y[a] = x[u[a]]", "not an integer"),
         ("each a 4:\n  y[a] = y[i[a]]", "another position of the loop reads it"),
         ("each a 3:\n  y[a + 1] = y[a]", "another position of the loop reads it"),
         ("each a 4:\n  y[a] = e[i[a]]", "is empty"),
-        ("each a 4:\n  y[a] = x[i[a + 1]]", "goes from 1 to 4, and there are 4"),
+        ("each a 4:\n  y[a] = x[i[a + 1]]", "ranges from 1 to 4, but its size is 4"),
     ],
 )
 def test_what_no_order_makes_sense_of_is_refused(loops: str, why: str) -> None:

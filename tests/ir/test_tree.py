@@ -58,28 +58,26 @@ def test_written_and_read_tensors() -> None:
 _SUM = Each((COL,), (fold_over("sum", "s", X.load(ROW, COL)),))
 _BAD = {
     "a fold in the outermost loop": LoopTree((X, Y), (Each((ROW, COL), _SUM.items),)),
-    "not known yet": LoopTree((X, Y), (Each((ROW,), (Y.store((ROW,), Ref("s")), _SUM)),)),
+    "is not defined": LoopTree((X, Y), (Each((ROW,), (Y.store((ROW,), Ref("s")), _SUM)),)),
     "known in its loop alone": LoopTree(
         (X, Y), (Each((ROW,), (Each((COL,), (Let("t", Const(1)),)), Y.store((ROW,), Ref("t")))),)
     ),
-    "axes that are not there": LoopTree(
-        (X, Y), (Each((ROW,), (Store("y", (Affine((("k", 1),)),), Const(0)),)),)
-    ),
-    "not new": LoopTree((X, Y), (Each((ROW,), (Each((ROW,), ()),)),)),
-    "no tensor of 2 dims": LoopTree(
+    "unknown axes": LoopTree((X, Y), (Each((ROW,), (Store("y", (Affine((("k", 1),)),), Const(0)),)),)),
+    "exists already": LoopTree((X, Y), (Each((ROW,), (Each((ROW,), ()),)),)),
+    "does not have 2 dims": LoopTree(
         (Y,), (Each((ROW, COL), (Store("y", X.load(ROW, COL).index, Const(0)),)),)
     ),
-    "two tensors of one name": LoopTree((X, X), ()),
-    "is no operation": LoopTree((Y,), (Each((ROW,), (Y.store((ROW,), apply("halve", 1.0)),)),)),
+    "two tensors named": LoopTree((X, X), ()),
+    "is not an operation": LoopTree((Y,), (Each((ROW,), (Y.store((ROW,), apply("halve", 1.0)),)),)),
     "has 1 operands": LoopTree((Y,), (Each((ROW,), (Y.store((ROW,), apply("add", 1.0)),)),)),
-    "other states": LoopTree(
+    "a different number of states": LoopTree(
         (X, Y), (Each((ROW,), (Each((COL,), (Fold("argmax", ("a",), (Const(1),)),)),)),)
     ),
-    "scalar 0 is not there": LoopTree((Y,), (Each((ROW,), (Y.store((ROW,), Scalar(0)),)),)),
+    "scalar 0 does not exist": LoopTree((Y,), (Each((ROW,), (Y.store((ROW,), Scalar(0)),)),)),
 }
 
 
 @pytest.mark.parametrize("what", _BAD)
 def test_faults_of_planners_are_found(what: str) -> None:
-    with pytest.raises(ValueError, match="not known yet" if what == "known in its loop alone" else what):
+    with pytest.raises(ValueError, match="is not defined" if what == "known in its loop alone" else what):
         _BAD[what].verify()

@@ -142,37 +142,37 @@ def test_what_cannot_be_read_is_told_with_its_line(text: str, line: int, why: st
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        (_X + "each i 5:\n  y[i] = 1", 4, "index 0 of y, i, goes from 0 to 4, and there are 4"),
-        (_X + "\n\n# where\neach i 4:\n\n  y[i] = x[i - 1]", 8, "goes from -1 to 2"),
-        (_X + "each i 4:\n  y[j] = 1", 4, "of axes that are not there: j"),
-        (_X + "each i 4:\n  each j 2:\n    let a = 1\n  y[i] = a", 6, "a is not known yet"),
-        (_X + "each i 4:\n  let a = 1\n  let a = 2", 5, "two values of one name"),
-        (_X + "each i 4:\n  y[i] = x[i, i]", 4, "no tensor of 2 dims"),
-        (_X + "each i 4:\n  y[i] = halve(x[i])", 4, "halve is no operation"),
+        (_X + "each i 5:\n  y[i] = 1", 4, "index 0 of y, i, ranges from 0 to 4, but its size is 4"),
+        (_X + "\n\n# where\neach i 4:\n\n  y[i] = x[i - 1]", 8, "ranges from -1 to 2"),
+        (_X + "each i 4:\n  y[j] = 1", 4, "has unknown axes: j"),
+        (_X + "each i 4:\n  each j 2:\n    let a = 1\n  y[i] = a", 6, "a is not defined"),
+        (_X + "each i 4:\n  let a = 1\n  let a = 2", 5, "two values named"),
+        (_X + "each i 4:\n  y[i] = x[i, i]", 4, "does not have 2 dims"),
+        (_X + "each i 4:\n  y[i] = halve(x[i])", 4, "halve is not an operation"),
         (_X + "each i 4:\n  y[i] = max(1, 2, 3)", 4, "max has 3 operands"),
-        (_X + "each i 4:\n  y[i] = scalar 0", 4, "scalar 0 is not there"),
-        ("tree in i32, 1 scalars\n" + _X + "each i 4:\n  y[i] = scalar 0", 5, "takes no scalars"),
-        ("tree in i32\n" + _X + "each i 4:\n  y[i] = exp(x[i])", 5, "exp is of real numbers"),
-        (_X + "each i 4:\n  y[i] = and(x[i], 1)", 4, "and is of integers"),
-        (_X + "each i 4:\n  each j 4:\n    s = average(x[j])\n  y[i] = s", 5, "average is no fold"),
-        (_X + "each i 4:\n  each j 4:\n    s = argmax(x[j])\n  y[i] = s", 5, "other states"),
+        (_X + "each i 4:\n  y[i] = scalar 0", 4, "scalar 0 does not exist"),
+        ("tree in i32, 1 scalars\n" + _X + "each i 4:\n  y[i] = scalar 0", 5, "cannot use scalars"),
+        ("tree in i32\n" + _X + "each i 4:\n  y[i] = exp(x[i])", 5, "exp needs real numbers"),
+        (_X + "each i 4:\n  y[i] = and(x[i], 1)", 4, "and needs integers"),
+        (_X + "each i 4:\n  each j 4:\n    s = average(x[j])\n  y[i] = s", 5, "average is not a fold"),
+        (_X + "each i 4:\n  each j 4:\n    s = argmax(x[j])\n  y[i] = s", 5, "a different number of states"),
         (_X + "each i 4:\n  s = sum(x[i])", 4, "a fold in the outermost loop"),
-        (_X + "each i 4:\n  each i 4:\n    y[i] = 1", 4, "the axis i is not new"),
-        (_X + "each i -4:\n  y[i] = 1", 3, "the extent of i is below 0"),
-        (_X + "each i 4:\n  local x[3]", 4, "two tensors of one name"),
+        (_X + "each i 4:\n  each i 4:\n    y[i] = 1", 4, "the axis i exists already"),
+        (_X + "each i -4:\n  y[i] = 1", 3, "the extent of i is negative"),
+        (_X + "each i 4:\n  local x[3]", 4, "two tensors named"),
         (
             _X + "each i 4:\n  each j 1:\n    local r[3]\n  each j 1:\n    local r[4]",
             7,
-            "two tensors of one name",
+            "two tensors named",
         ),
         (_X + "each i 4:\n  local r[3]\n  r[i] = 1", 5, "index 0 of r"),
-        (_X + "each i 4:\n  where 0 <= i < -1", 4, "size is below 0"),
+        (_X + "each i 4:\n  where 0 <= i < -1", 4, "size is negative"),
         (_X + "each i 4, j 2:\n  y[i] = index(j)", 4, "positions of j write different values"),
         (_X + "each i 4, j 2:\n  y[i] = index(j)\n  y[i] = 3", 4, "positions of j write different values"),
-        ("let f32 4 + 0: 1/1", 1, "'let' is no name"),
+        ("let f32 4 + 0: 1/1", 1, "'let' is not a valid name"),
         ("x f32 4 in 3 + 0: 1/1", 1, "fewer places than indices"),
         ("x f32 4x4 + 0: 1/1", 1, "2 sizes"),
-        ("x f32 4 + 0: 1/4 8/2", 1, "step 1"),
+        ("x f32 4 + 0: 1/4 8/2", 1, "must begin at 1"),
     ],
 )
 def test_what_does_not_hold_is_told_with_its_line(text: str, line: int, why: str) -> None:
@@ -195,7 +195,7 @@ def test_guards_keep_an_index_inside() -> None:
         if index.startswith("2"):
             text = text.replace("2 * i + 2 * j - 3", "2 * i + 2 * j - 4")
         parse_tree(text)
-        with pytest.raises(InvalidArguments, match="goes from"):
+        with pytest.raises(InvalidArguments, match="ranges from"):
             parse_tree(text.replace(f"  where {guard}\n", ""))
 
 

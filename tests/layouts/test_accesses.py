@@ -25,6 +25,12 @@ def test_counts_are_those_of_bytes(a: Layout, itemsize: int, vector: int, lanes:
         with refused("RS-A18"):
             cache_lines(a, itemsize, vector=vector, lanes=lanes)
         return
+    is_aligned = not (np.array(offsets(a)) % vector).any()
+    if not is_aligned:
+        for on_gpu in (coalescing, bank_conflicts):
+            with refused("a vector of"):
+                on_gpu(a, itemsize, vector=vector, lanes=lanes)
+        vector = 1
     for unit, found in (
         (64, cache_lines(a, itemsize, vector=vector, lanes=lanes)),
         (32, coalescing(a, itemsize, vector=vector, lanes=lanes)),
@@ -52,7 +58,9 @@ def test_a_swizzle_frees_a_tile_of_conflicts() -> None:
     assert bank_conflicts(rows, 2, vector=8).counts == (32, 32)
     assert plain.units[1] == (4,) * 8
     assert bank_conflicts("32:0").total == bank_conflicts("32:33").total == 1
-    assert repr(plain) == "<Accesses bank requests 8 total 64 worst 8 efficiency 12%>"
+    whole = bank_conflicts("32:8", 2, vector=8)
+    assert (whole.worst, whole.least, whole.efficiency) == (4, (4,), 1.0)
+    assert repr(plain) == "<Accesses bank requests 8 total 64 least 8 worst 8 efficiency 12%>"
 
 
 def test_a_walk_may_be_an_array_of_offsets() -> None:
@@ -73,6 +81,8 @@ REFUSED = [
     lambda: bank_conflicts("32", 4, vector=4096),
     lambda: bank_conflicts("32", banks=0),
     lambda: cache_lines("17"),
+    lambda: bank_conflicts("32:1", 2, vector=8, lanes=8),
+    lambda: coalescing("32:2", 4, vector=4),
 ]
 
 

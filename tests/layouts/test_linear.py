@@ -130,3 +130,13 @@ REFUSED = [
 def test_what_is_not_linear_is_refused(make: Any) -> None:
     with refused():
         make()
+
+
+def test_a_composed_layout_is_read_as_it_is_printed_and_divided() -> None:
+    text = "Sw<2,3,3> o 0 o (32,32):(32,1)"
+    layout = ComposedLayout.parse(text)
+    assert str(layout) == text
+    tiled = layout.divide("4")
+    assert sorted(tiled.offsets()) == sorted(layout.offsets())
+    with refused("RS-A18"):
+        ComposedLayout.parse("(4,8)")

@@ -167,7 +167,7 @@ def test_what_is_no_map_is_refused(args):
 )
 def test_what_is_no_memory_is_refused_by_the_name_of_its_argument(argument, wrong):
     name = "src" if argument == FROM else "dst"
-    check_refused(lambda s, d: {FROM: s, TO: d, argument: wrong}, f"{name} will not do", "no rs.Memory")
+    check_refused(lambda s, d: {FROM: s, TO: d, argument: wrong}, f"{name} is not valid", "an rs.Memory")
 
 
 def test_an_input_that_shares_bytes_with_the_destination_is_refused():
@@ -183,4 +183,4 @@ def test_an_input_that_shares_bytes_with_the_destination_is_refused():
 
 
 def test_memories_that_are_exchanged_are_refused():
-    check_refused(lambda s, d: {FROM: d, TO: s}, "src will not do", "its descriptor is not the primitive's")
+    check_refused(lambda s, d: {FROM: d, TO: s}, "src is not valid", "its descriptor is not the primitive's")

@@ -211,7 +211,11 @@ def _descs(**others):
     ("arguments", "code", "words"),
     [
         (_descs(key=(2, 2, 7, 9)), "RS-R10", "width"),
-        (_descs(key=(2, 3, 7, 8), value=(2, 3, 7, 6)), "RS-R10", "3 heads of keys do not divide 4"),
+        (
+            _descs(key=(2, 3, 7, 8), value=(2, 3, 7, 6)),
+            "RS-R10",
+            "4 heads of queries are not a multiple of 3",
+        ),
         (_descs(value=(2, 2, 6, 6)), "RS-R10", "keys and values"),
         (_descs(query=(4, 5, 8)), "RS-R10", "four dims"),
         (_descs(dst=(2, 4, 5, 7)), "RS-R10", "dst"),

@@ -79,18 +79,18 @@ def test_zero_points_of_4_bits_may_begin_in_the_midst_of_a_byte(kind, zero_type,
 
 
 WRONG = {
-    "too few": (SCALE, rs.MemoryDesc((5,), "f32", "a"), "the mask stands for 6 values, it has 5"),
-    "too many": (ZERO, rs.MemoryDesc((24,), "s8", "a"), "the mask stands for 4 values, it has 24"),
+    "too few": (SCALE, rs.MemoryDesc((5,), "f32", "a"), "the mask requires 6 values, but it has 5"),
+    "too many": (ZERO, rs.MemoryDesc((24,), "s8", "a"), "the mask requires 4 values, but it has 24"),
     "of another type": (
         SCALE,
         rs.MemoryDesc((6,), "bf16", "a"),
-        "bf16, the attribute says f32",
+        "bf16, but the attribute requires f32",
     ),
     "integers for reals": (SCALE, rs.MemoryDesc((6,), "s32", "a"), "its values are s32"),
-    "apart": (SCALE, rs.MemoryDesc((6,), "f32", (2,)), "its values do not follow each other"),
-    "column by column": (SCALE, rs.MemoryDesc((2, 3), "f32", "ba"), "its values do not follow each other"),
-    "of other dims": (SCALE, rs.MemoryDesc((2, 3), "f32", "ab"), "it is 2 x 3, the masked dims are 6"),
-    "in blocks": (ZERO, rs.MemoryDesc((4,), "s8", "A8a"), "its values do not follow each other"),
+    "apart": (SCALE, rs.MemoryDesc((6,), "f32", (2,)), "its values are not contiguous"),
+    "column by column": (SCALE, rs.MemoryDesc((2, 3), "f32", "ba"), "its values are not contiguous"),
+    "of other dims": (SCALE, rs.MemoryDesc((2, 3), "f32", "ab"), "it is 2 x 3, but the masked dims are 6"),
+    "in blocks": (ZERO, rs.MemoryDesc((4,), "s8", "A8a"), "its values are not contiguous"),
     "an operand of other dims": (OPERAND, rs.MemoryDesc((1, 1), "f32", "ab"), "is not the primitive's"),
     "an operand laid out otherwise": (
         OPERAND,
@@ -121,7 +121,7 @@ def test_transposed_values_are_refused(kind):
     for given in (scales, scales.reshape(-1), scales.reshape(4, 1, 6)):
         memory = rs.Memory.from_numpy(given, None, engine)
         np.testing.assert_array_equal(run(kind, primitive, {**held, SCALE: memory}), X * scales)
-    with refused("it is 6 x 4, the masked dims are 4 x 6"):
+    with refused("it is 6 x 4, but the masked dims are 4 x 6"):
         run(kind, primitive, {**held, SCALE: rs.Memory.from_numpy(scales.T.copy(), None, engine)})
 
 
@@ -136,8 +136,8 @@ def test_memories_of_others_are_refused(arg):
         ("has no buffer", rs.Memory(md, rs.Engine("cpu"), rs.NO_DATA)),
         ("the memory is empty", rs.Memory()),
         ("is mapped", mapped),
-        ("is no rs.Memory", np.ones(6, np.float32)),
-        ("is no rs.Memory", None),
+        ("expected an rs.Memory", np.ones(6, np.float32)),
+        ("expected an rs.Memory", None),
     ):
         with refused(f"argument {arg}", text):
             run("cpu", primitive, {**held, arg: wrong})

@@ -176,7 +176,7 @@ def test_memories_for_sums_that_will_not_do_are_refused():
         ),
         ("it is on engine", rs.Memory(md, rs.Engine("reference"))),
         ("read-only", rs.Memory(md, rs.Engine("cpu"), frozen)),
-        ("is no rs.Memory", np.zeros(20, np.int32)),
+        ("expected an rs.Memory", np.zeros(20, np.int32)),
         ("ARG_DST_1) overlaps 19 (ARG_DST_2)", held[rs.ARG_DST_2]),
         ("ARG_DST_1) overlaps the destination", rs.Memory(md, rs.Engine("cpu"), held[rs.ARG_TO].data[:80])),
         (

@@ -197,7 +197,7 @@ def test_scales_that_come_at_execution():
         assert np.asarray(dst)[1].tolist() == [1, 1, 1, 1.5, 1.5, 1.5, 1.5, 1.5]
         with refused(f"argument {argument} (ARG_ATTR_SCALES | ARG_MULTIPLE_SRC + 1) is missing"):
             made.execute(rs.Stream(engine), args)
-        with refused("will not do"):
+        with refused("is not valid"):
             made.execute(rs.Stream(engine), {**args, argument: srcs[0]})
 
 
@@ -209,7 +209,7 @@ def test_scales_that_come_at_execution():
         (lambda: (CPU, "1", [desc((2, 3))]), ("axis is '1'", "it must be an integer")),
         (lambda: (CPU, 0, []), ("must be from 1 to 1024", "there is none")),
         (lambda: (CPU, 0, [desc((1, 3))] * 1025), ("must be from 1 to 1024", "there are more")),
-        (lambda: (CPU, 0, desc((2, 3))), ("no sources", "no sequence")),
+        (lambda: (CPU, 0, desc((2, 3))), ("no sources", "expected a sequence")),
         (lambda: (CPU, 0, ["ab"]), ("source 0 is not a descriptor",)),
         (lambda: ("cpu", 0, [desc((2, 3))]), ("not an engine", "it is str")),
         (lambda: (CPU, 0, [desc((2, 3)), desc((2, 4))]), ("dim 1 is 3 in source 0 and 4 in source 1",)),

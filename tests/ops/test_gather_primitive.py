@@ -151,7 +151,7 @@ def test_short_rows_behind_indices_are_those_of_their_index(engine, data_type, t
 def test_what_does_not_fit_is_refused():
     cpu, md, at = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32"), rs.MemoryDesc((3,), "s64")
     make, any_ = rs.onednn.Gather.PrimitiveDesc, rs.MemoryDesc((3, 5), "f32", "any")
-    with refused("tensors do not fit", "no type of indices"):
+    with refused("tensors do not fit", "not a type of indices"):
         make(cpu, "axis", md, rs.MemoryDesc((3,), "f32"), any_)
     with refused("axis is 2"):
         make(cpu, "axis", md, at, any_, 2)
@@ -161,9 +161,9 @@ def test_what_does_not_fit_is_refused():
         make(cpu, "rows", md, at, any_)
     with refused("a dim of the source is empty"):
         make(cpu, "axis", rs.MemoryDesc((0, 5), "f32"), at, any_)
-    with refused("the first 1 dims are not the same"):
+    with refused("the first 1 dims differ"):
         make(cpu, "axis", md, at, any_, 1, 1)
-    with refused("an index is of 3 dims"):
+    with refused("an index has 3 dims"):
         make(cpu, "nd", md, at, any_)
     assert make(cpu, "axis", md, at, any_).dst_desc() == rs.MemoryDesc((3, 5), "f32")
 

@@ -119,7 +119,7 @@ def test_dims_may_be_known_only_at_execution(weights, mode, data_type, engine):
         product.execute(rs.Stream(engine), {**shared, **own, rs.ARG_DST: dst})
         np.testing.assert_array_equal(elements(dst), (x @ w) * scales + bias)
     shared[rs.ARG_DST] = rs.Memory(md((8, 20), "ab"), engine)
-    for dims, words in (((40, 30), "40 x 30 times 30 x 20 into 8 x 20"), ((8, 31), "src will not do")):
+    for dims, words in (((40, 30), "40 x 30 times 30 x 20 into 8 x 20"), ((8, 31), "src is not valid")):
         source = memory_of(md(dims, "ab", data_type), whole(dims, 1), engine)
         with refused(words):
             product.execute(rs.Stream(engine), {**shared, rs.ARG_SRC: source})

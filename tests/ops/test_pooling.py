@@ -184,7 +184,7 @@ def test_hints_that_do_not_fit_are_refused():
     assert back(None).workspace_desc() == forward().workspace_desc()
     with refused("its algorithm is avg_include_padding"):
         back(forward(alg="avg_include_padding"))
-    with refused("the workspace of the hint will not do", "has no workspace"):
+    with refused("the workspace of the hint is not valid", "has no workspace"):
         back(forward("forward_inference"))
-    with refused("the workspace of the hint will not do", "another format"):
+    with refused("the workspace of the hint is not valid", "another format"):
         back(forward(), diff_dst=rs.MemoryDesc(_DST.dims, "f32", "nhwc"))

@@ -275,7 +275,7 @@ def test_a_destination_of_any_format_is_that_of_the_source_or_of_the_hint(format
     for hint in (like, src, PD(CPU, src, CPU, NCHW)):
         assert PD(CPU, NCHW, CPU, open_md, hint=hint).dst_desc() == like
     assert PD(CPU, NCHW, CPU, like, hint=NCHW).dst_desc() == like
-    with refused("hint is no rs.MemoryDesc"):
+    with refused("expected an rs.MemoryDesc or primitive descriptor as hint"):
         PD(CPU, NCHW, CPU, open_md, hint="nchw")
     x = np.arange(510, dtype=np.float32).reshape(2, 17, 3, 5)
     held = rs.reorder(x, format)

@@ -118,10 +118,10 @@ _SRC = rs.MemoryDesc((2, 3, 8, 8), "f32", "nchw")
         (("nearest", _SRC, None, (2.0, 0.0)), ("factors are",)),
         (("nearest", _SRC, None, (2.0, "x")), ("factors[1]",)),
         (("nearest", _SRC, None, np.array(2.0)), ("factors are", "2 numbers above 0")),
-        (("nearest", _SRC, _SRC, (2.0, 1.0)), ("the factors make (2, 3, 16, 8)",)),
+        (("nearest", _SRC, _SRC, (2.0, 1.0)), ("the factors give (2, 3, 16, 8)",)),
         (
             ("nearest", rs.MemoryDesc((2, 3, 0), "f32"), rs.MemoryDesc((2, 3, 4), "f32")),
-            ("nothing to look at",),
+            ("the source is empty",),
         ),
     ],
 )

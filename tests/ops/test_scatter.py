@@ -159,18 +159,18 @@ def test_one_hot(engine, axis, kinds):
 def test_what_does_not_fit_is_refused():
     cpu, md, at = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32"), rs.MemoryDesc((3,), "s64")
     make, updates = rs.onednn.Scatter.PrimitiveDesc, rs.MemoryDesc((3, 5), "f32")
-    with refused("the updates are to be (3, 5)"):
+    with refused("the dims of the updates must be (3, 5)"):
         make(cpu, "axis", md, at, md, md)
-    with refused("no type of indices"):
+    with refused("not a type of indices"):
         make(cpu, "axis", md, rs.MemoryDesc((3,), "f32"), updates, md)
     with refused("reduction is 'sub'"):
         make(cpu, "axis", md, at, updates, md, 0, "sub")
     with refused("updates has another type"):
         make(cpu, "axis", md, at, updates.as_type("s32"), md)
-    with refused("only along the axis"):
+    with refused("only the dim of the axis"):
         make(cpu, "elements", md, rs.MemoryDesc((3, 7), "s64"), rs.MemoryDesc((3, 7), "f32"), md)
     packed = [each.as_type("s4") for each in (md, updates)]
-    with refused("elements of 4 bits are moved alone"):
+    with refused("4-bit elements can only be moved"):
         make(cpu, "axis", packed[0], at, packed[1], packed[0], 0, "add")
     with refused("there are two values"):
         rs.onednn.OneHot.PrimitiveDesc(cpu, at, rs.MemoryDesc((3,), "f32"), updates, 1)

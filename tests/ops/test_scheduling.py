@@ -170,12 +170,12 @@ def test_what_takes_no_text_says_why() -> None:
         _softmax().scheduled(3)
     with refused("effort"):
         _softmax().scheduled(effort="much")
-    with refused("looks for one"):
+    with refused("searches for one"):
         _softmax().scheduled("", effort="measure")
     for text in ("", "unroll(i/1, 8)", "kernel(7)", "kernel(0) · kernel(0)", "kernel()"):
         with refused("does not fit", "each kernel is named once"):
             _lstm().scheduled(text)
-    with refused("takes no schedule", "makes its own"):
+    with refused("takes no schedule", "creates its own"):
         _softmax(_REF).scheduled("")
     unknown = rs.MemoryDesc((rs.RUNTIME_DIM, 4), "f32", "ab")
     with refused("takes no schedule", "known only at execution"):
@@ -260,12 +260,12 @@ def _codes() -> Any:
 @pytest.mark.parametrize(
     ("make", "text", "why"),
     [
-        (_padded, "block(d1, 2)", "would leave the padding of dst as it is"),
+        (_padded, "block(d1, 2)", "would not clear the padding of dst"),
         (_codes, "", "a list of no transforms"),
-        (_codes, "block(d0, 2)", "4 bits"),
-        (_softmax, "prefetch(64)", "it takes nothing"),
-        (_softmax, "interior(d0, d0)", "each once"),
-        (_max_pool, "vectorize(w/1, 8) · split_fold(most, kw)", "stands before the transforms of loops"),
+        (_codes, "block(d0, 2)", "4-bit"),
+        (_softmax, "prefetch(64)", "it takes no arguments"),
+        (_softmax, "interior(d0, d0)", "each at most once"),
+        (_max_pool, "vectorize(w/1, 8) · split_fold(most, kw)", "must precede the transforms of loops"),
         (_max_pool, "compute_root(most)", "it makes a second kernel"),
     ],
 )

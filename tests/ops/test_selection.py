@@ -122,10 +122,10 @@ def test_indices_of_another_type(engine):
 
 def test_what_does_not_fit_is_refused():
     cpu, md, any_ = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32"), rs.MemoryDesc((4, 6), "f32", "any")
-    with refused("6 of 5 elements are wanted"):
+    with refused("k is 6, but the axis has 5 elements"):
         rs.onednn.TopK.PrimitiveDesc(cpu, "largest", md, any_, rs.MemoryDesc((4, 6), "s64"), 1)
-    with refused("no type of indices"):
+    with refused("not a type of indices"):
         rs.onednn.ArgReduction.PrimitiveDesc(cpu, "max", md, rs.MemoryDesc((4, 1), "f32"), 1)
-    with refused("of no elements none is the largest"):
+    with refused("an empty axis has no largest element"):
         empty = rs.MemoryDesc((4, 0), "f32")
         rs.onednn.ArgReduction.PrimitiveDesc(cpu, "max", empty, rs.MemoryDesc((4, 1), "s64"), 1)

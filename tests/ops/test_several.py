@@ -84,15 +84,15 @@ def _frozen(md: rs.MemoryDesc) -> rs.Memory:
 
 REFUSED = [
     (lambda x, dst: ([x, x, x], dst), "bad number of inputs"),
-    (lambda x, dst: ([x, None], dst), "source 1 will not do"),
-    (lambda x, dst: ([x, held(TWICE)], dst), "source 1 will not do"),
-    (lambda x, dst: ([x, held(MD, engine=REF)], dst), "source 1 will not do"),
+    (lambda x, dst: ([x, None], dst), "source 1 is not valid"),
+    (lambda x, dst: ([x, held(TWICE)], dst), "source 1 is not valid"),
+    (lambda x, dst: ([x, held(MD, engine=REF)], dst), "source 1 is not valid"),
     (lambda x, dst: ([x, _mapped(held(MD))], dst), "is mapped"),
     (lambda x, dst: ([x, rs.Memory(MD, CPU, rs.NO_DATA)], dst), "no buffer"),
     (lambda x, dst: ([x, rs.Memory(MD, CPU, dst)], dst), "source 1 and the destination overlap"),
     (lambda x, dst: ([x, x], _mapped(dst)), "is mapped"),
     (lambda x, dst: ([x, x], _frozen(TWICE)), "read-only"),
-    (lambda x, dst: ([x, x], held(MD)), "dst will not do"),
+    (lambda x, dst: ([x, x], held(MD)), "dst is not valid"),
     (lambda x, dst: ([x, x], rs.Memory(TWICE, CPU, rs.NO_DATA)), "no buffer"),
 ]
 
@@ -238,7 +238,7 @@ def test_arguments_of_executions_and_their_errors(kind: str) -> None:
         made.execute(STREAM, srcs[:1], dst)
     with refused("bad number of inputs", "Memory was given"):
         made.execute(STREAM, srcs[0], dst)
-    with refused("dst will not do", "ndarray is no rs.Memory"):
+    with refused("dst is not valid", "expected an rs.Memory, got ndarray"):
         made.execute(STREAM, srcs, np.zeros((2, 8)))
     with refused("not a stream"):
         made.execute(None, srcs, dst)

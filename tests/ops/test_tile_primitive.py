@@ -70,8 +70,8 @@ def test_what_does_not_fit_is_refused():
     cpu, md = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32")
     with refused("dst has the wrong dims"):
         rs.onednn.Tile.PrimitiveDesc(cpu, md, rs.MemoryDesc((8, 7), "f32"))
-    with refused("a diagonal is of the last two dims"):
+    with refused("a diagonal needs two dims"):
         row = rs.MemoryDesc((4,), "f32")
         rs.onednn.Trilu.PrimitiveDesc(cpu, row, row)
-    with refused("the offset of the diagonal is one integer"):
+    with refused("the offset of the diagonal must be one integer"):
         rs.onednn.Trilu.PrimitiveDesc(cpu, md, md, rs.MemoryDesc((2,), "s64"))

@@ -185,7 +185,7 @@ def test_the_format_is_opaque_but_saved_compared_and_told():
     assert str(md) == "f32 20x16x3x3 winograd4x4"
     assert md.verbose_str("wei") == "wei:f32::opaque:winograd4x4::f0"
     assert rs.MemoryDesc.from_json(md.to_json()) == pickle.loads(pickle.dumps(md)) == md
-    assert "each window of 3 by 3 taps became one of 6 by 6 numbers" in md.explain()
+    assert "each window of 3 by 3 taps of these weights became one of 6 by 6 numbers" in md.explain()
 
 
 @pytest.mark.parametrize("key", ["padded_dims", "strides", "inner_blks", "dims", "data_type"])

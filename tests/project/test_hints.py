@@ -67,6 +67,11 @@ def test_names_that_a_memory_has_not_lead_to_its_descriptor_or_to_an_array() -> 
         "show": "m.desc.show",
         "dims": "m.desc.dims",
         "strides": "m.to_numpy().strides",
+        "tobytes": "physical().tobytes()",
+        "ctypes": "get_data_handle()",
+        "data_ptr": "get_data_handle()",
+        "from_bytes": "np.frombuffer",
+        "byte_offset": "m.desc.offset",
     }.items():
         with pytest.raises(AttributeError, match=re.escape(way)):
             getattr(memory, name)

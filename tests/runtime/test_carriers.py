@@ -183,7 +183,7 @@ def test_what_numpy_makes_no_array_of_is_refused() -> None:
             raise KeyError("no array")
 
     for x in ([[1.0], [1.0, 2.0]], Failing()):
-        with refused("reorder: x cannot be read", "NumPy makes no array of it"):
+        with refused("reorder: x cannot be read", "NumPy cannot convert it to an array"):
             rs.reorder(x, None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

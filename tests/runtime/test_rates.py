@@ -14,7 +14,8 @@ from restride.runtime.cpu.rates import measure, parse_rates, rates_of, rates_tex
 from restride.schedule.machine import RATES, Rates
 from restride.targets.isa import CacheSizes, host_caches, host_isa
 
-_CURVES = {"sizes": (1e5, 1e6, 1e7, 1e8), "curves": ((80e9, 4e9, 2e9, 1e9), *[(8e9, 4e9, 2e9, 5e8)] * 4)}
+_COPIES = (80e9, 4e9, 2e9, 1e9, 1e9)
+_CURVES = {"curves": (_COPIES, *[(8e9, 4e9, 2e9, 5e8, 5e8)] * 4), "shared": _COPIES}
 
 
 def _parsed(**changes: float) -> Rates:
@@ -54,7 +55,7 @@ def test_what_was_measured_is_kept_and_read_back(measured: list[CacheSizes]) -> 
     assert rates_of("a processor") == _SLOW
     again = rates_of("a processor")
     assert measured == [host_caches()]
-    names = ("region", "copy", "cache", "memory", "memory_limit", "sizes", "curves")
+    names = ("region", "copy", "cache", "memory", "memory_limit", "curves", "shared")
     assert [getattr(again, name) for name in names] == [getattr(_SLOW, name) for name in names]
 
 
@@ -74,9 +75,9 @@ def test_another_processor_and_another_number_of_threads_are_measured_anew(
 def test_what_is_not_measured_is_scaled_by_what_copies_are() -> None:
     slow = _parsed(copy=RATES.copy / 2)
     assert slow.tiles == tuple(rate / 2 for rate in RATES.tiles)
-    assert (slow.function, slow.call, slow.lane) == (RATES.function / 2, 2 * RATES.call, 2 * RATES.lane)
+    assert (slow.store, slow.call, slow.lane) == (2 * RATES.store, 2 * RATES.call, 2 * RATES.lane)
     assert _parsed() == RATES._replace(**_CURVES)
-    assert parse_rates(rates_text(RATES)) is None  # of a version that measured copies alone
+    assert parse_rates(rates_text(RATES._replace(curves=RATES.curves[:-1]))) is None  # of another version
 
 
 @pytest.mark.parametrize(

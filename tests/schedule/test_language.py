@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
+from restride.schedule.contraction import transforms as contraction
 from restride.schedule.language import Transform, parse_schedule, schedule_text
+from restride.schedule.moves import transforms as moves
+from restride.schedule.trees import rewrites
+from restride.schedule.trees import transforms as trees
 from support.effort import examples
 
 _NAMES = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
@@ -70,3 +77,19 @@ def test_no_text_does_anything_but_be_read_or_refused(text: str) -> None:
 def test_a_long_text_is_refused_at_once() -> None:
     with pytest.raises(rs.InvalidArguments, match="characters"):
         parse_schedule("(" * 10**7)
+
+
+def test_the_guide_lists_every_transform() -> None:
+    guide = (Path(__file__).parents[2] / "docs/how-to/schedules.md").read_text("utf-8")
+    tables = {head: set(re.findall(r"[|,] `(\w+)\(", rest)) for head, rest in _tables(guide)}
+    assert tables == {
+        "a move": {*moves._TRANSFORMS, *moves.WHOLE},
+        "a loop tree": {*trees._NAMES, *rewrites.NAMES},
+        "a contraction": {*contraction._NAMES},
+    }
+
+
+def _tables(guide: str) -> list[tuple[str, str]]:
+    section = guide.partition("## The transforms")[2].partition("\n## ")[0]
+    parts = re.split(r"\*\*Of ([a-z ]+)\.?\*\*", section)
+    return list(zip(parts[1::2], parts[2::2], strict=True))

@@ -304,10 +304,10 @@ def test_stages_of_any_chunk_write_the_same_bytes(case: ShuffleCase, words: str)
 
 REFUSED = {
     "block(a0)": "takes an axis and a number",
-    "block(a9, 1)": "the axes that may be cut are a0 of 96, a1 of 80",
+    "block(a9, 1)": "the axes that can be cut are a0 of 96, a1 of 80",
     "block(a0, 7)": "a divisor",
     "block(a0, 0)": "a divisor",
-    "2.block(a0, 1)": "has no number",
+    "2.block(a0, 1)": "omit the number",
     "block(a0, 16) . tile(a0, 16) . tile(a1, 16) . stream()": "do not stream",
     "tile(a0, 4) . block(a0, 8)": "the first transform",
     "block(a0, 8) . stage(4)": "the first transform",

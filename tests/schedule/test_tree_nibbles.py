@@ -67,7 +67,7 @@ def test_elements_of_4_bits_are_what_the_tree_says(
 
 def test_schedules_that_tear_bytes_are_refused() -> None:
     tree = _tree(MemoryDesc((6, 64), "f32"), MemoryDesc((6, 64), DataType.s4))
-    with pytest.raises(InvalidArguments, match="torn apart"):
+    with pytest.raises(InvalidArguments, match="would be split"):
         applied(tree, (Transform("vectorize", ("d0/1", 4)),))
 
 
@@ -98,13 +98,13 @@ def test_a_loop_of_other_numbers_passes_them_on_through_tensors(isa: Isa) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("    bits[r] = m", "    bits[r] = sqrt(m)", "sqrt is of real numbers"),
+        ("    bits[r] = m", "    bits[r] = sqrt(m)", "sqrt needs real numbers"),
         (
             "each r 8 in i32:\n    each c 16:",
             "each r 8:\n    each c 16 in i32:",
             "its results are numbers of i32",
         ),
-        ("    y[r] = bits[r] * 2", "    y[r] = and(bits[r], 1)", "and is of integers"),
+        ("    y[r] = bits[r] * 2", "    y[r] = and(bits[r], 1)", "and needs integers"),
     ],
 )
 def test_values_do_not_go_from_one_number_to_another(old: str, new: str, why: str) -> None:

@@ -144,20 +144,20 @@ def test_windows_become_rows_with_edges() -> None:
     [
         ("tile(c, 2)", "no transform tile"),
         ("block(k, 2)", "an axis of c, h, w, kh, kw"),
-        ("block(c)", "has 1 to 2 positions"),
+        ("block(c)", "must have 1 to 2 positions"),
         ("block(c, 3)", "1 to 2 positions"),
         (
             "block(c, 2) · block(c.block, 1) · block(c.place, 1) · block(c.block.block, 1) · block(c, 1)",
             "an axis of",
         ),
-        ("split_fold(m, kw)", "no fold finds m; there are s"),
-        ("split_fold()", "no fold finds nothing"),
+        ("split_fold(m, kw)", "there is no fold m, only s"),
+        ("split_fold()", "there is no fold without a name"),
         ("split_fold(s)", "axes of the fold, which are kh, kw"),
         ("split_fold(s, w)", "axes of the fold, which are kh, kw"),
-        ("compute_at(s, kh)", "from outside in: c, h, w"),
-        ("compute_at(s)", "from outside in: c, h, w"),
-        ("compute_root(s, c)", "and nothing else"),
-        ("split_fold(s, kw) · compute_at(s.part, h, kw)", "from outside in: c, h, w, kw"),
+        ("compute_at(s, kh)", "outermost first: c, h, w"),
+        ("compute_at(s)", "outermost first: c, h, w"),
+        ("compute_root(s, c)", "takes only the result of a fold"),
+        ("split_fold(s, kw) · compute_at(s.part, h, kw)", "outermost first: c, h, w, kw"),
     ],
 )
 def test_what_does_not_fit_is_refused(text: str, why: str) -> None:

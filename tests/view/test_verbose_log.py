@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import json
 import math
@@ -15,7 +16,7 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
-from restride.cli.replay import NotReplayed, recipe, replay
+from restride.cli.replay import Measured, NotReplayed, recipe, replay, replay_text
 from restride.view.verbose_log import VerboseLog, read_verbose_log
 from restride.view.verbose_page import verbose_page
 from restride.view.verbose_report import FRAMEWORKS, report, report_text
@@ -257,7 +258,7 @@ def test_mutated_lines_do_no_harm() -> None:
     json.dumps(values, allow_nan=False)
     assert report_text("log", values).replace("\n", "").replace("µ", "").isascii()
     assert report_text("log", values).replace("\n", "").isprintable()
-    page = verbose_page("log", log, values)
+    page = verbose_page("log", log, report_text("log", values))
     assert "<b>" not in page
     assert len(page) < 4 << 20
     for primitive in log.primitives[::20]:
@@ -283,7 +284,7 @@ class _OpenTags(HTMLParser):
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
     log = _log("torch-resnet50")
-    page = verbose_page("<b>x", log, report(log, 10.0))
+    page = verbose_page("<b>x", log, report_text("<b>x", report(log, 10.0)))
     parser = _OpenTags()
     parser.feed(page)
     assert not parser.open
@@ -302,6 +303,7 @@ _REPLAYED = [
     _line("matmul", "src ab wei ba dst ab", "4x8:8x6"),
     _line("inner_product", "src ab wei ab bia a dst ab", "mb4ic8oc6"),
     _line("pooling", "src acdb dst acdb", _POOLED, "alg:pooling_max"),
+    _line("pooling", "src acdb dst acdb", _POOLED, "alg:pooling_max").replace("inference", "training"),
     _line("eltwise", "data_f32::blocked:ab:f0 diff_undef::undef::", "4x8", "alg:eltwise_relu alpha:0 beta:0"),
     _line("softmax", "src ab dst ab", "4x8", "alg:softmax_accurate axis:1"),
     _line("binary", "src ab src ab dst ab", "4x8:1x8", "alg:binary_add"),
@@ -329,13 +331,55 @@ def test_primitives_run_again_or_the_reason_is_said() -> None:
     ]
     rows = replay(_read(*_REPLAYED, *other))
     done = {row["kind"]: row["restride_ms"] for row in rows if "why" not in row}
-    assert len(done) == len(_REPLAYED)
+    assert sum("why" not in row for row in rows) == len(_REPLAYED)
     assert all(ms > 0 for ms in done.values())
     why = " ".join(row["why"] for row in rows if "why" in row)
     for word in ("rnn", "attr", "backward", "gpu"):
         assert word in why
     for row in rows:
         assert "why" in row or row.get("onednn_ms") or row["onednn_why"]
+
+
+_OPEN = _line("convolution", "src acdb wei abcd bia a dst acdb", _WINDOW, "alg:convolution_direct").replace(
+    ":f32::", ":f32:a:"
+)
+
+
+def test_a_replay_asks_for_what_the_program_asked_for() -> None:
+    (primitive,) = _read(_OPEN.replace("inference", "training")).primitives
+    made = recipe(primitive)
+    assert {md.format_kind for md in made.memories.values()} == {"any"}
+    assert made.arguments[0] == "forward_training"
+    (primitive,) = _read(_OPEN.replace(":f32:a:", ":f32::")).primitives
+    assert {md.tag for md in recipe(primitive).memories.values()} == {"acdb", "abcd", "a"}
+    (row,) = replay(_read(_OPEN))
+    assert row["restride_implementation"].startswith("jit")
+
+
+def test_a_replay_names_another_implementation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for ran, is_said in (("ref:any", True), ("jit:any", False)):
+        monkeypatch.setattr("restride.cli.replay._peer", lambda ran=ran: (lambda _: Measured(0.1, ran), ""))
+        rows = replay(_read(_OPEN))
+        assert rows[0]["onednn_implementation"] == ran
+        assert ("ref:any, not jit:any" in replay_text(rows)) == is_said
+    log, page = tmp_path / "a.log", tmp_path / "a.html"
+    log.write_text(_OPEN)
+    assert main(["verbose", str(log), "--copy", "10", "--replay", "--html", str(page)]) == 0
+    assert "replay: time of one execution" in page.read_text()
+
+
+@pytest.mark.peer
+def test_onednn_runs_the_implementation_of_the_log() -> None:
+    """Of a grouped convolution with open formats; in row-major ones oneDNN has only reference code."""
+    onednn = pytest.importorskip("restride_bench.onednn")
+    try:
+        onednn.OneDNN()
+    except rs.Error as error:
+        pytest.skip(str(error))
+    window = "g2mb1_ic64oc66_ih8oh8kh1sh1dh0ph0_iw8ow8kw5sw1dw0pw2"
+    line = _line("convolution", "src abcd wei abcde bia a dst abcd", window, "alg:convolution_direct")
+    (row,) = replay(_read(line.replace(":f32::", ":f32:a:")))
+    assert "ref" not in row["onednn_implementation"]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -352,3 +396,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     nothing.write_bytes(bytes(range(256)) * 9)
     assert main(["verbose", str(nothing)]) == 1
     assert "no verbose lines" in capsys.readouterr().err
+
+
+def test_a_gzipped_log_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed, cut = tmp_path / "a.log.gz", tmp_path / "cut.gz"
+    packed.write_bytes(gzip.compress(_OPEN.encode()))
+    cut.write_bytes(packed.read_bytes()[:-12])
+    assert main(["verbose", str(packed), "--copy", "10"]) == 0
+    assert "1 execution of 1 primitive" in capsys.readouterr().out
+    assert main(["verbose", str(cut), "--copy", "10"]) != 0
+    assert "cannot be unpacked" in capsys.readouterr().err

@@ -83,10 +83,10 @@ def test_explanation_holds_the_formula_and_the_facts() -> None:
 
 def test_explanation_counts_padding_and_gaps() -> None:
     padded = explain(MemoryDesc((1, 17, 2, 2), "f32", "nChw16c"))
-    assert "b from 17 to 32: 60 of 128 elements (46.9 %) are padding" in padded
+    assert "b from 17 to 32: 60 of 128 elements (46.9 %) are zero padding" in padded
     assert "6 of them in gaps" in explain(MemoryDesc((3, 4), "f32", (6, 1)))
     window = MemoryDesc((6, 4), "f32").submemory_desc((2, 2), (1, 1))
-    assert "the first lies at offset 5" in explain(window)
+    assert "the first is at offset 5" in explain(window)
     assert "15 elements of 4 bits" in explain(MemoryDesc((3, 5), "s4"))
 
 

@@ -39,7 +39,7 @@ def evaluated(found: rs.MemoryDesc, formula: str, names: str, index: tuple[int, 
 
 def printed_formula(text: str) -> str:
     """The formula as a reader finds it: the one indented line below the sentence about it."""
-    (found,) = re.findall(r"lies at offset, in elements:\n\n    (.*)\n", text)
+    (found,) = re.findall(r"is at offset, in elements:\n\n    (.*)\n", text)
     return str(found)
 
 

@@ -1,5 +1,5 @@
-"""The arrays that people hold: what formats and factors they name, how each kind is read and made."""
+"""Functions on arrays of any library: formats, scales, and how each kind of array is read and created."""
 
-from .reorders import reorder  # where earlier versions had it: pickles name it so
+from .reorders import reorder  # its place in earlier versions, used by their pickles
 
 __all__ = ["reorder"]

@@ -1,4 +1,4 @@
-"""Softmax of arrays that people hold."""
+"""Softmax on arrays."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _SOFTMAX = ArrayFunction("softmax", is_real=True)
 
 
 def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> Any:
-    """`e**(x - m) / s` along an axis: m the largest there, s the sum of these powers.
+    """Return `e**(x - m) / s` along an axis, with m the maximum along the axis and s the sum of the powers.
 
-    x     a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory` of any format
-    axis  along which results add up to 1; negative ones count from the end
-    log   the logarithm of that, `x - m - ln(s)`
-    out   where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself; it
-          is returned
+    x     a NumPy array, lists, a torch tensor, any object with `__dlpack__`, or a `Memory` of any format
+    axis  the axis along which results sum to 1; negative values count from the end
+    log   return the logarithm instead, `x - m - ln(s)`
+    out   destination of any layout and type: an array or `Memory` with the dims of `x`, or `x` itself; it is
+          returned
 
-    Values are computed as f32, as f64 where `x` or `out` is f64 or of integers of 32 bits and more. The
-    result has the type and the layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy out;
-    a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
+    Values are computed in f32, or in f64 if `x` or `out` is f64 or has integers of 32 bits or more. The
+    result has the type and the layout of `x`, dense, or f32 if `x` has integers: NumPy in, NumPy out; a
+    tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, with zero padding.
 
-    Raises InvalidArguments, before anything is written, for an axis that `x` has not, and an `out` that is
-    read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.
+    Raises InvalidArguments, before anything is written, for an axis that `x` does not have, and for an `out`
+    that is read-only, has other dims or overlaps `x`; Unimplemented for a type without arithmetic.
 
     >>> import numpy as np, restride as rs
     >>> rs.softmax(np.array([[0.0, 0.0], [0.0, np.log(3)]], np.float32)).round(2)

@@ -1,4 +1,4 @@
-"""Attention of arrays that people hold."""
+"""Attention on arrays."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _ALWAYS = ARG_SRC, ARG_SRC_1, ARG_SRC_2
 _NAMES = {**AttentionProblem.reads, **dict(zip(_ALWAYS, "qkv", strict=True))}
 _ATTENTION = ArrayFunction("attention", may_be_in_place=False, narrows_lists=False, arguments=_NAMES)
 _BACK = ArrayFunction("attention", "backward", may_be_in_place=False, arguments=_NAMES)
-# What calls of the primitives' descriptors have, but for the engine.
+# Arguments of the primitive descriptors, except the engine.
 _CALLS: dict[type, Callable[..., CallArguments]] = {
     problem: cast(Any, namedtuple("_Arguments", (*problem.call, "attr")))
     for problem in (AttentionProblem, AttentionBackwardProblem)
 }
 _OFFSETS = ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + 1
 _SCALES = ARG_ATTR_SCALES | ARG_SRC_1, ARG_ATTR_SCALES | ARG_SRC_2
-# What may have fewer dims: leading ones are 1.
+# Arguments that can have fewer dims: leading ones are 1.
 _NDIMS = dict.fromkeys((*_ALWAYS, ARG_DST, ARG_SHIFT), 4) | dict.fromkeys(_SCALES, 3)
 _CAUSAL = "none", "bottom_right"
 
@@ -69,39 +69,39 @@ def attention(
     value_scales: Any = None,
     out: Any = None,
 ) -> Any:
-    """Scaled dot-product attention: for each query the values, weighted by how well it fits their keys.
+    """Scaled dot-product attention: for each query, the values weighted by how well it matches their keys.
 
-    q         (batch, heads, queries, width); leading dims that are not there are 1: a NumPy array, lists, a
-              tensor of torch, what has `__dlpack__`, or a `Memory`, in any layout or format
-    k         (batch, key heads, keys, width): each of its heads serves as many neighbors of `q`
+    q         (batch, heads, queries, width); missing leading dims are 1: a NumPy array, lists, a torch
+              tensor, any object with `__dlpack__`, or a `Memory`, in any layout or format
+    k         (batch, key heads, keys, width): each key head serves a group of consecutive heads of `q`
     v         (batch, key heads, keys, width of values)
-    mask      of the dims of the scores, (batch, heads, queries, keys), or 1 in their place: floats are added
-              to the scores, of truth values and bytes 0 hides a key
-    lengths   how many keys there are, for each element of the batch or one number for all; what lies behind
-              has no share, whatever it is
-    sinks     (heads): a score that takes a share and has no value
-    scale     of the products; 1 / sqrt(width) where it is None
-    causal    True, or "bottom_right": the last query sees every key, one before it one key fewer. "top_left":
-              query i sees keys 0 to i, as torch's `is_causal` has it; with as many queries as keys it is the
-              same
-    window    a pair: how many keys before and behind its place a query sees, -1 for all
-    soft_cap  c makes c * tanh(x / c) of scores
-    offsets   sequences lie one behind the other, without padding, and see nothing of each other: where each
-              begins, and where the last one ends, in ascending order. Causality and windows are of each alone
-    key_offsets   the same of keys and values, where these are not as many
-    key_scales    (batch, key heads, keys): what each key is multiplied by, where keys are s8 or f8. A
-                  `QuantizedTensor`, as `rs.quantize(k, "s8", group=0)` makes it, has its own
-    value_scales  the same of values
-    out       where to write, in any layout: an array or `Memory` of (batch, heads, queries, width of values);
-              it is returned
+    mask      dims of the scores, (batch, heads, queries, keys), each possibly 1: floats are added to the
+              scores; in booleans and bytes, 0 hides a key
+    lengths   the number of valid keys, for each element of the batch or one number for all; keys and values
+              beyond it are ignored, whatever they contain
+    sinks     (heads): a score that takes part in the softmax but has no value
+    scale     factor of the products; None: 1 / sqrt(width)
+    causal    True, or "bottom_right": the last query sees every key, the one before it one key fewer, and so
+              on. "top_left": query i sees keys 0 to i, as in torch's `is_causal`; equivalent if there are as
+              many queries as keys
+    window    a pair: how many keys before and after its own position a query sees, -1 for all
+    soft_cap  c replaces each score x by c * tanh(x / c)
+    offsets   packed sequences, stored without padding, that do not see each other: the start of each and the
+              end of the last, in ascending order. Causality and windows apply to each sequence separately
+    key_offsets   the same for keys and values, if their lengths differ
+    key_scales    (batch, key heads, keys): the factor of each key, if keys are s8 or f8. A `QuantizedTensor`,
+                  such as `rs.quantize(k, "s8", group=0)`, has its own
+    value_scales  the same for values
+    out       destination in any layout: an array or `Memory` of (batch, heads, queries, width of values); it
+              is returned
 
-    All is read where it lies: heads side by side, as `x.reshape(batch, n, heads, width).swapaxes(1, 2)` has
-    them, are not moved. The result has the type and the layout of `q`, dense: NumPy in, NumPy out; a tensor
-    in, a tensor out; a `Memory` in, a `Memory` of the same format out. All is computed as f32, as f64 where
-    an array is f64. Queries that see no key get zeros.
+    Everything is read in place: interleaved heads, as in `x.reshape(batch, n, heads, width).swapaxes(1, 2)`,
+    are not copied. The result has the type and the layout of `q`, dense: NumPy in, NumPy out; a tensor in, a
+    tensor out; a `Memory` in, a `Memory` of the same format out. Computation is in f32, or in f64 if any
+    array is f64. Queries that see no key get zeros.
 
-    Raises InvalidArguments, before anything is written, for dims that do not fit, and an `out` that is
-    read-only, of other dims or overlaps what is read; Unimplemented for integers.
+    Raises InvalidArguments, before anything is written, for dims that do not match, and for an `out` that is
+    read-only, has other dims or overlaps an input; Unimplemented for integers.
 
     >>> import numpy as np, restride as rs
     >>> x = 4 * np.eye(3, dtype=np.float32)
@@ -123,7 +123,7 @@ def attention(
 
 
 def parse_causal(causal: Any) -> str:
-    """The corner that causality counts from, for True the last one."""
+    """Return the corner that causality is aligned with; for True, the bottom right."""
     return causal if isinstance(causal, str) else _CAUSAL[parse_bool("attention: causal", causal)]
 
 
@@ -131,7 +131,7 @@ def _attention(
     q: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Memory:
     arrays = dict(zip(_NAMES, (q, *operands), strict=True))
-    # Keys and values may lie on a device, and the query come from outside.
+    # Keys and values may be on a device while the query is on the host.
     engine = engine_of(next((x for x in arrays.values() if isinstance(x, Memory) and x), q), out, None)
     memories = {
         arg: operand_of("attention", _NAMES[arg], _array(arg, x, arrays), engine)
@@ -149,7 +149,7 @@ def _attention(
 
 
 def _array(arg: int, x: Any, arrays: Mapping[int, Any]) -> Any:
-    """What is passed, but numbers of Python in the type that they are read as."""
+    """Return an argument as passed; Python numbers in the type that they are read as."""
     if arg in (*_ALWAYS, ARG_SHIFT) or isinstance(x, Memory):
         return x
     array = as_array(x, f"attention: {_NAMES[arg]}")
@@ -168,7 +168,7 @@ def _dims(x: Any) -> tuple[int, ...]:
 
 
 def _apart(name: str, x: Any, scales: Any) -> tuple[Any, Any]:
-    """Keys or values and their scales, of a tensor that was quantized by position and head."""
+    """Return keys or values and their scales, separately, from a tensor quantized by position and head."""
     if not isinstance(x, QuantizedTensor):
         return x, scales
     is_plain = x.zero_point is None and x.minimum is None and x.tensor_scale == 1.0
@@ -178,7 +178,7 @@ def _apart(name: str, x: Any, scales: Any) -> tuple[Any, Any]:
 
 
 def _check_offsets(name: str, offsets: Any, positions: Sequence[int]) -> None:
-    """Raise InvalidArguments for numbers in memory of the host that do not ascend, or leave the positions."""
+    """Raise InvalidArguments for offsets in host memory that are not ascending or are out of range."""
     if isinstance(offsets, Memory):
         return
     array = as_array(offsets, f"attention: {name}")
@@ -188,9 +188,9 @@ def _check_offsets(name: str, offsets: Any, positions: Sequence[int]) -> None:
 
 
 def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallKey | None = None) -> None:
-    """Run attention of memories by argument. `parameters`: scale, causal, window and soft cap.
+    """Run attention on memory objects by argument. `parameters`: scale, causal, window and soft cap.
 
-    Raises, before anything is written, for what does not fit.
+    Raises, before anything is written, for invalid arguments.
     """
     wide = {arg: _of_more_dims(memory, _NDIMS.get(arg, 0)) for arg, memory in memories.items()}
     problem = attention_problem({arg: memory.desc for arg, memory in wide.items()}, parameters)
@@ -198,12 +198,12 @@ def attend(memories: Mapping[int, Memory], parameters: Parameters, signed: CallK
 
 
 def attention_problem(mds: Mapping[int, MemoryDesc], parameters: Parameters) -> AttentionProblem:
-    """The problem of descriptors of four dims, by argument. Raises for what does not fit."""
+    """Return the problem for descriptors of four dims, by argument. Raises for invalid arguments."""
     return AttentionProblem.read(_reader(AttentionProblem, mds, parameters))
 
 
 def attend_backward(memories: Mapping[int, Memory], parameters: Parameters) -> None:
-    """Run the gradients of attention of memories of four dims, by argument."""
+    """Compute the gradients of attention on memory objects of four dims, by argument."""
     mds = {arg: memory.desc for arg, memory in memories.items()}
     problem = AttentionBackwardProblem.read(_reader(AttentionBackwardProblem, mds, parameters))
     _BACK.run(problem, memories[ARG_SRC].engine, memories)
@@ -214,7 +214,7 @@ def _reader(
     mds: Mapping[int, MemoryDesc],
     parameters: Parameters,
 ) -> ArgumentReader:
-    """The arguments of a primitive's descriptor."""
+    """Return the arguments of a primitive's descriptor."""
     names = {**problem.reads, **problem.also_writes, problem.writes: "diff_query", ARG_DST: "dst"}
     given = dict(zip(PARAMETERS, parameters, strict=True)) | {names[arg]: md for arg, md in mds.items()}
     call = _CALLS[problem](**{**dict.fromkeys((*problem.call, "attr")), **given})
@@ -222,7 +222,7 @@ def _reader(
 
 
 def _of_more_dims(memory: Memory, ndims: int) -> Memory:
-    """The memory with leading dims of 1, over the same bytes."""
+    """Return the memory object with leading dims of 1, over the same bytes."""
     dims = memory.desc.dims
     if len(dims) >= ndims:
         return memory

@@ -1,4 +1,4 @@
-"""Functions on several arrays: joined along an axis, or added."""
+"""Functions on several arrays: concatenation and sums."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __all__ = ["add_n", "concat"]
 
 _LAYOUTS = (type(None), str, MemoryDesc)
 _TYPES = (str, DataType)
-# Integers that f32 holds, and so does the double that stands for them in a key.
+# Integers that are exact in f32, and so in the double that represents them in a key.
 _WHOLE = 1 << 24
 Descs = tuple[MemoryDesc, ...]
 _CPU = Engine("cpu")
@@ -63,22 +63,22 @@ def concat(
     *,
     layout: Any = None,
 ) -> Any:
-    """Join arrays along an axis: each may have a layout and a type of its own.
+    """Join arrays along an axis; each can have its own layout and type.
 
-    arrays  1 to 1024 NumPy arrays, tensors of torch, `Memory` objects, or what has `__dlpack__`, equal in all
-            dims but that of `axis`; where nothing is converted, of any one type of 1, 2, 4, 8 or 16 bytes
-    axis    the axis along which they follow each other; negative ones count from the end
+    arrays  1 to 1024 NumPy arrays, torch tensors, `Memory` objects, or objects with `__dlpack__`, equal in
+            all dims except `axis`; if nothing is converted, of any one type of 1, 2, 4, 8 or 16 bytes
+    axis    the axis along which they are joined; negative values count from the end
     dst     the format of the result: a tag ("nhwc", "nChw16c"), strides in elements or a `MemoryDesc`; None:
-            that of the first array with blocks, else of the first, as `Concat.PrimitiveDesc` chooses it
-    dtype   the type of the result; may be left out where `dst` or `out` says it, or all arrays share it
-    out     where to write: an array or `Memory` of the dims of the result; it is returned. An array that lies
-            in it already, in its own place, is not copied
+            that of the first blocked array, else of the first, as `Concat.PrimitiveDesc` chooses it
+    dtype   the type of the result; optional if `dst` or `out` determines it, or all arrays have the same
+    out     destination: an array or `Memory` with the dims of the result; it is returned. An array that is
+            already in its place in `out` is not copied
 
-    The result is of the kind of the first array; a blocked one, or one of 4-bit elements, is a `Memory`.
-    `layout` is the older name of `dst`.
+    The result is of the kind of the first array; a blocked result, or one of 4-bit elements, is a `Memory`.
+    `layout` is the old name of `dst`.
 
-    Raises InvalidArguments, before anything is written, for shapes, types and formats that do not fit, and
-    for an `out` that is read-only or overlaps an array anywhere else.
+    Raises InvalidArguments, before anything is written, for shapes, types and formats that do not match, and
+    for an `out` that is read-only or overlaps an array in any other place.
 
     >>> import numpy as np, restride as rs
     >>> rs.concat([np.zeros((1, 2), np.int8), np.ones((1, 2), np.int8)])
@@ -95,18 +95,18 @@ def concat(
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Add arrays of the same dims in one pass: `scales[0] * arrays[0] + scales[1] * arrays[1] + ...`.
 
-    arrays  1 to 1024 NumPy arrays, tensors of torch, `Memory` objects, or what has `__dlpack__`, of any
+    arrays  1 to 1024 NumPy arrays, torch tensors, `Memory` objects, or objects with `__dlpack__`, of any
             layouts and types
     scales  one number for each, rounded to f32; None: all are 1
-    dtype   the type of the result; may be left out where `out` says it, or all arrays share it
-    out     where to write: an array or `Memory` of the same dims; it is returned, and may be one of `arrays`
+    dtype   the type of the result; optional if `out` determines it, or all arrays have the same
+    out     destination: an array or `Memory` of the same dims; it is returned, and can be one of `arrays`
 
-    Arrays are added in their order, as f32; as f64 where one is f64, u32, s64 or u64, or where integers whose
-    sum f32 may not hold, such as s32, are added with scales of 1. The result is rounded and saturated once
-    (N1). It is of the kind of the first array, in the format of the first one with blocks, else of the first.
+    Arrays are added in order in f32; in f64 if one is f64, u32, s64 or u64, or if integers whose sum may
+    exceed f32, such as s32, are added with scales of 1. The result is rounded and saturated once (N1). It is
+    of the kind of the first array, in the format of the first blocked one, else of the first.
 
-    Raises InvalidArguments, before anything is written, for shapes and types that do not fit, and for an
-    `out` that is read-only or overlaps an array that is laid out otherwise.
+    Raises InvalidArguments, before anything is written, for shapes and types that do not match, and for an
+    `out` that is read-only or overlaps an array of another layout.
 
     >>> import numpy as np, restride as rs
     >>> rs.add_n([np.full(3, 100, np.uint8), np.full(3, 100, np.uint8), np.full(3, 100, np.uint8)])
@@ -122,14 +122,14 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
 def _computed(
     x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Any:
-    """Arrays as memories on one engine, the descriptor of the result, and the run."""
+    """Return arrays as memory objects on one engine, the result's descriptor, and the function to run."""
     (function, how, dst, dtype), call = parameters, parameters[0].name
     arrays = [x, *(as_array(operand, f"{call}: array {i}") for i, operand in enumerate(operands, 1))]
     if dtype is None and out is None and all(map(is_nibbles, arrays)):
         dtype = x.dtype
     bits = None
     if function is _CONCAT and not isinstance(dst, MemoryDesc):
-        # The type of arrays whose bits are moved, as no data type is named after it; None to convert.
+        # The type of arrays whose bits are moved and which is not a data type; None to convert.
         bits = unnamed_type(arrays if out is None else [*arrays, out])
         bits = bits if bits is not None and (dtype is None or is_same_type(dtype, bits)) else None
     engine = next((memory.engine for memory in (*arrays, out) if isinstance(memory, Memory) and memory), _CPU)
@@ -145,7 +145,7 @@ def _computed(
     sources = []
     for i, array in enumerate(arrays):
         name = f"{call}: array {i}"
-        sources.append(memory_of(name, array, Subject(f"{name} cannot be read", f"{name} does not fit")))
+        sources.append(memory_of(name, array, Subject(f"{name} cannot be read", f"{name} does not match")))
     descs = tuple(memory.desc for memory in sources)
     data_type = None if bits is not None else _type(call, dtype)
     target_format: Any = _format(call, dst)
@@ -154,14 +154,14 @@ def _computed(
         target_format = own_format(x) if is_open else format_of_bits(target_format, bits, x.ndim)
     target = None
     if out is not None:
-        refuse_host_out(f"{call}: out will not do", out, engine)
+        refuse_host_out(f"{call}: invalid out", out, engine)
         target = memory_of(f"{call}: out", out, Subject.target(call))
         _check_layout(call, target.desc, target_format)
         target_format = target.desc
     names = Names(call, "array", "dst" if out is None else "out")
     if function is _CONCAT:
         axis = parse_int(how, "concat: axis")
-        if bits is not None and halves(bits):  # the halves of an element are no axis
+        if bits is not None and halves(bits):  # the halves of an element are not an axis
             ndims = descs[0].ndims - 1
             axis = axis % ndims if -ndims <= axis < ndims else axis + (1 if axis > 0 else -1)
         problem: SeveralProblem = _concat_problem(descs, axis, target_format, data_type, names)
@@ -183,7 +183,7 @@ def _computed(
 
 
 def _array_list(call: str, arrays: Any) -> list[Any]:
-    """The arrays of a call. One array is no list of its rows."""
+    """Return the arrays of a call. A single array is not taken as a list of its rows."""
     if isinstance(arrays, np.ndarray | Memory | str | bytes) or not isinstance(arrays, Iterable):
         is_array = isinstance(arrays, np.ndarray | Memory)
         hint = "write [x]" if is_array else "pass a list of arrays"
@@ -193,8 +193,8 @@ def _array_list(call: str, arrays: Any) -> list[Any]:
         raise refuse("RS-A13:one-array", call=call, why=why)
     try:
         sources = list(islice(arrays, MOST_SOURCES + 1))
-    except Exception as error:  # a foreign iterator may raise anything
-        why = f"{type(arrays).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+    except Exception as error:  # a foreign iterator can raise anything
+        why = f"{type(arrays).__name__} cannot be iterated over: {str(error)[:200] or type(error).__name__}"
         raise refuse("RS-A13:text", call=call, why=why) from None
     if 1 <= len(sources) <= MOST_SOURCES:
         return sources
@@ -207,7 +207,7 @@ def _array_list(call: str, arrays: Any) -> list[Any]:
 
 
 def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
-    """The memory, if it is one of a tensor on the engine that runs the call: the first memory's."""
+    """Return the memory if it is a tensor on the engine that runs the call: the first memory's."""
     if not memory:
         why, hint = "it has no descriptor", "give it a descriptor and an engine"
         raise refuse("RS-M36:empty-memory", name=name, why=why, hint=hint)
@@ -217,13 +217,13 @@ def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
 
 
 def _key(dtype: Any, *more: Hashable) -> Hashable | None:
-    """Parameters as a key; None for a type that is no plain word."""
+    """Return parameters as a key; None for a type that is not a plain word."""
     is_plain = dtype is None or type(dtype) in _TYPES or isinstance(dtype, type | np.dtype)
     return (type(dtype), dtype, *more) if is_plain else None
 
 
 def _scales_key(scales: Any) -> bytes | None:
-    """Scales as a key that tells 0.0 from -0.0; None for what is no plain number."""
+    """Return scales as a key that distinguishes 0.0 from -0.0; None unless all are plain numbers."""
     if scales is None:
         return b""
     if type(scales) not in (list, tuple) or not all(map(_is_plain_number, scales)):
@@ -240,7 +240,7 @@ def _type(call: str, dtype: Any) -> DataType | None:
         key = type_key(dtype)
         return None if key is None else DataType.parse(key)
     except Error as error:
-        what, where = f"{call}: dtype is no data type", error.where or f"dtype {short_repr(dtype)}"
+        what, where = f"{call}: dtype is not a data type", error.where or f"dtype {short_repr(dtype)}"
         why = error.why or error.what
         raise InvalidArguments(what, code=error.code, where=where, why=why, hint=error.hint) from None
 
@@ -249,12 +249,12 @@ def _format(call: str, dst: Any) -> Hashable:
     try:
         return format_key(dst)
     except Error as error:
-        what, where = f"{call}: dst is no format", f"dst {short_repr(dst)}"
+        what, where = f"{call}: dst is not a memory format", f"dst {short_repr(dst)}"
         raise InvalidArguments(what, code=error.code, where=where, why=error.why, hint=error.hint) from None
 
 
 def _check_layout(call: str, out: MemoryDesc, dst: Any) -> None:
-    """Raise InvalidArguments for an `out` that does not lie as `dst` says."""
+    """Raise InvalidArguments for an `out` without the layout `dst`."""
     if dst is None:
         return
     expected = dst if isinstance(dst, MemoryDesc) else _in_format(call, out.dims, out.data_type, dst)
@@ -265,7 +265,7 @@ def _check_layout(call: str, out: MemoryDesc, dst: Any) -> None:
 def _target_desc(
     names: Names, descs: Descs, dims: tuple[int, ...], dst: Any, dtype: DataType | None
 ) -> MemoryDesc | None:
-    """The descriptor of the result: of format "any" where only its type is said, None where nothing is."""
+    """Return the descriptor of the result: format "any" if only its type is given, None if nothing is."""
     if isinstance(dst, MemoryDesc):
         if dtype in (None, dst.data_type):
             return dst
@@ -279,7 +279,7 @@ def _target_desc(
 
 
 def _in_format(call: str, dims: tuple[int, ...], dtype: DataType, dst: Any) -> MemoryDesc:
-    """The descriptor of a result in the format `dst`."""
+    """Return the descriptor of a result in the format `dst`."""
     try:
         return MemoryDesc(dims, dtype, dst)
     except Error as error:
@@ -300,7 +300,7 @@ def _concat_problem(
 
 
 def _in_place(call: str, impl: Implementation, memories: Mapping[int, Memory]) -> Implementation:
-    """The implementation for arrays of which some lie in `out`."""
+    """Return the implementation if some of the arrays are parts of `out`."""
     *sources, target = memories.values()
     return implementation_in_place(Names(call, "array", "out"), impl, sources, target)
 

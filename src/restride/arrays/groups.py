@@ -1,4 +1,4 @@
-"""Ways to count groups in functions that shuffle arrays: oneDNN's group size, or everyone else's groups."""
+"""Two ways to count groups in a shuffle: oneDNN's group size, or the number of groups, as everywhere else."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ Shape = tuple[int, ...]
 
 
 class Rule(NamedTuple):
-    """The way in which a function counts groups: its name, its parameter, and the split of dims and axis."""
+    """How a function counts groups: its name, its parameter, and the split of dims and axis."""
 
     call: str
     parameter: str
     apply: Callable[[str, str, Shape, int, int], tuple[int, int]]
 
     def split(self, dims: Shape, axis: int, number: int) -> tuple[int, int]:
-        """The axis from 0 and the group size. Raises InvalidArguments for what does not split the axis."""
+        """Return the axis, counted from 0, and the group size. Raises InvalidArguments if invalid."""
         return self.apply(self.call, self.parameter, dims, *self.parse(axis, number))
 
     def parse(self, axis: object, number: object) -> tuple[int, int]:
-        """Both as integers, as keys of a cache must be."""
+        """Return both as integers, as cache keys require."""
         return parse_int(axis, f"{self.call}: axis"), parse_int(number, f"{self.call}: {self.parameter}")
 
 
 def by_size(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
-    """The group size itself, and the axis as oneDNN counts it."""
+    """Return the group size unchanged, and the axis as oneDNN counts it."""
     at = check_axis(call, axis, dims)
     return at, check_group_size(call, number, dims, at)
 
 
 def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
-    """The number of groups, and an axis that may be counted from the end."""
+    """Convert the number of groups to a group size; the axis can be counted from the end."""
     rank = len(dims)
     if not -rank <= axis < rank:
         raise refuse(

@@ -1,7 +1,7 @@
-"""Reorders of arrays of more axes than a tensor has: of as many as NumPy allows, as tensor networks have.
+"""Reorders of arrays with more axes than a tensor can have, up to NumPy's limit, as in tensor networks.
 
-Axes that move together are one. Of what is left there may still be more than 12, for which a descriptor is
-made that no caller ever sees.
+Axes that move together are merged. More than 12 axes may still remain; these get a descriptor that callers
+never see.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _CPU = Engine("cpu")
 
 
 def has_many_axes(x: object) -> bool:
-    """True for an array of NumPy that has more axes than a tensor, and elements."""
+    """Return True for a non-empty NumPy array that has more axes than a tensor can have."""
     return isinstance(x, np.ndarray) and not is_masked(x) and x.ndim > MAX_NDIMS and x.size > 0
 
 
 def result_of(call: str, x: Array, strides: tuple[int, ...] | None, out: Array | None) -> Array:
-    """What a move writes: `out`, or a new array that lies as strides in elements say, or in the order of `x`.
+    """Return the destination: `out`, or a new array with the given strides in elements, or ordered as `x`.
 
-    Raises InvalidArguments for an `out` of another shape or type, and for strides that are not one for each
-    axis or go backwards.
+    Raises InvalidArguments for an `out` of another shape or type, and for strides that are negative or do not
+    match the number of axes.
     """
     if out is not None:
         is_alike = isinstance(out, np.ndarray) and (out.shape, out.dtype) == (x.shape, x.dtype)
@@ -56,10 +56,10 @@ def result_of(call: str, x: Array, strides: tuple[int, ...] | None, out: Array |
 
 
 def joined(x: Array, out: Array) -> tuple[Memory, Memory]:
-    """Both as memories over the same bytes, of as few axes as can be.
+    """Return both as memory objects over the same bytes, with as few axes as possible.
 
     (2, 3, 4) of strides (12, 4, 1) and (4, 8, 1)  ->  (2, 3, 4); of (12, 4, 1) on both sides  ->  (24,).
-    Raises InvalidArguments where strides are no whole elements.
+    Raises InvalidArguments if strides are not multiples of the element size.
     """
     if unnamed_type([x, out]) is not None:
         x, out = bits_of(x), bits_of(out)

@@ -1,4 +1,4 @@
-"""Layer, group and batch normalization of arrays that people hold."""
+"""Layer, group and batch normalization on arrays."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ __all__ = ["batch_norm", "group_norm", "layer_norm"]
 _LAYER, _GROUP, _BATCH = (
     ArrayFunction(name, is_real=True) for name in ("layer_norm", "group_norm", "batch_norm")
 )
-# Types that scale and shift are read as; all else is converted to f32.
+# Types in which scale and shift are read; all others are converted to f32.
 _WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
 
 
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
-    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance along an axis.
+    """Return `(x - mean) / sqrt(variance + epsilon) * scale + shift`, with mean and variance along an axis.
 
-    x        a NumPy array, a tensor of torch, what has `__dlpack__`, or a `Memory` of any format, of f64,
+    x        a NumPy array, a torch tensor, any object with `__dlpack__`, or a `Memory` of any format, of f64,
              f32, bf16, f16, s8 or u8
     scale    one number for each index of the axis, or None
     shift    the same
-    axis     what is normalized: the last, as in rows of features, unless it is given; 1 for the channels of
-             images, which may lie in any format
-    epsilon  what is added to the variance
-    out      where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself;
-             it is returned
+    axis     the axis to normalize: by default the last, as in rows of features; 1 for the channels of images,
+             which can have any format
+    epsilon  added to the variance
+    out      destination of any layout and type: an array or `Memory` with the dims of `x`, or `x` itself; it
+             is returned
 
-    The result has the type and the layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy
-    out; a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero. All is
-    computed as f32, as f64 where `x` or `out` is f64.
+    The result has the type and the layout of `x`, dense, or f32 if `x` has integers: NumPy in, NumPy out; a
+    tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, with zero padding. Computation
+    is in f32, or in f64 if `x` or `out` is f64.
 
-    Raises InvalidArguments, before anything is written, for an axis that `x` has not, for a scale or a shift
-    of another length, an epsilon below 0, and an `out` that is read-only, of other dims or overlaps `x`;
-    Unimplemented for other types.
+    Raises InvalidArguments, before anything is written, for an axis that `x` does not have, a scale or a
+    shift of another length, a negative epsilon, and an `out` that is read-only, has other dims or overlaps
+    `x`; Unimplemented for other types.
 
     >>> import numpy as np, restride as rs
     >>> print(rs.layer_norm(np.array([[1, 2, 3], [5, 5, 8]], np.float32)).round(2))
@@ -72,10 +72,10 @@ def layer_norm(
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
-    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance of groups of channels.
+    """Return `(x - mean) / sqrt(variance + epsilon) * scale + shift`, with statistics of groups of channels.
 
     `x`: of dims (N, C, ...), C a multiple of `groups`. `scale`, `shift`: one number for each channel, or
-    None. The rest as in `layer_norm`.
+    None. Otherwise as `layer_norm`.
 
     >>> import numpy as np, restride as rs
     >>> print(rs.group_norm(np.array([[[0, 2], [4, 6], [1, 1], [1, 1]]], np.float32), 2)[0].round(2))
@@ -98,10 +98,10 @@ def batch_norm(
     epsilon: float = 1e-5,
     out: Any = None,
 ) -> Any:
-    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, by the statistics that training has found.
+    """Return `(x - mean) / sqrt(variance + epsilon) * scale + shift`, with given statistics from training.
 
     `x`: of dims (N, C, ...). `mean`, `variance`: one number for each channel; `scale`, `shift`: the same, or
-    None. The rest as in `layer_norm`.
+    None. Otherwise as `layer_norm`.
 
     >>> import numpy as np, restride as rs
     >>> rs.batch_norm(np.ones((1, 2, 1, 1), np.float32), [0, 1], [4, 1], epsilon=0).ravel().tolist()
@@ -111,7 +111,7 @@ def batch_norm(
     return _BATCH.call(_batch, (epsilon,), plain_key((epsilon,)), x, out, operands)
 
 
-# --- their problems -----------------------------------------------------------------------------------------
+# --- problems -----------------------------------------------------------------------------------------------
 
 
 def _layer(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
@@ -122,7 +122,7 @@ def _layer(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, si
         ndims_of_out = ndims_of(out)
         raise refuse("RS-R10:tensors-different-shapes", call="layer_norm", ndims=ndims, ndims2=ndims_of_out)
     weights = {ARG_SCALE: scale, ARG_SHIFT: shift}
-    if ndims == 1:  # a row alone, as one of a batch of one
+    if ndims == 1:  # a single row, as a batch of one
         row, target = (None if array is None else _reshaped(array, (1, *_dims(array))) for array in (x, out))
         return _reshaped(_normalized(LayerNormalizationProblem, row, target, weights, epsilon), _dims(x))
     turned, target = (None if array is None else with_axis_last(array, at) for array in (x, out))
@@ -148,7 +148,7 @@ def _batch(
 
 
 def _ndims_read(x: Any) -> int:
-    """The number of axes. Raises InvalidArguments for what cannot be read."""
+    """Return the number of axes. Raises InvalidArguments for anything that cannot be read."""
     if isinstance(x, np.ndarray) and x.ndim:
         return x.ndim
     return _LAYER.source(x, engine_of(x, None, None)).desc.ndims
@@ -159,7 +159,7 @@ def _dims(x: Any) -> tuple[int, ...]:
 
 
 def _reshaped(x: Any, dims: tuple[int, ...]) -> Any:
-    """An array or a memory of other dims, over the same bytes."""
+    """Return an array or a memory with other dims, over the same bytes."""
     return Memory(x.desc.reshape(dims), x.engine, x) if isinstance(x, Memory) else x.reshape(dims)
 
 
@@ -173,7 +173,7 @@ def _normalized(
     groups: int = 1,
     signed: CallKey | None = None,
 ) -> Memory:
-    """The normalized tensor. `weights`: scale, shift and statistics by argument, None where there is none."""
+    """Return the normalized tensor. `weights`: scale, shift and statistics by argument, or None."""
     kind = of.norm_kind
     function = {NormKind.layer: _LAYER, NormKind.group: _GROUP, NormKind.batch: _BATCH}[kind]
     engine = engine_of(x, out, None)
@@ -206,23 +206,23 @@ def _normalized(
 
 
 def parse_epsilon(what: str, epsilon: Any) -> float:
-    """The summand of a variance, as f32. Raises InvalidArguments below 0, and where it is not finite."""
+    """Return the summand of a variance, as f32. Raises InvalidArguments if negative or not finite."""
     small = to_f32(epsilon, f"{what}: epsilon")
     if isfinite(small) and small >= 0:
         return small
-    why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
+    why, hint = "it is added to a variance under the square root", "use a small number, such as 1e-5"
     raise refuse("RS-P06:epsilon", what=what, small=small, why=why, hint=hint)
 
 
 def check_data(function: ArrayFunction, md: MemoryDesc) -> None:
-    """Raise for what is not normalized: as for the primitives, which have no f64."""
+    """Raise for unsupported tensors: as for the primitives, except that f64 is accepted."""
     check_normalized(function.name, md.as_type(DataType.f32) if md.data_type is DataType.f64 else md)
 
 
 def numbers_of(
     function: ArrayFunction, weights: dict[int, Any], count: int, real: DataType = DataType.f32
 ) -> dict[int, Array]:
-    """One number for each of `count`, by argument: scale and shift of one type, statistics as `real`."""
+    """Return `count` numbers for each argument: scale and shift of one type, statistics as `real`."""
     numbers = {arg: _numbers(function, arg, weight, count) for arg, weight in weights.items()}
     kinds = {array.dtype for arg, array in numbers.items() if arg in _TYPED}
     common = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
@@ -246,7 +246,7 @@ def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array
         is_number = array.dtype.kind in "fiu" or array.dtype in _WEIGHT_TYPES
         if array.shape == (count,) and is_number and not is_masked(value):
             return array
-    except Exception:  # NumPy makes no array of it
+    except Exception:  # NumPy cannot convert it
         pass
     raise refuse(
         "RS-R10:numbers-index-axis",

@@ -1,4 +1,4 @@
-"""Batches of images as what networks read: types, layout, mean and deviation in one pass."""
+"""Converts batches of images to network inputs: type, layout, mean and standard deviation in one pass."""
 
 from __future__ import annotations
 
@@ -41,23 +41,24 @@ def normalize(
     dtype: Any = "f32",
     out: Any = None,
 ) -> Any:
-    """`(x / unit - mean) / std` for each channel, in another type and layout, in one pass.
+    """Return `(x / unit - mean) / std` for each channel, in another type and layout, in one pass.
 
-    x      images as they are decoded: a NumPy array, a tensor of torch, what has `__dlpack__`, or a `Memory`
+    x      decoded images: a NumPy array, a torch tensor, any object with `__dlpack__`, or a `Memory`
     mean   a number, or one for each channel
-    std    the same: the deviations
-    dst    the format of the result: None for row-major (NCHW), "nhwc", "nChw16c", or what `reorder` takes
-    axis   which axis of `x` holds the channels: the last, as in (N, H, W, C), unless it is given
-    unit   what stands for 1 in `x`: 255 where it is u8, otherwise 1, unless it is given
+    std    standard deviation: a number, or one for each channel
+    dst    the format of the result: None for row-major (NCHW), "nhwc", "nChw16c", or anything `reorder`
+           accepts
+    axis   the channel axis of `x`; by default the last, as in (N, H, W, C)
+    unit   the value in `x` that represents 1; by default 255 if `x` is u8, otherwise 1
     dtype  the type of the result
-    out    where to write; it is returned
+    out    destination; it is returned
 
-    The result has the channels in axis 1, (N, C, H, W), of one image of three axes in axis 0. It is computed
-    as f32, `(x - mean * unit) * (1 / (unit * std))`, as f64 where `x` or the result is f64. A plain format
-    gives an array of the kind of `x`, a blocked one a `Memory`.
+    The result has the channels in axis 1, (N, C, H, W), or in axis 0 for a single image of three axes. It is
+    computed in f32 as `(x - mean * unit) * (1 / (unit * std))`, or in f64 if `x` or the result is f64. A
+    plain format gives an array of the kind of `x`, a blocked one a `Memory`.
 
-    Raises InvalidArguments, before anything is written, for an axis that `x` has not, for numbers that are
-    not one for each channel or not finite, for a deviation or a unit of 0, and for what `reorder` refuses.
+    Raises InvalidArguments, before anything is written, for an axis that `x` does not have, for numbers that
+    are not finite or not one for each channel, for a `std` or a `unit` of 0, and whenever `reorder` does.
 
     >>> import numpy as np, restride as rs
     >>> photos = np.full((1, 2, 2, 3), 255, np.uint8)
@@ -88,14 +89,14 @@ def _normalized(how: tuple[Any, ...], x: Any, out: Any) -> Any:
 
 
 def _place(ndim: int) -> int:
-    """The axis of a result that holds the channels."""
+    """Return the channel axis of a result."""
     return 0 if ndim == 3 else 1
 
 
 def _with_channels(x: Any, axis: Any) -> tuple[Any, DataType, tuple[int, ...]]:
-    """The images with the axis of their channels where the result has it, as a view; their type and dims."""
+    """Return a view of the images with the channel axis where the result has it; their type and dims."""
     if not isinstance(x, np.ndarray) or not x.ndim or not x.dtype.isnative:
-        # Before its type and its axes are looked at: errors say what cannot be read.
+        # Before its type and axes are used, so that errors say what cannot be read.
         memory_of(x, engine_of(x, None, None), Subject.source(_CALL))
     if isinstance(x, Memory):
         kind, ndim = x.desc.data_type, x.desc.ndims
@@ -111,7 +112,7 @@ def _with_channels(x: Any, axis: Any) -> tuple[Any, DataType, tuple[int, ...]]:
 
 @lru_cache(maxsize=64)
 def _order(ndim: int, axis: int) -> tuple[int, ...]:
-    """The axes of images in the order of the result."""
+    """Return the axes of the images in the order of the result."""
     if ndim < 2 or not -ndim <= axis < ndim:
         raise refuse(
             "RS-S05:images-rows-columns" if ndim < 2 else "RS-S05:no-such-axis", axis=axis, ndim=ndim
@@ -125,7 +126,7 @@ def _order(ndim: int, axis: int) -> tuple[int, ...]:
 
 
 def _key(value: Any) -> Any:
-    """Numbers as a tuple, which is the key of what is made of them; anything else as it is."""
+    """Return numbers as a tuple, to be used as a cache key; anything else unchanged."""
     if type(value) is tuple or type(value) is float:
         return value
     if is_foreign(value):
@@ -155,23 +156,23 @@ def _pair(keys: tuple[Any, ...], count: int, behind: int, is_wide: bool) -> tupl
 def _operands(
     keys: tuple[Any, ...], count: int, behind: int, is_wide: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The array to subtract, and the one to multiply by then, of mean, deviation and unit; with `behind` axes
-    of 1 behind the channels.
+    """Return the array to subtract and the one to multiply by, from mean, deviation and unit; with `behind`
+    axes of 1 after the channels.
     """
     try:
         return _pair(keys, count, behind, is_wide)
-    except TypeError:  # no numbers, which may have no hash
+    except TypeError:  # not numbers, perhaps unhashable
         for name, value in zip(("mean", "std", "unit"), keys, strict=True):
             _numbers(name, value, count)
         raise
 
 
 def _numbers(name: str, value: Any, count: int, *, may_be_zero: bool = True) -> Numbers:
-    """So many finite numbers, or one for all of them."""
+    """Return `count` finite numbers, or one for all of them."""
     try:
         array = np.asarray(value)
         array = np.asarray(np.nan) if array.dtype.kind in "USTmMc" else array.astype(np.float64)
-    except Exception:  # NumPy makes no numbers of it
+    except Exception:  # NumPy cannot convert it
         array = np.asarray(np.nan)
     numbers: Numbers = tuple(array.reshape(-1).tolist())
     is_right = array.ndim < 2 and len(numbers) in (1, count) and all(map(isfinite, numbers))

@@ -1,4 +1,4 @@
-"""Pooling of arrays that people hold: maxima and averages of windows."""
+"""Pooling on arrays: maximum and average of windows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .calls.operands import engine_of
 __all__ = ["pool"]
 
 _POOL = ArrayFunction("pool", may_be_in_place=False)
-# As `avg` is known elsewhere: torch and oneDNN have the same two under other names.
+# What `avg` means elsewhere: torch and oneDNN have the same two under other names.
 _SHORT = {"avg": "avg_include_padding"}
 Dims = tuple[int, ...]
 
@@ -37,26 +37,26 @@ def pool(
     dilation: Any = 1,
     out: Any = None,
 ) -> Any:
-    """The largest element of each window of an image, or their average.
+    """Return the maximum or the average of each window of an image.
 
-    x         of dims (N, C, W), (N, C, H, W) or (N, C, D, H, W): a NumPy array, a tensor of torch, what has
-              `__dlpack__`, or a `Memory` of any format
-    kernel    how many positions a window has, for each spatial dim or one number for all; None: all of them,
-              which leaves one element for each channel
+    x         of dims (N, C, W), (N, C, H, W) or (N, C, D, H, W): a NumPy array, a torch tensor, any object
+              with `__dlpack__`, or a `Memory` of any format
+    kernel    window size for each spatial dim, or one number for all; None: the whole image, which leaves one
+              element for each channel
     alg       "max", "avg_include_padding" ("avg" for short) or "avg_exclude_padding"
-    stride    from one window to the next; as many as the kernel has positions unless it is given
-    padding   how many positions are added at both ends; a pair for a spatial dim whose ends differ
-    dilation  from one position of a window to the next; 1 is dense
-    out       where to write, in any layout and type; it is returned
+    stride    distance between windows; by default the size of the kernel
+    padding   number of positions added at both ends; a pair for a spatial dim whose ends differ
+    dilation  distance between the positions of a window; 1 is dense
+    out       destination of any layout and type; it is returned
 
-    A window counts where all of it lies within image and padding. One without an element above the least
-    finite value of the type has that as its maximum, as in oneDNN: also where all are -inf.
+    Only windows entirely inside image and padding count. A maximum is never below the lowest finite value of
+    the type, as in oneDNN, even if all elements are -inf.
 
     The result has the type and the layout of `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a
-    `Memory` in, a `Memory` of the same format out, its padding zero.
+    `Memory` in, a `Memory` of the same format out, with zero padding.
 
-    Raises InvalidArguments, before anything is written, for windows that do not fit, and an `out` that is
-    read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.
+    Raises InvalidArguments, before anything is written, for invalid windows, and for an `out` that is
+    read-only, has other dims or overlaps `x`; Unimplemented for a type without arithmetic.
 
     >>> import numpy as np, restride as rs
     >>> image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
@@ -85,21 +85,21 @@ def _pooled(x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey
 
 
 def parse_alg(alg: Any) -> str:
-    """An algorithm by its name, long or short. Raises InvalidArguments."""
+    """Return an algorithm from its long or short name. Raises InvalidArguments."""
     return parse_algorithm(
         "pool", _SHORT.get(alg, alg) if isinstance(alg, str) else alg, "pooling_", PoolingProblem.algorithms
     )
 
 
 class PooledDims(NamedTuple):
-    """Windows over a tensor, and the dims of what is made of them."""
+    """Windows over a tensor, and the dims of the result."""
 
     windows: Windows
     dims: Dims
 
 
 def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any) -> PooledDims:
-    """The windows of a call over a tensor of these dims. Raises InvalidArguments where they do not fit."""
+    """Return the windows of a call over these dims. Raises InvalidArguments if they do not fit."""
     count = len(dims) - 2
     if not 1 <= count <= 3:
         raise refuse("RS-R10:x-no-spatial" if count < 1 else "RS-R10:x-too-many", dims=tuple(dims))
@@ -107,7 +107,7 @@ def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, d
         raise refuse("RS-R10:x-no-positions", dims=tuple(dims))
     sizes = tuple(dims[2:]) if kernel is None else _numbers("kernel", kernel, count, 1)
     apart = _numbers("dilation", dilation, count, 1)
-    # Neighbours unless there is a stride: windows that do not overlap.
+    # Without a stride, windows are adjacent and do not overlap.
     steps = sizes if stride is None else _numbers("stride", stride, count, 1)
     left, right = _ends(padding, count)
     windows = Windows(steps, sizes, tuple(distance - 1 for distance in apart), left, right)
@@ -120,7 +120,7 @@ def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, d
 
 
 def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
-    """One whole number for each spatial dim; one for all may stand alone."""
+    """Return one integer for each spatial dim; a single one applies to all."""
     value = value.tolist() if isinstance(value, np.ndarray) else value
     many = tuple(value) if isinstance(value, list | tuple) else (value,) * count
     numbers = tuple(parse_int(number, f"pool: {name}") for number in many)
@@ -130,7 +130,7 @@ def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
 
 
 def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
-    """The padding in front of each spatial dim, and behind it."""
+    """Return the padding before each spatial dim, and after it."""
     padding = padding.tolist() if isinstance(padding, np.ndarray) else padding
     if isinstance(padding, list | tuple) and any(isinstance(pad, list | tuple) for pad in padding):
         pairs = [pad if isinstance(pad, list | tuple) else (pad, pad) for pad in padding]

@@ -1,4 +1,4 @@
-"""Products of arrays that people hold: matmul and convolution, with weights as they are, or packed."""
+"""Matrix products and convolutions on arrays, with plain or packed weights."""
 
 from __future__ import annotations
 
@@ -54,31 +54,31 @@ def matmul(
     out: Any = None,
     fpmath_mode: Any = "strict",
 ) -> Any:
-    """The product of matrices, `x @ weights + bias`.
+    """Return the matrix product `x @ weights + bias`.
 
-    x        (..., M, K): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
-    weights  (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are repeated; a `Memory` of
-             any format, as `pack_weights` makes it, is read as it is; a `QuantizedTensor` is decoded in
-             registers where its groups are of rows, `rs.quantize(w, "s4", 0, group=32)`
+    x        (..., M, K): a NumPy array, lists, a torch tensor, any object with `__dlpack__`, or a `Memory`
+    weights  (K, N), or (..., K, N) with as many dims as `x`, where dims of 1 are broadcast; a `Memory` of any
+             format, such as `pack_weights` returns, is read in place; a `QuantizedTensor` with groups along
+             the rows, `rs.quantize(w, "s4", 0, group=32)`, is decoded in registers
     bias     (N)
-    dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
-    out      where to write: an array or `Memory` of (..., M, N), which is returned
-    fpmath_mode  "strict"; "any": rows of `x` are quantized to 8 bits too where weights are quantized to
-             integers, so that bytes are multiplied; "bf16": beside weights of 4 bits rows are rounded to bf16
-             where the processor multiplies pairs of these
+    dtype    type of the result; by default that of `x`, or s32 if `x` is integer
+    out      destination: an array or `Memory` of (..., M, N), which is returned
+    fpmath_mode  "strict"; "any": if the weights are quantized to integers, rows of `x` are quantized to 8
+             bits too, so that bytes are multiplied; "bf16": with 4-bit weights, rows are rounded to bf16 if
+             the processor multiplies pairs of them
 
-    Floats are summed as f32, or f64 where one is f64, integers exactly. NumPy in, NumPy out; a tensor in, a
-    tensor out; a `Memory` in, a `Memory` out.
+    Floats are accumulated in f32, or in f64 if one is f64; integers exactly. NumPy in, NumPy out; a tensor
+    in, a tensor out; a `Memory` in, a `Memory` out.
 
-    Raises InvalidArguments, before anything is written, for dims that do not fit; Unimplemented for types
-    that are not multiplied together.
+    Raises InvalidArguments, before anything is written, for dims that do not match; Unimplemented for
+    unsupported combinations of types.
 
     >>> import numpy as np, restride as rs
     >>> rs.matmul(np.eye(2, dtype=np.float32), [[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0])
     array([[11., 22.],
            [13., 24.]], dtype=float32)
     """
-    mode = parse_word("matmul: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
+    mode = parse_word("matmul: fpmath_mode", fpmath_mode, _MODES, "these are the supported modes")
     parameters: Parameters = (dtype, mode)
     operands: tuple[Any, ...] = (weights, bias)
     if isinstance(weights, QuantizedTensor):
@@ -99,20 +99,20 @@ def convolution(
     dtype: Any = None,
     out: Any = None,
 ) -> Any:
-    """The convolution of a batch of one to three spatial dims.
+    """Return the convolution of a batch with one to three spatial dims.
 
-    x        (N, C, ...): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
-    weights  (O, C / groups, ...); a `Memory` of any format, as `pack_weights` makes it, is read as it is: of
-             (groups, O / groups, C / groups, ...) where there are groups
+    x        (N, C, ...): a NumPy array, lists, a torch tensor, any object with `__dlpack__`, or a `Memory`
+    weights  (O, C / groups, ...); a `Memory` of any format, such as `pack_weights` returns, is read in place:
+             with several groups it is (groups, O / groups, C / groups, ...)
     bias     (O)
     stride, padding, dilation  one number, or one for each spatial dim; a dilation of 1 is dense
-    dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
-    out      where to write: an array or `Memory`, which is returned
+    dtype    type of the result; by default that of `x`, or s32 if `x` is integer
+    out      destination: an array or `Memory`, which is returned
 
-    Arrays come back in the layout of `x`; a `Memory` comes back in the format that is fastest here.
+    Array results have the layout of `x`; a `Memory` result has the format that is fastest on this machine.
 
-    Raises InvalidArguments, before anything is written, for dims that do not fit; Unimplemented for types
-    that are not multiplied together.
+    Raises InvalidArguments, before anything is written, for dims that do not match; Unimplemented for
+    unsupported combinations of types.
 
     >>> import numpy as np, restride as rs
     >>> x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
@@ -150,25 +150,25 @@ def pack_weights(
     dtype: TypeLike | None = None,
     fpmath_mode: str = "strict",
 ) -> Memory | QuantizedTensor:
-    """Weights in the format that a primitive reads fastest on this machine.
+    """Return weights in the format that a primitive reads fastest on this machine.
 
-    weights    (..., K, N) of a matmul, (O, C / groups, ...) of a convolution. A `QuantizedTensor` (K, N) of a
-               matmul gives one whose elements lie as kernels read them
+    weights    (..., K, N) for a matmul, (O, C / groups, ...) for a convolution. For a `QuantizedTensor` (K,
+               N) of a matmul, the result is one whose elements are in the order of the kernels
     primitive  "matmul" or "convolution"
-    dtype      of the source that they will be multiplied with: that of the weights unless it is named, f32
-               where they are quantized
-    fpmath_mode  of `matmul`: bytes lie in another order for "any"
+    dtype      type of the source that they will be multiplied by; by default that of the weights, or f32 if
+               they are quantized
+    fpmath_mode  of `matmul`: "any" requires another order of bytes
 
-    It pays where weights are used again and again: what `matmul` and `convolution` would do first in every
-    call is done once. Raises InvalidArguments for what is no such weights.
+    This pays off for weights that are used repeatedly: it does once what `matmul` and `convolution` would do
+    in every call. Raises InvalidArguments for anything else.
 
     >>> import numpy as np, restride as rs
     >>> rs.pack_weights(np.zeros((64, 48), np.float32)).desc.tag in ("Ba16b", "Ba8b")
     True
     """
-    why = "it packs weights of these alone"
+    why = "it packs weights only for these"
     word = parse_word("pack_weights: primitive", primitive, _PRIMITIVES, why)
-    mode = parse_word("pack_weights: fpmath_mode", fpmath_mode, _MODES, "these are the ways to multiply")
+    mode = parse_word("pack_weights: fpmath_mode", fpmath_mode, _MODES, "these are the supported modes")
     if isinstance(weights, QuantizedTensor):
         return _packed(weights, word, DataType.f32 if dtype is None else DataType.parse(dtype), mode)
     engine = engine_of(weights, None, None)
@@ -196,7 +196,7 @@ def pack_weights(
 
 
 def _packed(q: QuantizedTensor, primitive: str, kind: DataType, mode: str) -> QuantizedTensor:
-    """Quantized weights whose elements lie as a matmul reads them."""
+    """Return quantized weights with their elements in the order in which a matmul reads them."""
     if primitive != "matmul" or len(q.dims) < _MATRIX:
         raise refuse("RS-X02:pack-quantized", primitive=primitive, q=q.desc)
     q = by_columns(as_factor(q))
@@ -239,7 +239,7 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
 
 
 def _scaling_of(q: QuantizedTensor, mode: str) -> tuple[PrimitiveAttr, dict[int, Memory]]:
-    """The attributes of a product by quantized weights, and the memories that they are given in."""
+    """Return the attributes of a product by quantized weights, and the memory objects for them."""
     attr, memories = PrimitiveAttr(), {ARG_ATTR_SCALES | ARG_WEIGHTS: q.scale}
     attr.set_fpmath_mode(mode, apply_to_int=mode != "strict")
     every = (1 << q.values.desc.ndims) - 1
@@ -254,7 +254,7 @@ def _scaling_of(q: QuantizedTensor, mode: str) -> tuple[PrimitiveAttr, dict[int,
 
 
 def _by_rows(x: Array, out: Any, operands: Sequence[Any], parameters: Parameters, columns: int) -> Any:
-    """One product of all rows of a batch with the same weights: kernels see one long matrix."""
+    """Return one product of all rows of a batch with the same weights: kernels see one tall matrix."""
     dims, count = (*x.shape[:-1], columns), prod(x.shape[:-1])
     rows = x.reshape(count, x.shape[-1])
     is_direct = isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous
@@ -290,7 +290,7 @@ def _convolution(
 
 
 def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]]:
-    """The number of outputs of weights, and their window, for a source of `ndims` dims."""
+    """Return the number of outputs of weights and their window, for a source of `ndims` dims."""
     dims = md.dims
     if len(dims) not in (ndims, ndims + 1) or ndims < 1 + _MATRIX:
         raise refuse("RS-X01:x-batch-channels", ndims=ndims, md=md)
@@ -298,7 +298,7 @@ def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]
 
 
 def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
-    """Weights with a dim of groups where there are more than one; a `Memory` has it already."""
+    """Return weights with a group dim if there are several groups; a `Memory` already has it."""
     number = parse_int(groups, f"{call}: groups")
     if isinstance(weights, Memory) or number == 1:
         return operand_of(call, "weights", weights, engine)

@@ -1,4 +1,4 @@
-"""The format that a primitive would choose for a tensor: what "any" becomes there."""
+"""The format that a primitive chooses for a tensor of format "any"."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ class _ProductDims(NamedTuple):
 
 
 def recommended_desc(md: MemoryDesc, primitive: str | None = None, argument: str = "src") -> MemoryDesc:
-    """`md`, of any format, in the format that a primitive of this machine chooses for it where it is "any".
+    """Return `md` in the format that a primitive on this machine chooses if the format is "any".
 
-    primitive  "convolution", "inner_product" or "matmul"; None: the one that reads tensors of so many dims,
-               an inner product two, a convolution three to five, a matmul more
-    argument   "src", "weights" or "dst": what `md` is to the primitive
+    primitive  "convolution", "inner_product" or "matmul"; None: chosen by the number of dims: an inner
+               product for two, a convolution for three to five, a matmul for more
+    argument   "src", "weights" or "dst": the role of `md` in the primitive
 
-    The primitive that is asked is forward, without groups, and has as many outputs as inputs. One that is at
-    hand says more: `pd.src_desc()`, `pd.weights_desc()`, `pd.dst_desc()`. RESTRIDE_MAX_CPU_ISA counts.
+    The assumed primitive is forward, without groups, and has as many outputs as inputs. If you have a
+    primitive descriptor, use it: `pd.src_desc()`, `pd.weights_desc()`, `pd.dst_desc()`. RESTRIDE_MAX_CPU_ISA
+    applies.
 
-    Raises InvalidArguments for dims that the primitive does not take or that are not known, Unimplemented for
-    types that it does not take.
+    Raises InvalidArguments for dims that are unknown or that the primitive does not accept, Unimplemented for
+    types that it does not accept.
 
     >>> import restride as rs
     >>> image, activations = (rs.MemoryDesc((1, channels, 56, 56), "f32") for channels in (3, 64))
@@ -77,7 +78,7 @@ def _word(what: str, value: object, words: tuple[str, ...]) -> str:
 
 
 def _dims(dims: Sizes, name: str, which: str) -> _ProductDims:
-    """A product that has a tensor of these dims there, and as many outputs as inputs elsewhere."""
+    """Return a product that has a tensor of these dims, and otherwise as many outputs as inputs."""
     if name == "matmul":
         batches, (rows, columns) = dims[:-2], dims[-2:]
         if which == "weights":
@@ -93,7 +94,7 @@ def _dims(dims: Sizes, name: str, which: str) -> _ProductDims:
 
 
 def _types(kind: DataType, which: str) -> tuple[DataType, DataType, DataType]:
-    """Source, weights and result where one of them has this type: bytes are multiplied with s8."""
+    """Return the types of source, weights and result, given one of them; bytes are multiplied by s8."""
     if which == "dst":
         return (kind, kind, kind) if not kind.is_integral else (DataType.u8, DataType.s8, kind)
     if not kind.is_integral:

@@ -1,4 +1,4 @@
-"""`plan`: the plan of a reorder, without running it; and its speed, when asked to try."""
+"""`plan`: shows how a reorder would run, without running it, and measures it on request."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.timing import Measured, quartiles, time_call
-from ..schedule.cost import KernelWork, Prediction, predict
+from ..schedule.cost import KernelCode, KernelWork, Prediction, predict
 from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
 from ..schedule.moves.tiling import place_of
 from ..targets.compile_pool import assembly
 from ..targets.cpu import machine_of
+from ..targets.instructions import instructions_of
 from ..targets.isa import host_caches, host_processor
 from ..targets.lowered import Lowered
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
@@ -56,9 +57,9 @@ _MOST_ROUNDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The work of a plan, to be tried, and the results of trials.
+    """The work of a plan, to be measured, and the measurements.
 
-    `is_scheduled`: the executable has a schedule that no primitive has. `rates`: what predictions go by.
+    `is_scheduled`: the executable has a schedule that no primitive has. `rates`: the basis of predictions.
     """
 
     problem: ReorderProblem
@@ -70,24 +71,24 @@ class _Job:
     log: list[Measured] = field(default_factory=list)
 
     def scheduled_by(self, transforms: Schedule) -> _Job:
-        """The same work by the schedule that a person passes."""
+        """Return the same work with a schedule passed by the user."""
         executable = by_schedule("plan: this reorder", self.implementation, transforms).executable
         return replace(self, executable=executable, is_scheduled=True, log=[])
 
     def fastest(self) -> _Job:
-        """The same work by the fastest of a few schedules, which were tried now or in an earlier process."""
+        """Return the same work with the fastest of a few schedules, measured now or in an earlier process."""
         impl = self.implementation
         search_for(impl, {ARG_FROM: self.problem.src, ARG_TO: self.problem.dst, **impl.more_descs()})
         return replace(self, executable=compiled(self.problem, self.engine), log=[])
 
     def with_rates(self) -> _Job:
-        """The same work, predicted by the rates of this machine, where it runs on it."""
+        """Return the same work, predicted by the rates of this machine if it runs on it."""
         if self.executable.lowered is None or not self.engine.device.is_host:
             return self
         return replace(self, rates=rates_of(host_processor()))
 
     def measure(self, rounds: int) -> None:
-        """Execute on memories made for it, and log the time: a primitive, where it has this schedule."""
+        """Execute on new memory objects and record the time: through a primitive if it has this schedule."""
         memories = self.memories()
         if self.is_scheduled:
             call = launching(self.implementation, self.executable, memories)
@@ -98,16 +99,16 @@ class _Job:
 
     @property
     def threads(self) -> int:
-        """The number of threads that may share a run as of now; on a SYCL device the work-items."""
+        """The current maximum number of threads of a run; on a SYCL device, of work-items."""
         return self.executable.threads
 
     @property
     def implementation(self) -> Implementation:
-        """What would be executed."""
+        """The implementation that would be executed."""
         return Implementation(self.problem, self.engine, self.executable)
 
     def memories(self) -> dict[int, Memory]:
-        """Memories made for it. Raises OutOfMemory where there is no room for them."""
+        """New memory objects for it. Raises OutOfMemory if they cannot be allocated."""
         mds = {ARG_FROM: self.problem.src, ARG_TO: self.problem.dst}
         return made_memories(self.implementation, mds) | self.bound.extras
 
@@ -116,7 +117,8 @@ class _Job:
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
         primitive, stream = Reorder(pd), Stream(self.engine)
-        call = partial(primitive.execute, stream, memories)
+        given = [memories] if self.bound.extras else [memories[ARG_FROM], memories[ARG_TO]]
+        call = partial(primitive.execute, stream, *given)
         if self.engine.device.is_host:
             return call
 
@@ -129,11 +131,11 @@ class _Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """A reorder as it would run: `print(plan)` tells it in full.
+    """A reorder as it would run: `print(plan)` shows everything.
 
     `src`, `dst`: descriptors. `bytes_moved`: bytes read and written, padding included. `padding`: elements of
-    padding written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: how many may share
-    it; on a SYCL device the work-items. `nest`: the loop nest as pseudo-code.
+    padding written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: the maximum number
+    of threads; on a SYCL device, of work-items. `nest`: the loop nest as pseudo-code.
     """
 
     src: MemoryDesc
@@ -149,10 +151,10 @@ class Plan:
 
     @property
     def predicted(self) -> Prediction:
-        """The predicted time of an execution. Raises Unimplemented where nothing is compiled for the CPU.
+        """The predicted time of an execution. Raises Unimplemented if nothing is compiled for the CPU.
 
-        Foretold by `schedule/cost.py`: by rates of another machine, for comparing plans and not for quoting;
-        with `effort="measure"` by those of this one.
+        Predicted by `schedule/cost.py`, with the rates of a reference machine, which serve to compare plans,
+        not to quote times; with `effort="measure"`, with the rates of this machine.
         """
         found = self._predicted_by(self._job.rates)
         if found is None:
@@ -163,27 +165,28 @@ class Plan:
         lowered, job = self._lowered, self._job
         if lowered is None or not job.engine.device.is_host:
             return None
-        dst_bytes = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        functions = job.problem.work_bytes - self.bytes_moved
-        nest = lowered.nests[0]
-        work = KernelWork(
-            *(lowered.kind, self.bytes_moved, nest.positions, self.threads, functions, dst_bytes),
-            bits=min(nest.src_type.bits, nest.dst_type.bits),
-            place=place_of(nest),
-        )
-        return predict(work, machine_of(lowered.isa, host_caches()), rates)
+        nest, caches = lowered.nests[0], host_caches()
+        instructions = instructions_of(lowered, caches)
+        work: KernelWork | KernelCode
+        if instructions is None:
+            work = KernelWork(lowered.kind, self.bytes_moved, nest.positions, self.threads)
+        else:
+            written = job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
+            bits = min(nest.src_type.bits, nest.dst_type.bits)
+            work = KernelCode(instructions, self.bytes_moved, written, self.threads, bits, place_of(nest))
+        return predict(work, machine_of(lowered.isa, caches), rates)
 
     @property
     def measured(self) -> Measured | None:
-        """The result of the last `measure()`; None before."""
+        """The result of the last `measure()`, or None."""
         return self._job.log[-1] if self._job.log else None
 
     def measure(self, *, rounds: int = 15) -> Measured:
-        """Run it, on memories that are made for it and dropped again, and say how long it took.
+        """Run it on temporary memory objects and return how long it took.
 
-        `rounds`: samples after a warm-up. `print(plan)` tells the result from then on. The memories are warm:
-        work that fits in a cache is measured in the cache. Raises OutOfMemory where there is no room for
-        them, InvalidArguments for no positive number of rounds.
+        `rounds`: samples after a warm-up. `print(plan)` shows the result from then on. Caches are warm: work
+        that fits in a cache is measured in the cache. Raises OutOfMemory if the memory objects cannot be
+        allocated, InvalidArguments unless the number of rounds is positive.
         """
         count = parse_int(rounds, "measure: rounds")
         if not 1 <= count <= _MOST_ROUNDS:
@@ -193,11 +196,11 @@ class Plan:
 
     @property
     def schedule(self) -> str:
-        """Tiles and loop order, blocks and stages: a line for each part of the nest, which
-        `plan(..., schedule=...)` reads. What stands behind a `#` is for people.
+        """Tiles and loop order, blocks and stages: a line for each part of the nest, readable by
+        `plan(..., schedule=...)`. Text after a `#` is a comment.
 
-        It is what `reorder` runs by, the chosen one or what `effort="measure"` has found on this machine,
-        unless this plan was made with `schedule=`.
+        It is the schedule that `reorder` uses, chosen by the model or found by `effort="measure"` on this
+        machine, unless this plan was made with `schedule=`.
         """
         executable = self._job.executable
         if self._lowered and not why_fixed(executable, self._job.engine):
@@ -208,12 +211,12 @@ class Plan:
 
     @property
     def ir(self) -> str:
-        """The kernel as LLVM IR; empty where nothing is compiled."""
+        """The kernel as LLVM IR; empty if nothing is compiled."""
         return self._lowered.ir() if self._lowered else ""
 
     @property
     def asm(self) -> str:
-        """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
+        """The kernel as assembly; empty if nothing is compiled, and for SYCL, where drivers compile it."""
         if self._lowered is None or not self._job.engine.device.is_host:
             return ""
         return assembly(self.ir, self._lowered.isa)
@@ -225,7 +228,7 @@ class Plan:
         if predicted is not None:
             foretold = f"predicted {predicted.gb_per_s:.3g} GB/s ({_time(predicted.seconds)})"
         if best is not None:
-            often = f"{_time(best.low)} to {_time(best.high)} in half of {best.rounds} rounds"
+            often = f"{_time(best.low)} to {_time(best.high)} in half of the {best.rounds} rounds"
             shared = self._shared(best.threads)
             measured = f"measured {best.gb_per_s:.3g} GB/s ({_time(best.seconds)}, {often}, with {shared})"
         head = [
@@ -268,21 +271,22 @@ def plan(
     schedule: str | None = None,
     effort: str = "model",
 ) -> Plan:
-    """The plan of `reorder(x, dst, ...)`. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
+    """Return the plan of `reorder(x, dst, ...)`. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as
+    there.
 
-    `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
-    the same formats and types, and Unimplemented for dims known only at execution.
+    `beta` is allowed without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise
+    for the same formats and types, and Unimplemented for dims known only at execution.
 
-    `effort`: "model" shows the schedule that `reorder` runs by: the one that is chosen, or was found before.
-    "measure" looks for the fastest of at most 30 like it, unless that was done. They are tried for about a
-    second, longer where one execution takes long, on memories made for it; what was found is kept beside the
-    kernels on disk, for this processor and number of threads, and `reorder` runs by it from then on. So is
-    the speed of moves in its caches and in memory, which is measured in about a second, and by which time is
-    predicted then.
+    `effort`: "model" shows the schedule that `reorder` uses: chosen by the model, or found earlier. "measure"
+    searches for the fastest of at most 30 candidates unless that was done before. The search takes about a
+    second, more if one execution is long, and uses temporary memory objects. The result is stored with the
+    kernels on disk, for this processor and number of threads, and `reorder` uses it from then on. So is the
+    copy speed in the caches and in memory, which takes about a second to measure and is the basis of later
+    predictions.
 
-    `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of that one,
-    which `reorder` goes on with. No schedule changes a bit of the result. Raises InvalidArguments for a text
-    that is none, or does not fit.
+    `schedule`: an edited copy of `plan.schedule`, to be inspected and measured in place of the original,
+    which `reorder` keeps using. No schedule changes a bit of the result. Raises InvalidArguments for an
+    invalid text or one that does not match the problem.
     """
     try:
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
@@ -346,7 +350,7 @@ def _plan_of(job: _Job) -> Plan:
 
 
 def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
-    """The descriptor; Unimplemented for dims, strides or an offset that only an execution knows."""
+    """Return the descriptor; Unimplemented for dims, strides or an offset known only at execution."""
     if md.layout.has_runtime:
         raise refuse("RS-S17:dims-known-only", name=name, md=md)
     return md

@@ -1,7 +1,7 @@
-"""Functions on the arrays that people hold: dims stay logical, memory changes underneath.
+"""Reorders of arrays: dims stay logical, the layout in memory changes.
 
-A warm call costs one look-up: what depends only on shapes, strides, types and formats is worked out by the
-first call, and kept (`arrays/calls/binder.py`); later ones bring addresses and values.
+A warm call costs one look-up: whatever depends only on shapes, strides, types and formats is computed by the
+first call and cached (`arrays/calls/binder.py`); later calls only pass addresses and values.
 """
 
 from __future__ import annotations
@@ -62,35 +62,36 @@ def reorder(
 ) -> Any:
     """Copy `x` into another memory format and type: `dst = saturate(scale * x + beta * out)` (N1).
 
-    x       a NumPy array, whose strides say how it lies, what `np.asarray` makes one of, a tensor of torch,
-            an array of JAX, what has `__dlpack__`, or a `Memory`. Where nothing is computed, of any numbers
-            of 1, 2, 4, 8 or 16 bytes in either byte order; `dst` of more than 12 axes is None or strides
+    x       a NumPy array, whose strides describe its layout, anything that `np.asarray` accepts, a torch
+            tensor, a JAX array, any object with `__dlpack__`, or a `Memory`. If nothing is computed, numbers
+            of 1, 2, 4, 8 or 16 bytes in either byte order, and more than 12 axes if `dst` is None or strides,
+            are accepted too
     dst     a tag ("nhwc", "acdb", "nChw16c"), `torch.channels_last`, strides in elements, a `MemoryDesc`, or
-            None, or left out, to keep the layout
-    src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
-            physical array. Under a tag its dims are those of `out`, else padded
-    dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given.
-            Floats become integers by rounding to nearest even, and saturate: without a scale all that is
-            between -0.5 and 0.5 becomes 0. `rs.quantize` finds scales
-    scale   a number that multiplies, or with `axis` one for each index of that axis; an array of one value
-            is a number. An array or `Memory` of as many axes as `x`, at least two, has one for each group of
-            elements, its extents dividing the dims; (that, a number): times a scale of the whole tensor
-    zero_point  a whole number, or with `axis` one for each index, or as `scale` for groups: added to a result
-            of integers, `scale * x + zero_point`; where only `x` is of integers, `scale * (x - zero_point)`
-    beta    a number that multiplies what `out` holds and adds it, before the zero point
-    post_ops  a `PostOps`, or entries such as `["relu", ("clip", 0, 6), ("add", bias)]`, done before the zero
-            point; operands broadcast
-    out     where to write: an array or `Memory` of the same dims, or the physical array of a blocked `dst`;
-            it is returned
-    engine  an `Engine` or its name; that of a `Memory` among the arguments, else the CPU, unless given. A
-            SYCL engine takes arrays of the host to its device; without `out`, the result is a `Memory` there
+            None, the default, to keep the layout
+    src     the format of `x` if its strides cannot express it: with a blocked tag or a `MemoryDesc`, `x` is a
+            physical array. With a tag, its dims are those of `out`, else padded
+    dtype   the data type of the result; by default that of a `MemoryDesc` in `dst`, of `out`, or of `x`.
+            Floats are rounded to the nearest even integer and saturated: without a scale, everything between
+            -0.5 and 0.5 becomes 0. `rs.quantize` finds scales
+    scale   a factor, or with `axis` one for each index of that axis; an array of one value is a number. An
+            array or `Memory` of as many axes as `x`, at least two, has one for each group of elements; its
+            extents divide the dims. (groups, number) adds a scale for the whole tensor
+    zero_point  an integer, or with `axis` one for each index, or for groups as `scale`: an integer result is
+            `scale * x + zero_point`; if only `x` is integer, the result is `scale * (x - zero_point)`
+    beta    factor of the previous content of `out`, which is added before the zero point
+    post_ops  a `PostOps`, or entries such as `["relu", ("clip", 0, 6), ("add", bias)]`, applied before the
+            zero point; operands are broadcast
+    out     destination: an array or `Memory` of the same dims, or the physical array of a blocked `dst`; it
+            is returned
+    engine  an `Engine` or its name; by default that of a `Memory` among the arguments, else the CPU. A SYCL
+            engine copies host arrays to its device; without `out`, the result is a `Memory` there
 
     Dims are logical and do not change: `reorder(x, "nhwc")` of an (N, C, H, W) array is an (N, C, H, W) array
-    whose memory is NHWC. A plain destination gives an array of the kind of `x`, of NumPy for a `Memory`; a
-    blocked one, and one of 4-bit elements, which NumPy cannot pack, a `Memory`.
+    whose memory is NHWC. A plain destination gives an array of the kind of `x`, or a NumPy array for a
+    `Memory`; a blocked one, or one of 4-bit elements, which NumPy cannot pack, gives a `Memory`.
 
-    Raises InvalidArguments, before anything is written, for wrong formats, shapes and types, a read-only or
-    overlapping `out`, scales and operands that do not fit.
+    Raises InvalidArguments, before anything is written, for invalid formats, shapes and types, a read-only or
+    overlapping `out`, and scales and operands that do not match.
 
     >>> import numpy as np, restride as rs
     >>> x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
@@ -129,7 +130,7 @@ def reorder(
 
 
 class _ReorderCall(NamedTuple):
-    """The arguments of a call, and what later ones find it by; `dtype` and the rest as in `reorder`.
+    """The arguments of a call and the key under which later calls find it; `dtype` and so on as in `reorder`.
 
     `bit_type`: the type of the elements whose bits are moved.
     """
@@ -145,18 +146,18 @@ class _ReorderCall(NamedTuple):
     bit_type: NumpyType | None = None
 
     def read(self) -> Any:
-        """Lists and the like as arrays; arrays, memories and tensors as they are."""
+        """Return lists and the like as arrays; arrays, memory objects and tensors unchanged."""
         read = as_array(self.x, "reorder: x")
         if read is self.x:
             return read
-        # NumPy makes int64 of the integers of a list: they stay so in moves, and are s32 in arithmetic.
+        # NumPy makes the integers of a list int64: moves keep that, arithmetic uses s32.
         dtype = attribute_of(self.out, "dtype") if self.dtype is None else self.dtype
         is_moved = self.arithmetic.is_nothing and (dtype is None or is_same_type(dtype, read.dtype))
         return read if is_moved else narrowed(read)
 
 
 def _of_others(call: _ReorderCall) -> Any:
-    """Arrays of other libraries: over the same bytes as NumPy's, and back."""
+    """Reorder arrays of other libraries through NumPy arrays over the same bytes."""
     args = call.arithmetic
     names = ("scale", "zero_point", "axis", "beta", "post_ops")
     options = {name: getattr(args, name) for name in names} | {"dtype": call.dtype, "engine": call.engine}
@@ -168,9 +169,9 @@ def _of_others(call: _ReorderCall) -> Any:
 
 
 def _general(call: _ReorderCall) -> Any:
-    """A reorder of arrays of NumPy, what NumPy makes arrays of, and memories: `out`, or the new result."""
+    """Reorder arrays, anything convertible to them, and memory objects; return `out` or the new result."""
     x, out, dst, dtype = call.read(), call.out, call.dst, call.dtype
-    if isinstance(x, np.ndarray) and x.ndim == 0:  # one number, as an array of one axis
+    if isinstance(x, np.ndarray) and x.ndim == 0:  # a scalar, as an array of one axis
         target = out.reshape(1) if isinstance(out, np.ndarray) and out.ndim == 0 else out
         result = _general(call._replace(x=x.reshape(1), out=target, signed=None))
         result = result.reshape(()) if isinstance(result, np.ndarray) else result
@@ -198,7 +199,7 @@ def _general(call: _ReorderCall) -> Any:
 
 
 def _run(call: _ReorderCall) -> Any:
-    """Check, run and remember a call on arrays of NumPy and memories; the new result, or None for `out`."""
+    """Check, run and cache a call on arrays and memory objects; return the result, or None for `out`."""
     x, out, bit_type, args = call.x, call.out, call.bit_type, call.arithmetic
     runs = engine_of(x, out, call.engine)
     source = source_of(x, call.src, runs, out)
@@ -212,19 +213,19 @@ def _run(call: _ReorderCall) -> Any:
         raise refuse(
             "RS-A02:no-memory",
             moved=bit_type,
-            where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
+            where="blocked dst" if target.desc.inner_blks else f"engine {target.engine}",
             near="" if bit_type.kind == "c" else f"convert, x.astype({kind}), or ",
             shape_of_array=shape_of_array(target.desc, bit_type),
         )
     ends = target.engine, source.engine
     if not runs.device.is_host and all(end.device.is_host for end in ends):
-        # Done on a device for memories of the host: `out` is brought there, written, and brought back.
+        # Host memory processed on a device: `out` is copied there, written, and copied back.
         there = Memory(target.desc, runs)
         _general(_ReorderCall(target, out=there, engine=runs))
         _general(_ReorderCall(source, arithmetic=args, out=there, engine=runs))
         _general(_ReorderCall(there, out=target, engine=runs))
         return None
-    # A device that holds one of the two does the work.
+    # If one of the two is on a device, the device does the work.
     runs = next((end for end in ends if not end.device.is_host), runs)
     bound = bind(args, source.desc, target.desc, runs)
     attr = bound.attr.freeze()
@@ -236,7 +237,7 @@ def _run(call: _ReorderCall) -> Any:
     synchronize(source, target, *bound.extras.values())
     primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     stream.wait()
-    if call.signed is not None:  # later calls of the same signature go straight to the machine code
+    if call.signed is not None:  # later calls of the same signature run the machine code directly
         impl, values = primitive._check_usable(), call.signed.values
         if values is NO_VALUES:
             words: ParamPacker | None = ParamPacker(impl.computation)
@@ -250,7 +251,7 @@ def _run(call: _ReorderCall) -> Any:
 
 
 def _into_nibbles(call: _ReorderCall) -> Array:
-    """Pack, and give NumPy its elements one to a byte."""
+    """Pack, and return NumPy elements one to a byte."""
     out, dtype, engine = call.out, call.dtype, call.engine
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
@@ -269,7 +270,7 @@ def _into_nibbles(call: _ReorderCall) -> Array:
 
 
 def _convert_memory(memory: Memory, format: Any, data_type: Any) -> Memory:
-    """The reorder of `Memory.to`."""
+    """Implement `Memory.to`."""
     if not memory:
         raise refuse("RS-M36:memory-empty")
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)

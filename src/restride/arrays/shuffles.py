@@ -1,4 +1,4 @@
-"""Shuffles of arrays that people hold: groups as oneDNN, as OpenVINO and as torch count them (1.4)."""
+"""Shuffles of arrays, with groups counted as in oneDNN, OpenVINO and torch (1.4)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
 
 
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
-    """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size.
+    """Apply oneDNN's shuffle, `dst[u + v * C/G] = src[u * G + v]`, along an axis of extent C; G is the group
+    size.
 
-    x           a NumPy array of any numbers of 1, 2, 4, 8 or 16 bytes in either byte order, lists, a tensor
-                of torch, what has `__dlpack__`, or a `Memory`, blocked ones included
-    group_size  from 1 to C, a divisor of it; the number of groups, as others count them, is C / group_size
-    axis        from 0 to the last
-    out         where to write, in any layout: an array or `Memory` of the dims and the type of `x`, which
+    x           a NumPy array of numbers of 1, 2, 4, 8 or 16 bytes in either byte order, lists, a torch
+                tensor, any object with `__dlpack__`, or a `Memory`, possibly blocked
+    group_size  a divisor of C, from 1 to C; the number of groups, as counted elsewhere, is C / group_size
+    axis        0 or greater
+    out         destination of any layout: an array or `Memory` with the dims and the type of `x`, which
                 shares no byte with it; it is returned
 
-    Bits are moved, so that NaNs keep their payload. The result has the layout of `x`, dense: NumPy in, NumPy
-    out, a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
+    Bits are moved, so NaNs keep their payload. The result has the layout of `x`, dense: NumPy in, NumPy out;
+    a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, with zero padding.
 
-    Raises InvalidArguments, before anything is written, for an axis that `x` has not, a group size that does
-    not divide it, elements that are no numbers, and an `out` that is read-only, different or overlapping.
+    Raises InvalidArguments, before anything is written, for an axis that `x` does not have, a group size that
+    does not divide it, non-numeric elements, and an `out` that is read-only, does not match or overlaps `x`.
 
     >>> import numpy as np, restride as rs
     >>> rs.shuffle(np.arange(12).reshape(1, 12), group_size=4)
@@ -54,10 +55,10 @@ def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
 
 
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1, out: Any = None) -> Any:
-    """OpenVINO's ShuffleChannels-1: the axis as `group` groups, transposed.
+    """Apply OpenVINO's ShuffleChannels-1: view the axis as `group` groups and transpose them.
 
-    `group`: from 1, a divisor of C; it is C / group_size of `shuffle`. `axis` may be negative, and counts
-    from the end then. The rest as in `shuffle`.
+    `group`: a divisor of C, from 1; it is C / group_size of `shuffle`. A negative `axis` counts from the end.
+    Otherwise as `shuffle`.
 
     >>> import numpy as np, restride as rs
     >>> rs.shuffle_channels(np.arange(12).reshape(1, 12), group=3)
@@ -70,7 +71,7 @@ def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1, out: Any = None) 
 
 
 def channel_shuffle(x: Any, groups: int) -> Any:
-    """torch's `channel_shuffle`: axis 1 in `groups` groups; `shuffle_channels(x, group=groups)`.
+    """Apply torch's `channel_shuffle`: axis 1 in `groups` groups; `shuffle_channels(x, group=groups)`.
 
     >>> import numpy as np, restride as rs
     >>> rs.channel_shuffle(np.arange(12).reshape(1, 12), 3)
@@ -87,7 +88,7 @@ def _shuffled(rule: Rule, x: Any, out: Any, _: object, parameters: Parameters, s
     if _is_array(x) and x.ndim > MAX_NDIMS:
         return _of_many_axes(rule, x, parameters, out)
     engine = engine_of(x, out, None)
-    # A memory has one of our types: bits of others have no place there.
+    # A memory has one of our types: bits of others cannot be stored in it.
     has_bits = _is_array(x) and (out is None or _is_array(out))
     source = function.source(bits_of(np.asarray(x)) if has_bits else x, engine)
     split = rule.split(x.shape if has_bits else source.desc.dims, axis, number)
@@ -106,7 +107,7 @@ def _shuffled(rule: Rule, x: Any, out: Any, _: object, parameters: Parameters, s
 
 
 def _of_many_axes(rule: Rule, x: Array, parameters: Parameters, out: Any) -> Any:
-    """An array of more axes than a descriptor has: those before the axis as one, and those after it."""
+    """Shuffle an array with more axes than a descriptor can have, merging those before and after `axis`."""
     axis, number = parameters
     at, _ = rule.split(x.shape, axis, number)
     rows = prod(x.shape[:at]), x.shape[at], prod(x.shape[at + 1 :])
@@ -122,7 +123,7 @@ def _of_many_axes(rule: Rule, x: Array, parameters: Parameters, out: Any) -> Any
 
 
 def _is_array(value: object) -> bool:
-    """True for NumPy arrays of any class whose bytes are all there is to them."""
+    """Return True for NumPy arrays of any class that are fully described by their bytes."""
     return isinstance(value, np.ndarray) and not is_masked(value)
 
 

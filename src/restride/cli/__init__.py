@@ -1,1 +1,1 @@
-"""The command line: `restride`, also `python -m restride`. One file per command, `main.py` finds them."""
+"""The command line: `restride`, also `python -m restride`. One file per command, run by `main.py`."""

@@ -1,7 +1,7 @@
 """Check that restride works here, or that an ONNX model runs.
 
 Without a model a few reorders and a shuffle are compared with NumPy in a second. With one, its nodes are
-checked one by one: how many run, which operators are unsupported, and why a node is rejected.
+checked separately: how many run, which operators are unsupported, and why a node is rejected.
 
   restride check
   restride check detector.onnx --dims x=1x3x640x480
@@ -33,7 +33,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: Parser) -> None:
-    """A model, and extents that it leaves open."""
+    """Add the model, and extents that it leaves open."""
     parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model whose nodes are checked")
     add_inputs(
         parser,
@@ -43,7 +43,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> CommandResult:
-    """Every check with its time; as values the checks and what went wrong."""
+    """Run every check and report its time; as values the checks and errors."""
     return _self_test() if args.model is None else _of_model(args)
 
 
@@ -81,11 +81,11 @@ def _self_test() -> CommandResult:
 
 
 def _fault(check: Callable[[], bool]) -> str:
-    """The fault that a check finds; "" for none."""
+    """Return the error that a check finds, or an empty string."""
     try:
         return "" if check() else "the result is wrong"
     except Exception as error:
-        # Whatever goes wrong on a strange machine is what this command is there to tell.
+        # Report any exception: that is the purpose of this command.
         return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 

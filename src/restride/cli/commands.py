@@ -1,4 +1,4 @@
-"""The commands: where each lives, and what it is for."""
+"""The commands: their modules and descriptions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..errors import refuse
 
 
 class Command(NamedTuple):
-    """The place of a command. One that `speaks` for itself has a `main(arguments) -> status` of its own."""
+    """The module of a command. One that `speaks` for itself has its own `main(arguments) -> status`."""
 
     module: str
     help: str
     speaks: bool = False
 
 
-# Modules are imported when their command is called: `restride info` need not load what `demo` needs. What
-# measures is a distribution of its own, which uses this one, and is known here by name only.
+# Modules are imported when their command is called: `restride info` does not need what `demo` needs.
+# Benchmarks are a separate distribution that uses this one; here only its name is known.
 COMMANDS = {
     "demo": Command(
         "restride_bench.demo.main",
@@ -57,12 +57,12 @@ COMMANDS = {
     "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }
 
-# What `restride verbose --replay` runs oneDNN with.
+# The module with which `restride verbose --replay` runs oneDNN.
 REPLAY_OF_PEER = "restride_bench.replay"
 
 
 def load(name: str) -> Any:
-    """Import the module of a command. Raises RuntimeFailure where its package is not installed."""
+    """Import the module of a command. Raises RuntimeFailure if its package is not installed."""
     module = COMMANDS[name].module
     package = module.partition(".")[0]
     try:

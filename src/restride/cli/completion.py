@@ -1,4 +1,4 @@
-"""Write a script that lets a shell complete restride's commands, options, formats, types and codes of errors.
+"""Write a script that lets a shell complete restride's commands, options, formats, types and error codes.
 
 eval "$(restride completion bash)"            # in ~/.bashrc
 eval "$(restride completion zsh)"             # in ~/.zshrc, after compinit
@@ -27,12 +27,12 @@ _BLOCKED = ("nChw8c", "nChw16c", "nCdhw16c", "OIhw16i16o", "OIhw4i16o4i", "aBx16
 
 
 def add_arguments(parser: Parser) -> None:
-    """The shell."""
+    """Add the shell."""
     parser.add_argument("shell", choices=_SHELLS, help="whose language the script is in")
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The script; as values what it completes."""
+    """Return the script; as values the completions."""
     commands = {name: list(_options(name)) for name in COMMANDS}
     text = _fish(commands) if options.shell == "fish" else _bash(commands, options.shell)
     values = {
@@ -53,7 +53,7 @@ def _options(name: str) -> Iterator[str]:
     try:
         load(name).add_arguments(parser)
     except RuntimeFailure:
-        return  # Its package is not installed: there is nothing to complete.
+        return  # package not installed: nothing to complete
     for action in parser._actions:
         if action.help != argparse.SUPPRESS:
             yield from (option for option in action.option_strings if option.startswith("--"))

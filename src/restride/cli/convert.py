@@ -61,7 +61,7 @@ _JSON_S = 1.0
 
 
 def add_arguments(parser: Parser) -> None:
-    """SRC DST, rules, and how to go about it."""
+    """Add SRC, DST, rules and options."""
     add = parser.add_argument
     add("source", metavar="SRC", help="a file of tensors, or a folder of them")
     add("target", metavar="DST", help="the file or folder to write")
@@ -91,14 +91,14 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """Convert, and say what became of what."""
+    """Convert, and report the result for each tensor."""
     rules = typed(parse_rules, options.rule)
     check_no_pipe("restride convert", options.source, options.target)
     if os.path.isfile(options.source) and not is_file_name(options.target):
         typed(image_maker, options.target)
     if not options.dry_run and os.path.isfile(options.target):
         check_output("restride convert", options.target, FILE_ENDS, options.force)
-    # A folder may hold thousands of files.
+    # A folder can contain thousands of files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -148,7 +148,7 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
 
 
 def _misfits(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
-    """Tensors whose shapes do not fit their rules."""
+    """Return lines for tensors whose shapes do not match their rules."""
     misfits = report.misfits
     if not misfits:
         return ()
@@ -161,7 +161,7 @@ def _misfits(options: argparse.Namespace, report: ConversionReport) -> Sequence[
 
 
 def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str) -> Sequence[str]:
-    """The last lines of a dry run."""
+    """Return the last lines of a dry run."""
     memory = data_size(report.tile_memory)
     took = "" if report.expected_seconds is None else f" about {duration(report.expected_seconds)},"
     words = f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"
@@ -188,8 +188,8 @@ def _jobs(text: str) -> int:
 
 
 class Watcher:
-    """Writes the progress of a conversion to stderr, as suits the reader: a line on a terminal, one a minute
-    in a log, or JSON lines.
+    """Writes the progress of a conversion to stderr: one line on a terminal, a line a minute in a log, or
+    JSON lines.
     """
 
     def __init__(self, as_json: bool) -> None:
@@ -206,7 +206,7 @@ class Watcher:
             self._bar.clear()
 
     def report(self, progress: ConversionProgress) -> None:
-        """Called several times a second."""
+        """Report progress; called several times a second."""
         now = time.monotonic()
         if self._as_json:
             if now - self._written >= _JSON_S:

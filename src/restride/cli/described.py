@@ -1,4 +1,4 @@
-"""The layout that `show` and `explain` are about: a format and dims as typed, or what a .npy file holds."""
+"""The layout to `show` or `explain`: a format and dims from the command line, or a .npy file's."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, 
 
 
 class NamedDesc(NamedTuple):
-    """A descriptor, and the name that its format was asked for by."""
+    """A descriptor, and its format as the user spelled it."""
 
     desc: MemoryDesc
     tag: str
 
 
 def add_arguments(parser: Parser, otherwise: str = "") -> None:
-    """FORMAT DIMS, or FILE; `otherwise` says what else may stand there, nothing at all included."""
+    """Add FORMAT DIMS or FILE; `otherwise` describes alternatives in their place."""
     parser.add_argument(
         "format",
         metavar="FORMAT",
@@ -47,7 +47,7 @@ def add_arguments(parser: Parser, otherwise: str = "") -> None:
 
 
 def stored_format(options: argparse.Namespace) -> TensorFormat | None:
-    """The stored format that the options name, of their dims or a small tensor; None for other words."""
+    """Return the stored format for the options, with their dims or a small tensor; None for other words."""
     if options.format not in names():
         return None
     if options.dtype is not None:
@@ -58,7 +58,7 @@ def stored_format(options: argparse.Namespace) -> TensorFormat | None:
 
 
 def _parse_tag(word: str) -> str:
-    """A tag as typed. Where it is none, the error has stored formats among what may be meant."""
+    """Parse a tag; for an invalid one, the error suggests stored formats too."""
     try:
         return parse_format(word)
     except Error as error:
@@ -67,7 +67,7 @@ def _parse_tag(word: str) -> str:
 
 
 def described(options: argparse.Namespace) -> NamedDesc:
-    """The descriptor that the options name. Raises UsageError for a bad tag, or one of another rank."""
+    """Return the descriptor for the options. Raises UsageError for an invalid tag, or one of another rank."""
     if options.dims is None and (options.format == PIPE or options.format.endswith(".npy")):
         if options.dtype is not None:
             raise wrong_usage("--dtype with a file", why="the file has its own data type")

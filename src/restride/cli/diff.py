@@ -38,7 +38,7 @@ _FIELDS = ("dims", "type", "format", "group")
 
 
 class _Difference(NamedTuple):
-    """A tensor of both sides that differs: in which fields, and in its values; or why they are not known."""
+    """A tensor that differs between the sides: its fields and values, or why the values are unknown."""
 
     name: str
     sides: tuple[ListedTensor, ListedTensor]
@@ -48,7 +48,7 @@ class _Difference(NamedTuple):
 
 
 def add_arguments(parser: Parser) -> None:
-    """A B, and what counts."""
+    """Add A, B and filters."""
     parser.add_argument("first", metavar="A", help="a file of tensors, or a folder of them")
     parser.add_argument("second", metavar="B", help="the one to compare it with")
     parser.add_argument("--match", metavar="GLOB", help="only tensors with matching names")
@@ -63,7 +63,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The differences; as values the same, by name."""
+    """Return the differences; as values the same, by name."""
     check_no_pipe("restride diff", options.first, options.second)
     with TensorFiles(options.first, options.match) as a, TensorFiles(options.second, options.match) as b:
         first, second = _by_name(options.first, a), _by_name(options.second, b)
@@ -121,7 +121,7 @@ def _by_name(path: str, files: TensorFiles) -> Mapping[str, ListedTensor]:
 def _compared(
     name: str, sides: tuple[ListedTensor, ListedTensor], options: argparse.Namespace, progress: Progress
 ) -> _Difference | None:
-    """The difference of two tensors; None where there is none that counts."""
+    """Return the difference of two tensors; None if there is none to report."""
     one, other = sides
     counting = _FIELDS[:1] if options.values else _FIELDS
     fields = tuple(field for field in counting if getattr(one, field) != getattr(other, field))
@@ -145,7 +145,7 @@ def _title(one: ListedTensor) -> str:
 
 
 def _text(each: _Difference) -> str:
-    """The difference in one line."""
+    """Return the difference in one line."""
     words = [f"{field} {' -> '.join(_cell(one, field) for one in each.sides)}" for field in each.fields]
     values = each.values
     if values is not None:
@@ -166,7 +166,7 @@ def _cell(one: ListedTensor, field: str) -> str:
 
 
 def _values(each: _Difference) -> dict[str, Any]:
-    # JSON has no word for infinity.
+    # JSON has no infinity.
     words = {} if each.values is None else asdict(each.values)
     values = {key: None if word == inf else word for key, word in words.items()} or None
     sides = dict(zip(("first", "second"), (one.words for one in each.sides), strict=True))

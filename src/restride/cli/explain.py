@@ -1,4 +1,4 @@
-"""Explain a layout, or the code of an error.
+"""Explain a layout, or an error code.
 
 A layout: strides, blocks, padding, size, and the offset formula, a Python expression of the axes' names.
 Strides and offsets count elements. A code: what it means, an example that causes it, and what to do. Without
@@ -32,12 +32,12 @@ _MOST_SHOWN = 40
 
 
 def add_arguments(parser: Parser) -> None:
-    """FORMAT DIMS, or FILE, or CODE, or nothing."""
+    """Add FORMAT DIMS, FILE, or CODE, all optional."""
     described.add_arguments(parser, "; or an error code, such as RS-M11; or nothing, for a list of codes")
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The explanation; as values the fields of the layout, or those of the code."""
+    """Return the explanation; as values the fields of the layout, or those of the code."""
     if options.format is None:
         _refuse_type(options)
         return CommandResult(listed(), {"codes": {code: entry.title for code, entry in refusals().items()}})
@@ -56,9 +56,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 def _refuse_type(options: argparse.Namespace) -> None:
     if options.dtype is not None:
-        raise wrong_usage(
-            "--dtype without a layout", why="an error code has no data type", hint="leave it out"
-        )
+        raise wrong_usage("--dtype without a layout", why="an error code has no data type", hint="omit it")
 
 
 def _entry(code: str) -> Refusal:
@@ -70,13 +68,13 @@ def _entry(code: str) -> Refusal:
 
 def _unknown(code: str) -> UsageError:
     near = min(refusals(), key=lambda candidate: _distance(candidate, code))
-    # Of a letter that no code has, nothing is near.
+    # Nothing is close to a code with an unknown letter.
     is_near = near[:4] == code[:4]
     hint = f"did you mean {near}: {refusals()[near].title}?" if is_near else "a code looks like RS-M11"
     return wrong_usage(f"unknown code {code!r}", why="restride explain lists all codes", hint=hint)
 
 
 def _distance(candidate: str, code: str) -> tuple[bool, int]:
-    """The distance of a code from the one that was typed: another letter first, then the number."""
+    """Return the distance of a code from the one typed: first by letter, then by number."""
     digits = re.search(r"\d+", code)
     return candidate[:4] != code[:4], abs(int(candidate[4:]) - int(digits[0] if digits else 0))

@@ -10,11 +10,11 @@ from .usage import Parser
 
 
 def add_arguments(parser: Parser) -> None:
-    """None but --json."""
+    """Add nothing but --json."""
 
 
 def run(_: argparse.Namespace) -> CommandResult:
-    """All facts, in groups."""
+    """Return all facts, in groups."""
     versions = facts()
     return CommandResult(
         text_of(versions), {name.replace(" ", "_"): group for name, group in versions.items()}

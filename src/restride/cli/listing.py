@@ -1,4 +1,4 @@
-"""The table that `restride show` prints of a file or a folder of tensors, and the one that it draws."""
+"""The table of tensors in a file or a folder that `restride show` prints, and the choice of one to draw."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _HEADS = (
     "file",
 )
 _SIDES = "<><<>>" + ">" * 6 + "<"
-# Columns that are there though they are empty.
+# Columns that are shown even if empty.
 _ALWAYS = 5
 _COUNTS = ("tensors", "elements", "nbytes")
 
 
 def add_arguments(parser: Parser) -> None:
-    """Which tensors, and how much of them."""
+    """Add filters for tensors, and the level of detail."""
     parser.add_argument(
         "--stats", action="store_true", help="for a file: also read the values, block by block"
     )
@@ -43,7 +43,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def is_of_files(options: argparse.Namespace) -> bool:
-    """True where the format that is named is a file or a folder of tensors; a .npy file alone is drawn."""
+    """Return True if the argument is a file or folder of tensors; a single .npy file is drawn."""
     path = options.format
     if options.dims is not None or (path.endswith(".npy") and not (options.stats or options.tensor)):
         return False
@@ -51,7 +51,7 @@ def is_of_files(options: argparse.Namespace) -> bool:
 
 
 def chosen_tensor(options: argparse.Namespace) -> ListedTensor:
-    """The tensor that is to be drawn. Raises UsageError for a name that is not there."""
+    """Return the tensor to draw. Raises UsageError if there is none of that name."""
     with TensorFiles(options.format, None) as files:
         tensors = {tensor.name: tensor for tensor in files.stored()}
     if options.tensor in tensors:
@@ -64,7 +64,7 @@ def chosen_tensor(options: argparse.Namespace) -> ListedTensor:
 
 
 def list_tensors(options: argparse.Namespace) -> CommandResult:
-    """The table. Where the numbers of a tensor cannot be read its row has the reason, and the status is 1."""
+    """Return the table. If some numbers cannot be read, the row shows the reason, and the status is 1."""
     with TensorFiles(options.format, options.match) as files:
         tensors = list(files.stored())
         with Progress("reading", sum(tensor.nbytes for tensor in tensors)) as progress:
@@ -79,7 +79,7 @@ def list_tensors(options: argparse.Namespace) -> CommandResult:
 
 
 def _facts(tensor: ListedTensor, progress: Progress) -> Statistics | str | None:
-    """The statistics of a tensor, or why there are none."""
+    """Return the statistics of a tensor, or the reason why there are none."""
     try:
         progress.label = short(tensor.name)
         return statistics(tensor.read)
@@ -98,7 +98,7 @@ def _fact_values(found: Statistics | str | None) -> dict[str, Any]:
 def _table(
     tensors: Sequence[ListedTensor], facts: Sequence[Statistics | str | None], has_files: bool
 ) -> list[str]:
-    """The lines of the table: columns that are empty in all rows are left out."""
+    """Return the lines of the table, without columns that are empty in all rows."""
     rows = [list(_HEADS)]
     for tensor, found in zip(tensors, facts, strict=True):
         group = "" if tensor.group is None else by(tensor.group)

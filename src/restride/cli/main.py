@@ -1,7 +1,7 @@
-"""The way in: finds the command, runs it, and turns every way it may end into an exit status.
+"""The entry point: finds the command, runs it, and turns every outcome into an exit status.
 
-0 done, 1 it failed, 2 the command line is wrong, 130 interrupted, 141 the reader of stdout went away, 143
-terminated, 129 the terminal went away.
+0 done, 1 failed, 2 wrong usage, 130 interrupted, 141 the reader of stdout exited, 143 terminated, 129 the
+terminal was closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERRUPTED, _NO_READER, _BY_SIGNAL = 130, 141, 128
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, `sys.argv` unless given, and return its exit status. Never raises for bad input."""
+    """Run a command line, by default `sys.argv`; return its exit status. Never raises for invalid input."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with ended_by_signals():
@@ -96,7 +96,7 @@ def _answered(module: Any, argv: list[str]) -> int:
 
 
 def _left(function: Any, *args: Any) -> int:
-    """Return what `function` returns, or the status that it leaves with: argparse does so after --help."""
+    """Return the result of `function`, or its exit status: argparse exits after --help."""
     try:
         return int(function(*args))
     except SystemExit as leaving:

@@ -1,4 +1,4 @@
-"""Files that commands read and write: `-` is a pipe, and no file is written over another one unasked."""
+"""Files that commands read and write: `-` is a pipe, and existing files are replaced only with --force."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ __all__ = [
 ]
 
 PIPE = "-"
-"""The name of standard input and output."""
+"""The name for standard input and output."""
 SEVERAL = (".safetensors", ".npz", ".gguf", ".json")
-"""The ends of names of files that may hold several tensors."""
+"""Suffixes of files that can contain several tensors."""
 _PIECE = 1 << 20
 
 
 def add_force(parser: Parser) -> None:
-    """`--force`, without which no file is written over."""
+    """Add `--force`, without which no file is replaced."""
     parser.add_argument("--force", action="store_true", help="replace existing files")
 
 
 def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) -> None:
-    """Raise UsageError for a file that is there, without `force`, and for a suffix that is not written.
+    """Raise UsageError for an existing file, unless `force`, and for an unsupported suffix.
 
-    `-` is always taken. Called before any work is done, so that none is done for nothing.
+    `-` is always accepted. Called first, so that no work is done in vain.
     """
     if path == PIPE or (os.path.lexists(path) and not os.path.isfile(path)):
-        # Folders, devices and the like are refused where files are written, with the reason.
+        # Folders, devices and the like are rejected when written, with the reason.
         return
     suffix = os.path.splitext(path)[1]
     if path and suffix.lower() not in suffixes:
         raise wrong_usage(
             f"{command}: {shown(path)} is not written",
             why=f"its suffix {suffix!r} means another file format" if suffix else "it has no suffix",
-            hint=f"end the name in {' or '.join(suffixes)}, or write - for standard output",
+            hint=f"use the suffix {' or '.join(suffixes)}, or write - for standard output",
         )
     if not force and os.path.lexists(path):
         raise wrong_usage(
@@ -63,17 +63,17 @@ def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) 
 
 
 def check_no_pipe(command: str, *paths: str) -> None:
-    """Raise UsageError where `-` is named for a file that is read or written in parts."""
+    """Raise UsageError if `-` is passed for a file that is read or written in parts."""
     if PIPE in paths:
         raise wrong_usage(
             f"{command}: - is a pipe",
             why="this command needs random access to its files",
-            hint="name a file",
+            hint="pass a file name",
         )
 
 
 def write_output(path: str, content: bytes) -> None:
-    """Write a file whole; for `-` to standard output. Raises RuntimeFailure, BrokenPipeError."""
+    """Write a file as a whole; for `-` to standard output. Raises RuntimeFailure, BrokenPipeError."""
     if path == PIPE:
         _to_stdout([content])
         return
@@ -83,9 +83,9 @@ def write_output(path: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def input_file(path: str, suffix: str) -> Iterator[str]:
-    """The file to read; for `-` one with all that comes from standard input, which is gone afterwards.
+    """Return the file to read; for `-` a temporary file with the content of standard input.
 
-    Errors name standard input, not that file.
+    Errors refer to standard input, not to that file.
     """
     if path != PIPE:
         yield path
@@ -102,7 +102,7 @@ def input_file(path: str, suffix: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def output_file(path: str, suffix: str) -> Iterator[str]:
-    """The file to write; for `-` one whose content goes to standard output when the block ends well."""
+    """Return the file to write; for `-` one that is copied to standard output if the block succeeds."""
     if path != PIPE:
         yield path
         return
@@ -114,7 +114,7 @@ def output_file(path: str, suffix: str) -> Iterator[str]:
 
 
 def _binary(stream: TextIO | None) -> BinaryIO:
-    """The bytes below a text stream; an empty one where there is none."""
+    """Return the byte stream of a text stream; an empty one if there is none."""
     return getattr(stream, "buffer", None) or io.BytesIO()
 
 

@@ -36,7 +36,7 @@ _IMAGE_RANK = 4
 
 
 def add_inputs(parser: Parser, *, dims: str, value: str) -> None:
-    """`--dims` and `--value`, once for each input that needs it. `dims`, `value`: what help says of them."""
+    """Add `--dims` and `--value`, repeatable for each input. `dims`, `value`: their help texts."""
     for option, kind, metavar, told in (
         ("--dims", named_dims, "NAME=DIMS", dims),
         ("--value", named_value, "NAME=NUMBERS", value),
@@ -47,7 +47,7 @@ def add_inputs(parser: Parser, *, dims: str, value: str) -> None:
 
 
 def add_pixels(parser: Parser) -> None:
-    """`--mean` and `--std` of pictures."""
+    """Add `--mean` and `--std` for pictures."""
     for option, default in (("--mean", [0.0]), ("--std", [1.0])):
         parser.add_argument(
             option, type=checked(_numbers), default=default, metavar="N,...", help="for pictures, by channel"
@@ -62,7 +62,7 @@ def _numbers(text: str) -> list[float]:
 
 
 def named_dims(text: str) -> tuple[str, Dims]:
-    """`x=1x3x224x224`: an input, and its extents. Raises UsageError."""
+    """Parse `x=1x3x224x224`: an input and its extents. Raises UsageError."""
     name, equals, dims = text.rpartition("=")
     if not equals or not name:
         raise wrong_usage(
@@ -74,7 +74,7 @@ def named_dims(text: str) -> tuple[str, Dims]:
 
 
 def named_value(text: str) -> tuple[str, float | int | list[float | int]]:
-    """`sr=16000` or `x=1,2.5`: an input, and what it always is. Raises UsageError."""
+    """Parse `sr=16000` or `x=1,2.5`: an input and its constant value. Raises UsageError."""
     name, equals, numbers = text.partition("=")
     try:
         values = [float(part) if set(part) & set(".eEn") else int(part) for part in numbers.split(",")]
@@ -90,16 +90,16 @@ def named_value(text: str) -> tuple[str, float | int | list[float | int]]:
 
 
 def random_input(rng: np.random.Generator, dims: Dims, data_type: DataType) -> Array:
-    """Normal numbers; of integers zeros, which are places in every table."""
+    """Return normally distributed numbers; for integers zeros, which are valid indices of any table."""
     if data_type.is_integral:
         return np.zeros(dims, data_type.numpy)
     return rng.standard_normal(dims).astype(data_type.numpy)
 
 
 def read_input(path: str, network_input: NetworkInput, mean: list[float], std: list[float]) -> Array:
-    """The array of a .npy file; of a picture its channels, (value / 255 - mean) / std, in the input's size.
+    """Return the array of a .npy file; for a picture its channels, (value / 255 - mean) / std, resized.
 
-    Raises RuntimeFailure for a file that cannot be read, and where pictures have no reader.
+    Raises RuntimeFailure for a file that cannot be read, and if no reader for pictures is installed.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix in _PICTURES:
@@ -113,11 +113,11 @@ def read_input(path: str, network_input: NetworkInput, mean: list[float], std: l
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
-        raise unreadable(path, error, "a .npy file holds one array of numbers") from None
+        raise unreadable(path, error, "a .npy file contains one array of numbers") from None
 
 
 def prepare(net: Network, *dims: Dims) -> None:
-    """Plan and compile for inputs of these dims; a terminal is told how far that is."""
+    """Plan and compile for inputs of these dims, showing progress on a terminal."""
     with Progress("compiling", 0, "steps") as progress:
 
         def report(ready: int, steps: int) -> None:
@@ -134,7 +134,7 @@ def _picture(path: str, mean: list[float], std: list[float]) -> Array:
         raise refuse("RS-G04:no-scikit-image") from None
     try:
         pixels = np.asarray(io.imread(path))
-    except Exception as error:  # readers of pictures raise what they like
+    except Exception as error:  # readers of pictures can raise anything
         raise unreadable(path, error, "pass another picture") from None
     pixels = np.stack([pixels] * 3, -1) if pixels.ndim == 2 else pixels[..., :3]
     if pixels.dtype != np.uint8:
@@ -143,7 +143,7 @@ def _picture(path: str, mean: list[float], std: list[float]) -> Array:
 
 
 def _resized(image: Array, network_input: NetworkInput) -> Array:
-    """The image in the extents that the network fixes."""
+    """Resize the image to the extents that the network fixes."""
     dims = network_input.dims
     if dims is None or len(dims) != _IMAGE_RANK:
         return image
@@ -157,6 +157,6 @@ def _resized(image: Array, network_input: NetworkInput) -> Array:
 
 
 def unreadable(path: str, error: Exception, hint: str) -> Error:
-    """The error of a file of inputs that cannot be read."""
+    """Return the error for an input file that cannot be read."""
     why = getattr(error, "strerror", None) or str(error)[:200] or type(error).__name__
     return refuse("RS-F01:picture", path=shown(path), why=why, hint=hint)

@@ -1,4 +1,4 @@
-"""The output of a command: text or one JSON object on stdout, errors in one form on stderr."""
+"""The output of a command: text or one JSON object on stdout, errors in a common form on stderr."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CommandResult:
 
 
 def print_result(answer: CommandResult, as_json: bool) -> None:
-    """Print an answer on stdout and see it written. Raises RuntimeFailure (full disk), BrokenPipeError."""
+    """Print the result on stdout and flush it. Raises RuntimeFailure (full disk), BrokenPipeError."""
     text = json.dumps(answer.values, indent=2) if as_json else answer.text
     if sys.stdout is None or not text:
         return
@@ -46,7 +46,7 @@ def print_result(answer: CommandResult, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def writing_stdout() -> Iterator[None]:
-    """Within the block stdout is written. Raises RuntimeFailure (full disk), BrokenPipeError."""
+    """Context for writing to stdout. Raises RuntimeFailure (full disk), BrokenPipeError."""
     try:
         yield
     except BrokenPipeError:
@@ -57,7 +57,7 @@ def writing_stdout() -> Iterator[None]:
 
 
 def print_error(error: Error, as_json: bool) -> None:
-    """Print an error on stderr; for `--json` also as an object on stdout, so that there always is one."""
+    """Print an error on stderr; with `--json` also as an object on stdout, so that there always is one."""
     print_stderr(f"error: {error.message}")
     if as_json:
         parts = {
@@ -71,7 +71,7 @@ def print_error(error: Error, as_json: bool) -> None:
 
 
 def print_stderr(text: str, end: str = "\n") -> None:
-    """Print on stderr. Nobody listening is no error."""
+    """Print on stderr, ignoring a closed stream."""
     if sys.stderr is None:
         return
     with contextlib.suppress(OSError, ValueError):
@@ -79,7 +79,7 @@ def print_stderr(text: str, end: str = "\n") -> None:
 
 
 def drop_stdout() -> None:
-    """Let the rest of stdout go nowhere: its reader is gone, and Python would complain of it at exit."""
+    """Discard further output to stdout: its reader has exited, and Python would print an error at exit."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

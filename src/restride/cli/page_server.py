@@ -1,4 +1,4 @@
-"""The page to explore layouts with, served to this machine alone until Ctrl-C."""
+"""A page to explore layouts, served only to this machine until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OTHERS = ("svg", "html", "stats", "tensor", "match")
 
 
 def serve(options: argparse.Namespace) -> CommandResult:
-    """Serve the page until Ctrl-C. Raises RuntimeFailure where the port is taken or not allowed."""
+    """Serve the page until Ctrl-C. Raises RuntimeFailure if the port is in use or not permitted."""
     others = [f"--{name}" for name in _OTHERS if getattr(options, name)]
     if others:
-        raise wrong_usage(f"--serve with {others[0]}", why="it serves a page, and draws nothing itself")
+        raise wrong_usage(f"--serve with {others[0]}", why="--serve only serves a page")
     port = _PORT if options.port is None else options.port
     page = explore_page().encode()
 
@@ -38,11 +38,11 @@ def serve(options: argparse.Namespace) -> CommandResult:
             self.wfile.write(page if is_page else b"")
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not logged."""
+            """Do not log requests."""
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A browser that goes away is no error."""
+            """Ignore browsers that disconnect."""
 
     try:
         server = Server((_HOST, port), Handler)

@@ -1,4 +1,4 @@
-"""The progress of long work: one line on a terminal, with the time that is left.
+"""Progress of long work: one line on a terminal, with the remaining time.
 
     converting ████████████▌········· 57 %  7.6 of 13.4 GB  1.9 GB/s  3.1 s left
 
@@ -9,8 +9,8 @@
                 ...
                 bar.advance(tile.nbytes)
 
-The line goes to stderr, and only where that is a terminal: nothing is written to files and pipes. Work of
-less than half a second shows nothing. The line is gone when the work ends, whichever way it ends.
+The line goes to stderr, and only if that is a terminal: nothing is written to files and pipes. Work of less
+than half a second shows nothing. The line is removed when the work ends, even with an exception.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from ..view.units import data_size, duration
 __all__ = ["Progress"]
 
 _QUIET, _EVERY = 0.5, 0.1
-# The rate is that of the last half minute, or of the last third of what has passed, whichever is longer: what
-# is read from a cache at first says little of the rest, and one slow second does not double the time left.
+# The rate covers the last half minute, or the last third of the elapsed time, whichever is longer: initial
+# reads from a cache say little about the rest, and one slow second does not double the remaining time.
 _WINDOW, _PART = 30.0, 1 / 3
 _MOST_SAMPLES = 400
 _COLUMNS = 80
 _FEWEST_CELLS, _MOST_CELLS = 10, 30
-# Columns of what stands behind the bar; where there is less, the bar is left out.
+# Columns for the text after the bar; on narrower terminals the bar is omitted.
 _LEAST_WORDS = 30
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 class Progress:
-    """A line that tells how much of `total` is done, in `unit`: `"bytes"`, or a noun as `"rows"`.
+    """A line that shows how much of `total` is done, in `unit`: `"bytes"`, or a noun such as `"rows"`.
 
-    `done` is what was there before, as when work is resumed: it counts as done, and not for the speed. Any
-    thread may call `advance`. `stream` and `clock` are for tests.
+    `done` is the initial amount, for example when work is resumed: it counts as done, but not for the speed.
+    Any thread can call `advance`. `stream` and `clock` are for tests.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Progress:
 
     @property
     def shows(self) -> bool:
-        """True where there is a terminal to draw on."""
+        """True if there is a terminal to draw on."""
         return self._shows
 
     @property
@@ -93,27 +93,27 @@ class Progress:
         self.clear()
 
     def advance(self, amount: int = 1) -> None:
-        """Count `amount` more as done, and draw the line where it is time to."""
+        """Count `amount` more as done, and redraw the line when it is due."""
         with self._lock:
             self._done += amount
             if self._shows:
                 self._draw()
 
     def clear(self) -> None:
-        """Take the line away, so that other words can be printed; the next `advance` draws it again."""
+        """Remove the line, so that other text can be printed; the next `advance` draws it again."""
         with self._lock:
             if self._length:
                 self._write("\r" + " " * self._length + "\r")
                 self._length = 0
 
     def seconds_left(self) -> float | None:
-        """The time that the rest takes at the speed of late; None before anything is known of it."""
+        """The remaining time at the recent speed; None if unknown."""
         (then, before), now = self._samples[0], self._clock()
         speed = (self._done - before) / (now - then) if now > then else 0
         return max(0, self.total - self._done) / speed if speed > 0 else None
 
     def line(self, columns: int = 80) -> str:
-        """The line for a terminal of that many columns."""
+        """Return the line for a terminal of that many columns."""
         part = min(1.0, self._done / self.total) if self.total > 0 else 1.0
         words = f" {int(part * 100):3d} %  {self._amount()}"
         left = self.seconds_left()
@@ -150,19 +150,19 @@ class Progress:
         self._length = len(text)
 
     def _columns(self) -> int:
-        """The terminal's width. It is asked each time, since windows change."""
+        """Return the terminal's width, queried each time because windows are resized."""
         try:
             return os.get_terminal_size(self._stream.fileno()).columns or _COLUMNS
         except (OSError, ValueError):
             return _COLUMNS
 
     def _forget(self, now: float) -> None:
-        """Drop the samples that are too old to tell the speed; one is left, at least."""
+        """Drop samples that are too old for the speed, but keep at least one."""
         oldest = now - max(_WINDOW, (now - self._start) * _PART)
         while len(self._samples) > 1 and self._samples[1][0] <= oldest:
             self._samples.popleft()
         if len(self._samples) >= _MOST_SAMPLES:
-            # Every other sample tells as much; the first is where the speed is counted from.
+            # Every other sample suffices; the first is the reference for the speed.
             self._samples = deque(list(self._samples)[::2])
 
     def _write(self, text: str) -> None:
@@ -172,6 +172,6 @@ class Progress:
 
 
 def _whole_seconds(seconds: float) -> str:
-    """A time that is left: no part of a second, and never none."""
+    """Format a remaining time in whole seconds, at least one."""
     whole = max(1, ceil(seconds))
     return f"{whole} s" if whole < 60 else duration(whole)

@@ -45,7 +45,7 @@ _RUNS = 10
 
 
 def add_arguments(parser: Parser) -> None:
-    """MODEL, extents of inputs, fusions that are off, the page, and whether to measure."""
+    """Add MODEL, extents of inputs, fusions to disable, the page, and whether to measure."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model")
     add_inputs(
         parser,
@@ -67,7 +67,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The table of the rules and the reorders of the best; as values the same."""
+    """Return the table of the rules and the reorders of the best; as values the same."""
     check_no_pipe("restride propagate", options.model)
     if options.html is not None:
         _check_page(options)
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 @dataclass(frozen=True)
 class _Compared:
-    """A rule, its plan, and how long steps took where that was measured."""
+    """A rule, its plan, and the times of its steps, if measured."""
 
     rule: str
     net: Network
@@ -95,7 +95,7 @@ class _Compared:
 
 
 def _compared(nets: Sequence[Network], is_measured: bool) -> dict[str, _Compared]:
-    """The networks by their rules."""
+    """Return the networks by their rules."""
     plans = [net.plan() for net in nets]
     if not is_measured:
         pairs = zip(nets, plans, strict=True)
@@ -106,7 +106,7 @@ def _compared(nets: Sequence[Network], is_measured: bool) -> dict[str, _Compared
 
 
 def _measured(nets: Sequence[Network], plan: NetworkPlan) -> list[list[float]]:
-    """The least seconds of each step. They take turns: what else the machine does meets all."""
+    """Return the minimum seconds of each step. Networks alternate, so that interference affects all."""
     rng = np.random.default_rng(0)
     graph = plan.graph
     inputs = {
@@ -136,7 +136,7 @@ def _picture(network: _Compared) -> NetworkPicture:
     return NetworkPicture(network.plan.formats, rows, network.times is not None)
 
 
-# --- words --------------------------------------------------------------------------------------------------
+# --- text ---------------------------------------------------------------------------------------------------
 
 
 def _text(name: str, networks: Mapping[str, _Compared], options: argparse.Namespace) -> str:
@@ -209,5 +209,5 @@ def _values(network: _Compared) -> dict[str, Any]:
 
 def _check_page(options: argparse.Namespace) -> None:
     if options.json and options.html == PIPE:
-        raise wrong_usage("--json with a page on standard output", hint="name a file for one of them")
+        raise wrong_usage("--json with a page on standard output", hint="write one of them to a file")
     check_output("restride propagate", options.html, (".html", ".htm"), options.force)

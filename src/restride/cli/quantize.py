@@ -34,7 +34,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: Parser) -> None:
-    """MODEL, the samples, how ranges are found, what may be lost, where the result goes."""
+    """Add MODEL, the samples, the calibration, the error limits and the output."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model of f32")
     parser.add_argument(
         "--samples", required=True, metavar="FOLDER|FILE.npz", help="the inputs for calibration"
@@ -67,7 +67,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The table of layers; as values the same."""
+    """Return the table of layers; as values the same."""
     check_no_pipe("restride quantize", options.model, options.output)
     check_output("restride quantize", options.output, (".net", ".onnx"), options.force)
     net = onnx.load(options.model, dims=dict(options.dims), values=dict(options.value))
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def _samples(path: str, net: Network, options: argparse.Namespace) -> Iterator[dict[str, Array]]:
-    """The inputs of each call."""
+    """Yield the inputs of each call."""
     if not os.path.isdir(path):
         arrays = _arrays(path)
         yield from (dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=False))
@@ -104,7 +104,7 @@ def _samples(path: str, net: Network, options: argparse.Namespace) -> Iterator[d
             raise wrong_usage(
                 f"--samples: {shown(file)} works only with a single input",
                 why=f"the inputs are {', '.join(each.name for each in net.inputs)}",
-                hint="write .npz files, with an array for each of them",
+                hint="write .npz files, with an array for each input",
             )
 
 
@@ -113,4 +113,4 @@ def _arrays(path: str) -> dict[str, Array]:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file}
     except (OSError, ValueError, EOFError, AttributeError, TypeError) as error:
-        raise unreadable(path, error, "a .npz file holds arrays by the names of inputs") from None
+        raise unreadable(path, error, "a .npz file contains arrays named after the inputs") from None

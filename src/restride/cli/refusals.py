@@ -1,4 +1,4 @@
-"""The meaning of the codes of errors, as the catalogue of refusals tells it: one entry for each code."""
+"""The descriptions of error codes, from the catalogue: one entry for each code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRY = re.compile(
 _LIKE_A_CODE = re.compile(r"rs-.*|[a-z]\d{1,2}", re.IGNORECASE)
 _SHORT = re.compile(r"(?:RS-?)?([A-Z])(\d{1,2})")
 _WIDEST = 100
-# What the examples take for given, each after what it is made of.
+# Names that examples assume, with the statements that define them.
 _GIVEN = {
     "np": "import numpy as np",
     "rs": "import restride as rs",
@@ -33,7 +33,7 @@ _GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One kind of refusal: what it means, what causes it (Python, or a shell's lines), and what to do."""
+    """One error code: its meaning, an example that causes it (Python or shell), and the remedy."""
 
     code: str
     title: str
@@ -43,7 +43,7 @@ class Refusal:
     remedy: str
 
     def script(self) -> str:
-        """The example with all that it takes for given."""
+        """The example with everything that it assumes."""
         lines = [self.example.rstrip()]
         for name, line in reversed(_GIVEN.items() if self.language == "py" else ()):
             if any(re.search(rf"\b{name}\b(?!\.npy)", used) for used in lines):
@@ -51,7 +51,7 @@ class Refusal:
         return "\n".join(lines)
 
     def text(self, width: int) -> str:
-        """The entry for a terminal of `width` columns."""
+        """Return the entry for a terminal of `width` columns."""
         example = "\n".join(["For example", "", textwrap.indent(self.script(), "    ")])
         heading = f"{self.code}  {self.title}"
         return "\n\n".join([heading, _fill(self.meaning, width), example, _fill(self.remedy, width)])
@@ -59,24 +59,24 @@ class Refusal:
 
 @cache
 def refusals() -> Mapping[str, Refusal]:
-    """All entries by code, in the order of the page."""
+    """Return all entries by code, in the order of the page."""
     text = PAGE.read_text(encoding="utf-8")
     return {entry["code"]: Refusal(**entry.groupdict()) for entry in _ENTRY.finditer(text)}
 
 
 def is_like_a_code(text: str) -> bool:
-    """True for what is typed as a code, and is no format: `RS-M11`, `rs-x`, `m11`; no tag has a hyphen."""
+    """Return True for text like a code and not a format: `RS-M11`, `rs-x`, `m11`; no tag has a hyphen."""
     return _LIKE_A_CODE.fullmatch(text) is not None
 
 
 def spelt_out(text: str) -> str:
-    """A code as it stands in messages: `n9` is RS-N09."""
+    """Return a code as in messages: `n9` is RS-N09."""
     short = _SHORT.fullmatch(text.upper())
     return f"RS-{short[1]}{int(short[2]):02}" if short else text.upper()
 
 
 def listed() -> str:
-    """A line for each code, a gap between letters."""
+    """Return a line for each code, with a blank line between letters."""
     lines: list[str] = []
     for code, entry in refusals().items():
         if lines and lines[-1][:4] != code[:4]:

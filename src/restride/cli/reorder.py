@@ -34,7 +34,7 @@ from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, 
 
 
 def add_arguments(parser: Parser) -> None:
-    """IN OUT and what to do between them."""
+    """Add IN, OUT and options."""
     add = parser.add_argument
     tag, data_type = checked(parse_format), checked(parse_data_type)
     add("source", metavar="IN", help="a .npy file; - is standard input")
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> CommandResult:
         )
     check_output("restride reorder", options.target, (".npy",), options.force)
     if options.json and options.target == PIPE:
-        raise wrong_usage("--json with the array on standard output", hint="name a file for OUT")
+        raise wrong_usage("--json with the array on standard output", hint="pass a file name for OUT")
     with input_file(options.source, ".npy") as read, output_file(options.target, ".npy") as target:
         answer = _reordered(options, read, target)
     if options.target != PIPE:
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def _reordered(options: argparse.Namespace, read: str, output: str) -> CommandResult:
-    """Convert the file `read` into the file `output`."""
+    """Convert the file `read` to the file `output`."""
     override = NpyOverride(options.src, options.dims, options.src_dtype)
     source = read_desc(read, override)
     target = target_desc(source, options.dst, options.dtype)
@@ -125,4 +125,4 @@ def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a whole number") from None
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not an integer") from None

@@ -1,7 +1,8 @@
 """Primitives of a verbose log, run again on this machine: with restride, and with oneDNN if it is installed.
 
 A line becomes a `PrimitiveCall`: the arguments of a primitive descriptor as in oneDNN's C API, in its order,
-which is also that of `restride.onednn`. Memories hold zeros; times are medians.
+which is also that of `restride.onednn`. Tensors logged as `any` are replayed as `any`. Memory objects contain
+zeros; times are medians.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from ..errors import Error
 from ..runtime.timing import time_call
 from ..view.names import aligned, counted
 from ..view.units import data_size, duration
-from ..view.verbose_log import LoggedPrimitive, VerboseLog
+from ..view.verbose_log import LoggedPrimitive, LoggedTensor, VerboseLog
 from .commands import REPLAY_OF_PEER
 
-__all__ = ["PrimitiveCall", "recipe", "replay", "replay_text"]
+__all__ = ["Measured", "PrimitiveCall", "recipe", "replay", "replay_text"]
 
-# Primitives are replayed in the order of their time: so many, of so many bytes and multiplications at most.
+# Primitives are replayed in descending order of time: at most this many, with this many bytes and
+# multiplications.
 _MOST, _MOST_BYTES, _MOST_PRODUCTS = 200, 1 << 30, 2 * 10**10
 # A call that takes longer runs once.
 _LONG_SECONDS = 0.2
 _ROUNDS, _MOST_ROWS, _LONGEST = 7, 25, 60
-_INFERENCE = "forward_inference"
 
 
 class PrimitiveCall(NamedTuple):
-    """A primitive: its function in oneDNN, its arguments, its memories, and its chain of post-ops."""
+    """A primitive: its function in oneDNN, its arguments, its memory objects, and its chain of post-ops.
+
+    For memory of the format `any`, each library chooses the format.
+    """
 
     call: str
     arguments: tuple[Any, ...]
@@ -43,12 +47,19 @@ class PrimitiveCall(NamedTuple):
     post_ops: tuple[tuple[Any, ...], ...] = ()
 
 
+class Measured(NamedTuple):
+    """The median time of a call, and the implementation that ran."""
+
+    seconds: float
+    implementation: str
+
+
 class NotReplayed(Exception):
-    """Why a line is not run again."""
+    """The reason why a line is not replayed."""
 
 
 def recipe(p: LoggedPrimitive) -> PrimitiveCall:
-    """The call that creates the primitive of a line. Raises NotReplayed with the reason."""
+    """Return the call that creates the primitive of a line. Raises NotReplayed with the reason."""
     make = _RECIPES.get(p.kind)
     if make is None:
         raise NotReplayed(f"{p.kind[:_LONGEST]} is not replayed")
@@ -72,7 +83,7 @@ def recipe(p: LoggedPrimitive) -> PrimitiveCall:
 
 
 def replay(log: VerboseLog) -> list[dict[str, Any]]:
-    """Rows of all primitives of a log, those of the most time first: time in the log, and of each library."""
+    """Return rows for all primitives of a log by descending time: time in the log, and with each library."""
     order = sorted(range(len(log.primitives)), key=lambda place: -log.times[place])
     peer, why = _peer()
     rows = []
@@ -97,26 +108,27 @@ def replay(log: VerboseLog) -> list[dict[str, Any]]:
         except NotReplayed as reason:
             row["why"] = str(reason)
             continue
-        for name, measure, missing in (("restride", _seconds, ""), ("onednn", peer, why)):
+        for name, measure, missing in (("restride", _measure, ""), ("onednn", peer, why)):
             row |= _timed(name, measure, made, missing)
     return rows
 
 
 def _timed(
-    name: str, measure: Callable[[PrimitiveCall], float] | None, made: PrimitiveCall, missing: str
+    name: str, measure: Callable[[PrimitiveCall], Measured] | None, made: PrimitiveCall, missing: str
 ) -> dict[str, Any]:
     if measure is None:
         return {f"{name}_ms": None, f"{name}_why": missing}
     try:
-        return {f"{name}_ms": 1e3 * measure(made)}
+        ran = measure(made)
     except Error as error:
         return {f"{name}_ms": None, f"{name}_why": error.what}
+    return {f"{name}_ms": 1e3 * ran.seconds, f"{name}_implementation": ran.implementation}
 
 
-def _peer() -> tuple[Callable[[PrimitiveCall], float] | None, str]:
-    """The function that times a recipe with oneDNN; None with the reason where there is none."""
+def _peer() -> tuple[Callable[[PrimitiveCall], Measured] | None, str]:
+    """Return the function that times a recipe with oneDNN; None and the reason if there is none."""
     try:
-        opened: Callable[[PrimitiveCall], float] = importlib.import_module(REPLAY_OF_PEER).open_onednn()
+        opened: Callable[[PrimitiveCall], Measured] = importlib.import_module(REPLAY_OF_PEER).open_onednn()
     except ModuleNotFoundError as error:
         return None, f"{error.name} is not installed"
     except Error as error:
@@ -124,8 +136,8 @@ def _peer() -> tuple[Callable[[PrimitiveCall], float] | None, str]:
     return opened, ""
 
 
-def _seconds(made: PrimitiveCall) -> float:
-    """The median time of a recipe with restride."""
+def _measure(made: PrimitiveCall) -> Measured:
+    """Time a recipe with restride."""
     engine = onednn.Engine("cpu", 0)
     stream = onednn.Stream(engine)
     name = "".join(word.capitalize() for word in made.call.split("_"))
@@ -138,22 +150,24 @@ def _seconds(made: PrimitiveCall) -> float:
         attr.set_post_ops(chain)
     if made.call == "reorder":
         src, dst = made.arguments
-        primitive = kind(kind.PrimitiveDesc(engine, src, engine, dst, attr))
+        pd = kind.PrimitiveDesc(engine, src, engine, dst, attr)
     else:
-        primitive = kind(kind.PrimitiveDesc(engine, *made.arguments, attr=attr))
+        pd = kind.PrimitiveDesc(engine, *made.arguments, attr=attr)
+    primitive = kind(pd)
+    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in (*made.memories, onednn.Arg.WORKSPACE)}
     memories = {
-        arg: onednn.Memory(md, engine, np.zeros(md.size, np.uint8)) for arg, md in made.memories.items()
+        arg: onednn.Memory(md, engine, np.zeros(md.size, np.uint8)) for arg, md in descs.items() if md
     }
 
     def run() -> None:
         primitive.execute(stream, memories)
         stream.wait()
 
-    return median_seconds(run)
+    return Measured(median_seconds(run), pd.impl_info_str)
 
 
 def median_seconds(call: Callable[[], object]) -> float:
-    """The median time of a call; of a long one, the time of its first run."""
+    """Return the median time of a call; for a long one, the time of its first run."""
     start = time.perf_counter()
     call()
     first = time.perf_counter() - start
@@ -164,13 +178,23 @@ def median_seconds(call: Callable[[], object]) -> float:
 
 
 def _named(p: LoggedPrimitive, **args: int) -> dict[int, MemoryDesc]:
-    """The memories of the tensors of these names; of a name that a line may leave out, none."""
-    found = {arg: tensor.desc for name, arg in args.items() if (tensor := p.tensor(name))}
+    """Return the memory objects of tensors with these names, skipping those missing from the line."""
+    found = {arg: _requested(tensor) for name, arg in args.items() if (tensor := p.tensor(name))}
     return {arg: desc for arg, desc in found.items() if desc is not None}
 
 
+def _requested(tensor: LoggedTensor) -> MemoryDesc | None:
+    """Return the descriptor that the program passed: with the format `any` if it did."""
+    desc = tensor.desc
+    return MemoryDesc(desc.dims, desc.data_type, "any") if desc is not None and tensor.was_any else desc
+
+
+def _prop_kind(p: LoggedPrimitive) -> str:
+    return p.prop_kind if p.prop_kind == "forward_training" else "forward_inference"
+
+
 def _both(p: LoggedPrimitive) -> dict[int, MemoryDesc]:
-    """Source and destination, or the tensor that is either."""
+    """Return source and destination, or the tensor that is both."""
     found = _named(p, data=onednn.Arg.DST, dst=onednn.Arg.DST)
     found |= _named(p, data=onednn.Arg.SRC, src=onednn.Arg.SRC)
     if len(found) < 2:
@@ -197,7 +221,7 @@ def _convolution(p: LoggedPrimitive) -> PrimitiveCall:
     ]
     strides, dilates, _, *padding = _window(p, found[onednn.Arg.SRC].ndims - 2)
     algorithm = p.option("alg") or "convolution_direct"
-    arguments = (_INFERENCE, algorithm, *tensors, strides, dilates, *padding)
+    arguments = (_prop_kind(p), algorithm, *tensors, strides, dilates, *padding)
     return PrimitiveCall("convolution_forward", arguments, found)
 
 
@@ -205,12 +229,12 @@ def _pooling(p: LoggedPrimitive) -> PrimitiveCall:
     found = _both(p)
     strides, dilates, kernel, *padding = _window(p, found[onednn.Arg.SRC].ndims - 2)
     tensors = found[onednn.Arg.SRC], found[onednn.Arg.DST]
-    arguments = (_INFERENCE, p.option("alg"), *tensors, strides, kernel, dilates, *padding)
+    arguments = (_prop_kind(p), p.option("alg"), *tensors, strides, kernel, dilates, *padding)
     return PrimitiveCall("pooling_forward", arguments, found)
 
 
 def _window(p: LoggedPrimitive, axes: int) -> list[tuple[int, ...]]:
-    """Strides, dilates, kernel, padding before and behind, of a problem as `ih64oh32kh7sh2dh0ph3`."""
+    """Return strides, dilates, kernel, padding at both ends, of a problem such as `ih64oh32kh7sh2dh0ph3`."""
     sizes, found = p.extents, list[tuple[int, ...]]()
     for axis in "dhw"[3 - axes :]:
         try:
@@ -231,7 +255,7 @@ def _matmul(p: LoggedPrimitive) -> PrimitiveCall:
 
 def _inner_product(p: LoggedPrimitive) -> PrimitiveCall:
     made = _matmul(p)
-    return made._replace(call="inner_product_forward", arguments=(_INFERENCE, *made.arguments))
+    return made._replace(call="inner_product_forward", arguments=(_prop_kind(p), *made.arguments))
 
 
 def _eltwise(p: LoggedPrimitive) -> PrimitiveCall:
@@ -240,7 +264,7 @@ def _eltwise(p: LoggedPrimitive) -> PrimitiveCall:
     words = p.option("alg").split(":")  # 1.0 had `alg:eltwise_relu:0:0`
     if len(words) > 1:
         numbers = [_number(word) for word in words[1:3]]
-    arguments = (_INFERENCE, words[0], found[onednn.Arg.SRC], found[onednn.Arg.DST], *numbers)
+    arguments = (_prop_kind(p), words[0], found[onednn.Arg.SRC], found[onednn.Arg.DST], *numbers)
     return PrimitiveCall("eltwise_forward", arguments, found)
 
 
@@ -250,12 +274,12 @@ def _softmax(p: LoggedPrimitive) -> PrimitiveCall:
     axis = p.option("axis")
     if not axis.isdecimal() or len(axis) > 2:
         raise NotReplayed("the line has no axis")
-    arguments = (_INFERENCE, algorithm, found[onednn.Arg.SRC], found[onednn.Arg.DST], int(axis))
+    arguments = (_prop_kind(p), algorithm, found[onednn.Arg.SRC], found[onednn.Arg.DST], int(axis))
     return PrimitiveCall("softmax_forward", arguments, found)
 
 
 def _binary(p: LoggedPrimitive) -> PrimitiveCall:
-    tensors = [t.desc for t in p.tensors]
+    tensors = [_requested(t) for t in p.tensors]
     if len(tensors) != 3 or None in tensors:
         raise NotReplayed("only binary primitives of two sources are replayed")
     args = (onednn.Arg.SRC_0, onednn.Arg.SRC_1, onednn.Arg.DST)
@@ -283,7 +307,7 @@ def _number(text: str) -> float:
 
 
 def _post_ops(attributes: str) -> list[tuple[Any, ...]]:
-    """The chain of `attr-post-ops:sum:1+eltwise_relu`, or of the older `post_ops:'sum;eltwise_relu;'`."""
+    """Return the chain of `attr-post-ops:sum:1+eltwise_relu`, or the older `post_ops:'sum;eltwise_relu;'`."""
     found: list[tuple[Any, ...]] = []
     text = re.sub("'([^']*)'", lambda quoted: quoted[1].strip(";").replace(";", "+"), attributes)
     for field in re.split("[; ]", text):
@@ -309,7 +333,7 @@ def _post_ops(attributes: str) -> list[tuple[Any, ...]]:
 
 
 def replay_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The table of a replay, its sums over the log's calls, and what was not run with the reasons."""
+    """Return the table of a replay, sums over the log's calls, and reasons for what was not replayed."""
     done = [row for row in rows if row.get("restride_ms") is not None]
     cells: list[list[str]] = [["", "primitive", "problem", "formats", "calls", "log", "restride", "oneDNN"]]
     for row in done[:_MOST_ROWS]:
@@ -324,7 +348,17 @@ def replay_text(rows: Sequence[dict[str, Any]]) -> str:
             here, there = (fsum(row["calls"] * row[k] for row in timed) for k in (key, "log_ms"))
             what = counted(sum(row["calls"] for row in timed), "execution")
             lines.append(f"{name}: {_ms(here)} for {what} that took {_ms(there)} in the log")
-    return "\n".join(lines + _reasons(rows))
+    return "\n".join(lines + _others(done[:_MOST_ROWS]) + _reasons(rows))
+
+
+def _others(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Rows for which oneDNN chose another implementation here than in the log: their times do not compare."""
+    lines = [
+        f"  {row['kind']} {row['problem']}: {row['onednn_implementation']}, not {row['implementation']}"
+        for row in rows
+        if row.get("onednn_implementation", row["implementation"]) != row["implementation"]
+    ]
+    return ["oneDNN ran another implementation here than in the log:", *lines] if lines else []
 
 
 def _reasons(rows: Sequence[dict[str, Any]]) -> list[str]:

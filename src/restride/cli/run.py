@@ -50,7 +50,7 @@ _SHOWN = 5
 
 
 def add_arguments(parser: Parser) -> None:
-    """MODEL, what goes in, how formats are chosen, how often it runs, what is told and written."""
+    """Add MODEL, inputs, the choice of formats, repetitions and outputs."""
     parser.add_argument("model", metavar="MODEL", help="an ONNX model, or a saved network")
     parser.add_argument(
         "--input",
@@ -76,7 +76,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The outputs of the model, and the times; as values the same."""
+    """Run the model; return its outputs and times, as text and as values."""
     check_no_pipe("restride run", options.model)
     if options.repeat < 1:
         raise wrong_usage(f"--repeat {options.repeat}", hint="a number of 1 or more")
@@ -106,11 +106,11 @@ def run(options: argparse.Namespace) -> CommandResult:
     return CommandResult(text, values)
 
 
-# --- what goes in and comes out -----------------------------------------------------------------------------
+# --- inputs and outputs -------------------------------------------------------------------------------------
 
 
 def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
-    """The network of a model or of a saved one, and the dims of inputs that no file brings."""
+    """Return the network of a model or a saved one, and the dims of inputs without a file."""
     dims = dict(options.dims)
     if not is_saved_network(options.model):
         rule, precision = options.rule or "optimal", options.precision or "f32"
@@ -121,7 +121,7 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
             raise wrong_usage(
                 f"--{name} is for models",
                 why="a saved network has its formats and constants",
-                hint="leave it out, or run the model that the network was saved from",
+                hint="omit it, or run the model that the network was saved from",
             )
     file = read_network_file(options.model)
     names = [network_input.name for network_input in file.inputs]
@@ -129,7 +129,9 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
     unknown = next((name for name in dims if name not in names), None)
     if unknown is not None:
         raise wrong_usage(
-            f"--dims names {unknown!r}", why=f"the inputs are {', '.join(names)}", hint="name one of them"
+            f"--dims names {unknown!r}",
+            why=f"the inputs are {', '.join(names)}",
+            hint="use one of these names",
         )
     return Network.load(options.model), saved | dims
 
@@ -162,7 +164,7 @@ def _input_and_file(text: str, net: Network) -> tuple[str, str]:
     raise wrong_usage(
         f"--input {text!r} does not name an input",
         why=f"the inputs are {', '.join(names)}",
-        hint=f"write {names[0]}=FILE" if names else "leave it out",
+        hint=f"write {names[0]}=FILE" if names else "omit it",
     )
 
 
@@ -170,7 +172,7 @@ def _write(path: str, results: Mapping[str, Array]) -> None:
     if len(results) > 1:
         raise wrong_usage(
             "--output needs a single output",
-            why=f"the model gives {', '.join(results)}",
+            why=f"the model returns {', '.join(results)}",
             hint="use rs.onnx.load in a program",
         )
     file = io.BytesIO()
@@ -189,7 +191,7 @@ def _timed(net: Network, inputs: Mapping[str, Array]) -> float:
 
 @dataclass(frozen=True)
 class _StepRow:
-    """A step: how long it took at best, and what it had to do. `roof`: of this machine."""
+    """A step: its best time, and its work. `roof`: the peak of this machine."""
 
     step: NetworkStep
     time: StepTime
@@ -198,22 +200,22 @@ class _StepRow:
 
     @property
     def products(self) -> int:
-        """The number of products that it adds up; 0 for what sums none."""
+        """The number of products that it sums; 0 if none."""
         return products_of(self.step.lowered.pd._implementation().problem)
 
     @property
     def roof_seconds(self) -> float:
-        """How long copies of as many bytes, or as many multiply-adds, would take."""
+        """The time that copying as many bytes, or as many multiply-adds, would take."""
         types = tuple(access.md.data_type for access in self.step.reads[:2])
         return self.roof.seconds(self.moved_bytes, 2 * self.products, types)
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes that it must read and write, each tensor once."""
+        """The number of bytes that it must read and write, each tensor once."""
         return sum(access.md.size for access in (*self.step.reads, *self.step.writes))
 
     def values(self) -> dict[str, Any]:
-        """For `--json`."""
+        """Return the row for `--json`."""
         return {
             "node": self.time.node,
             "operation": self.time.operation,
@@ -234,7 +236,7 @@ def _steps(net: Network, inputs: Mapping[str, Array], plan: NetworkPlan, repeat:
     return [_StepRow(*row, found) for row in zip(plan.steps, runs[0], best, strict=True)]
 
 
-# --- words --------------------------------------------------------------------------------------------------
+# --- text ---------------------------------------------------------------------------------------------------
 
 
 def _summary(result: Array) -> dict[str, Any]:

@@ -11,6 +11,9 @@ reorder.
   restride show gguf.q4_0 --svg q4_0.svg
   restride show nchw 1x17x2x2 --dst nChw16c --html before-and-after.html
   restride show nChw16c 1x17x2x2 --svg - > picture.svg
+  restride show OIhw4i16o4i 64x64x3x3 --at 37,12,1,2
+  restride show '(8,8):(8,1)'
+  restride show 'Sw<2,1,3> o 0 o (8,8):(8,1)' --svg swizzled.svg
 
 It lists the tensors of a .safetensors, .gguf, .npz, .onnx or .xml file, a saved network, Zarr arrays, a
 folder of files or the index of its shards. --stats reads their values block by block, quantized ones
@@ -35,10 +38,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int
 from ..files.writing.replacement import Replacement, shown
 from ..formats import TensorFormat, named, names
+from ..layouts import ComposedLayout, Layout
+from ..layouts.functions import LayoutFunction
 from ..loading import load_whole
 from ..view.explain import fields
+from ..view.layout_grid import grid_svg, grid_text
 from ..view.names import axis_names
 from ..view.page import page
 from ..view.stored import stored_svg
@@ -58,8 +65,11 @@ _SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 
 def add_arguments(parser: Parser) -> None:
-    """FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
-    add_layout(parser, "; with --serve any of them, a layout of CuTe, or nothing")
+    """Add FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
+    add_layout(parser, "; a CuTe layout, with or without a swizzle; with --serve any of these, or nothing")
+    parser.add_argument(
+        "--at", type=checked(_parse_index), metavar="I,J", help="print the offset of an element"
+    )
     parser.add_argument(
         "--dst",
         type=checked(parse_format),
@@ -75,7 +85,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The picture, or the files written; as values the fields of the layout and the picture's lines."""
+    """Draw the layout or write the files; as values the fields of the layout and the lines of the drawing."""
     if options.serve:
         load_whole("restride.cli.page_server")
         from .page_server import serve
@@ -84,16 +94,24 @@ def run(options: argparse.Namespace) -> CommandResult:
     if options.port is not None:
         raise wrong_usage("--port without --serve", why="nothing is served")
     if options.format is None:
-        raise wrong_usage("FORMAT is missing", why="it says what is drawn", hint="for example nchw 1x17x2x2")
+        raise wrong_usage(
+            "FORMAT is missing", why="there is nothing to draw", hint="for example nchw 1x17x2x2"
+        )
+    if options.format.lstrip().startswith(("(", "Sw<")) and options.dims is None:
+        return _show_cute(options)
     tensor_format = stored_format(options)
+    if tensor_format is not None and options.at is not None:
+        raise wrong_usage("--at with a stored format", why="its parts have layouts of their own")
     if tensor_format is not None:
         return _show_tensor_format(tensor_format, options)
     if is_of_files(options):
         if options.tensor is None:
             if (options.svg, options.html, options.dst, options.dtype) != (None,) * 4:
                 raise wrong_usage(
-                    "a picture, --dst or --dtype of several tensors", hint="name one: --tensor NAME"
+                    "a picture, --dst or --dtype of several tensors", hint="select one: --tensor NAME"
                 )
+            if options.at is not None:
+                raise wrong_usage("--at with several tensors", hint="select one: --tensor NAME")
             return list_tensors(options)
         if options.stats or options.match or options.dtype:
             raise wrong_usage(
@@ -110,6 +128,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     else:
         first = described(options)
     sides = _sides(first, options)
+    if options.at is not None:
+        return _at([side.desc for side in sides], options)
     files = {kind: name for kind in _SUFFIXES if (name := getattr(options, kind)) is not None}
     _check_files(files, options)
     for kind, name in files.items():
@@ -121,8 +141,48 @@ def run(options: argparse.Namespace) -> CommandResult:
     return CommandResult("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
 
 
+def _parse_index(text: str) -> tuple[int, ...]:
+    """Parse an index such as 37,12,1,2."""
+    return tuple(parse_int(int(n) if n.strip().isdecimal() else n, "--at") for n in text.split(","))
+
+
+def _at(descs: Sequence[MemoryDesc], options: argparse.Namespace) -> CommandResult:
+    """Return the offset of an element, before and after a reorder."""
+    rows = []
+    for md in descs:
+        offset = typed(md.offset, *options.at)
+        bits = offset * md.data_type.bits
+        rows.append({"index": list(options.at), "offset": offset, "byte": bits // 8, "bit": bits % 8})
+    lines = [
+        f"{str(md).split()[-1]} {options.at}: offset {row['offset']}, byte {row['byte']}"
+        + f", bit {row['bit']}" * bool(row["bit"])
+        for md, row in zip(descs, rows, strict=True)
+    ]
+    return CommandResult("\n".join(lines), {**rows[0], **({"dst": rows[1]} if len(rows) > 1 else {})})
+
+
+def _show_cute(options: argparse.Namespace) -> CommandResult:
+    """Draw the offsets of a CuTe layout, in elements."""
+    if (options.html, options.dst, options.dtype, options.tensor, options.match) != (None,) * 5:
+        raise wrong_usage("an option of tensors with a layout of CuTe", hint="use --svg, --at or --serve")
+    read = ComposedLayout.parse if "<" in options.format else Layout
+    layout: LayoutFunction = typed(read, options.format.strip())
+    if options.at is not None:
+        offset = typed(layout, *options.at)
+        return CommandResult(f"{layout} {options.at}: offset {offset}", {"offset": offset})
+    if options.svg is not None:
+        check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
+        write_output(options.svg, (grid_svg(layout) + "\n").encode())
+    values = {"layout": str(layout), "size": layout.size, "picture": grid_text(layout).splitlines()}
+    if options.json:
+        return CommandResult("", values)
+    if options.svg is not None:
+        return CommandResult(f"wrote {shown(options.svg)}" if options.svg != PIPE else "")
+    return CommandResult(grid_text(layout))
+
+
 def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace) -> CommandResult:
-    """The parts of a stored format; as a picture its bytes."""
+    """Return the parts of a stored format; as a picture its bytes."""
     if options.html is not None or options.dst is not None:
         raise wrong_usage("--html or --dst with a stored format", why="use --svg for a picture of its bytes")
     if options.svg is not None:
@@ -138,11 +198,11 @@ def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace
 
 
 def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
-    """Raise for files that cannot be written, before any is."""
+    """Raise for files that cannot be written, before any is written."""
     if options.svg is not None and options.svg == options.html:
-        raise wrong_usage("--svg and --html name the same file", hint="name two files")
+        raise wrong_usage("--svg and --html name the same file", hint="use different files")
     if options.json and PIPE in files.values():
-        raise wrong_usage("--json with a picture on standard output", hint="name a file for one of them")
+        raise wrong_usage("--json with a picture on standard output", hint="write one of them to a file")
     for kind, name in files.items():
         check_output("restride show", name, _SUFFIXES[kind], options.force)
         if name != PIPE:
@@ -150,7 +210,7 @@ def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
 
 
 def _sides(first: NamedDesc, options: argparse.Namespace) -> list[NamedDesc]:
-    """The layout; with --dst also the one after the reorder."""
+    """Return the layout; with --dst also the one after the reorder."""
     if options.dst is None:
         return [first]
     after = typed(MemoryDesc, first.desc.dims, first.desc.data_type, options.dst)

@@ -1,4 +1,4 @@
-"""The tensors of a file or a folder, as `show` lists them and `diff` compares them."""
+"""The tensors of a file or a folder, for `show` and `diff`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ..formats import names as format_names
 from ..graph.model_tensors import open_tensors
 
 _MOST_NAME = 80
-# Fields of a tensor that are words.
+# Fields of a tensor that are text.
 _WORDS = 7
 
 
 class ListedTensor(NamedTuple):
-    """A tensor in words, of a file. `group`: the elements along each axis that share a scale, None for none.
+    """A tensor of a file, described in words. `group`: the elements along each axis that share a scale, or
+    None.
 
-    `read`: where its numbers are read; of one that is quantized those that it stands for.
+    `read`: how to read its numbers; dequantized if it is quantized.
     """
 
     name: str
@@ -43,17 +44,17 @@ class ListedTensor(NamedTuple):
 
     @property
     def desc(self) -> MemoryDesc:
-        """Its layout; of bits as wide where restride has no data type for the elements."""
+        """Its layout; with a bit type of the same width if restride has no data type for the elements."""
         return self.tensor.array.whole_desc
 
     @property
     def words(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """Return the same for JSON."""
         return dict(zip(self._fields[:_WORDS], self, strict=False))
 
 
 class TensorFiles:
-    """The open files of tensors at a path, of which those are wanted whose names fit `glob`."""
+    """The open tensor files at a path, restricted to tensors whose names match `glob`."""
 
     def __init__(self, path: str, glob: str | None) -> None:
         self._source, self._glob = open_tensors(path), glob
@@ -66,7 +67,7 @@ class TensorFiles:
         self._source.close()
 
     def stored(self) -> Iterator[ListedTensor]:
-        """The tensors as files have them, scales among them."""
+        """Yield the tensors as stored, including scales."""
         for file in self.files:
             reads = {_values(read).array.name: read for read in read_tensors(file)}
             for tensor in file.tensors:
@@ -76,7 +77,7 @@ class TensorFiles:
                     yield _listed(name, file.name, tensor, read)
 
     def numbers(self) -> Iterator[ListedTensor]:
-        """The tensors as numbers: those that are quantized without their scales."""
+        """Yield the tensors as numbers: quantized ones without their scales."""
         for file in self.files:
             for read in read_tensors(file):
                 name = read.tensor.array.name
@@ -88,7 +89,7 @@ class TensorFiles:
 
 
 def _values(read: ReadTensor) -> StoredTensor:
-    """The stored elements of a tensor that is read as numbers."""
+    """Return the stored elements of a tensor that is read as numbers."""
     return next(iter(read.tensor.parts.values()), read.tensor)
 
 
@@ -109,7 +110,7 @@ def _listed(name: str, file: str, tensor: StoredTensor, read: ReadTensor) -> Lis
 
 
 def _group(read: ReadTensor) -> tuple[int, ...] | None:
-    """The elements along each axis that share a scale."""
+    """Return the elements along each axis that share a scale."""
     values, scale = (read.tensor.parts.get(part) for part in ("values", "scale"))
     if values is None or scale is None or values.array.desc is None or scale.array.desc is None:
         return None
@@ -124,5 +125,5 @@ def _extents(dims: Sequence[int], counts: Sequence[int]) -> tuple[int, ...]:
 
 
 def short(name: str) -> str:
-    """A tensor's name for a line of text: harmless, and not too long."""
+    """Return a tensor's name for a line of text: printable and not too long."""
     return shown(name) if len(name) <= _MOST_NAME else f"{shown(name[: _MOST_NAME - 1])}…"

@@ -1,6 +1,6 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: what it has begun is cleaned up first.
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: unfinished work is cleaned up first.
 
-Only the command line handles signals. A program that imports restride has them to itself.
+Only the command line handles signals. A program that imports restride handles its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMES = ("SIGTERM", "SIGHUP")
 
 
 class Terminated(BaseException):
-    """A signal has asked the command to end. No error: like Ctrl-C it passes handlers of errors."""
+    """Raised for a signal that ends the command. Not an Exception: like Ctrl-C, it passes error handlers."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -26,11 +26,11 @@ class Terminated(BaseException):
 
 @contextlib.contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise `Terminated`, but where it is ended already, by them or by
-    Ctrl-C: then they leave what is cleaned up in peace.
+    """Make SIGTERM and SIGHUP raise `Terminated` inside the block, unless it is already ending because of
+    them or Ctrl-C: then they do not disturb the cleanup.
 
-    Afterwards handlers are what they were. A signal that is ignored, as below nohup, or handled by somebody
-    else stays so. Only the main thread is told of signals: in others nothing is done.
+    Handlers are restored afterwards. A signal that is ignored, as with nohup, or handled by other code is
+    left alone. Only the main thread receives signals: in other threads nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -39,7 +39,7 @@ def ended_by_signals() -> Iterator[None]:
 
     def end(number: int, frame: FrameType | None) -> None:
         if os.getpid() != process:
-            # A child of a fork, which has nothing of the command's to clean up.
+            # A forked child, which has nothing to clean up for the command.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         elif not isinstance(sys.exception(), KeyboardInterrupt | Terminated):

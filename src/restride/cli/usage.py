@@ -17,7 +17,7 @@ _WHERE_INDENT = len("  where: ")
 
 
 class UsageError(Exception):
-    """The command line itself is wrong, whatever the files hold; `.error` says what, why and a hint."""
+    """The command line itself is wrong, regardless of file contents; `.error` has the reason and a hint."""
 
     def __init__(self, error: Error) -> None:
         super().__init__(error.message)
@@ -25,7 +25,7 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors have restride's form, and which takes no abbreviations."""
+    """An argument parser whose errors have restride's form, and which accepts no abbreviations."""
 
     def __init__(self, prog: str, description: str | None, epilog: str = "") -> None:
         super().__init__(
@@ -38,18 +38,18 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError in place of printing and leaving."""
+        """Raise UsageError instead of printing and exiting."""
         usage = " ".join(self.format_usage().removeprefix("usage: ").split())
         raise wrong_usage(f"{self.prog}: {message}", why=f"usage: {usage}", hint=f"see {self.prog} --help")
 
 
 def wrong_usage(what: str, *, where: str = "", why: str = "", hint: str = "") -> UsageError:
-    """The usage error with these parts."""
+    """Return the usage error with these parts."""
     return UsageError(InvalidArguments(what, code="RS-C01", where=where, why=why, hint=hint))
 
 
 def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """`parse` as the type of an argument: its errors become UsageError and keep all that they say."""
+    """Turn `parse` into an argument type: its errors become UsageError and keep their text."""
 
     def parse_argument(text: str) -> _T:
         return typed(parse, text)
@@ -58,7 +58,7 @@ def checked(parse: Callable[[str], _T]) -> Callable[[str], _T]:
 
 
 def typed(parse: Callable[..., _T], *args: Any) -> _T:
-    """Return `parse(*args)`; what it finds wrong is the command line's fault."""
+    """Return `parse(*args)`; its errors are those of the command line."""
     try:
         return parse(*args)
     except Error as error:
@@ -66,14 +66,14 @@ def typed(parse: Callable[..., _T], *args: Any) -> _T:
 
 
 def parse_format(text: str) -> str:
-    """A format tag or alias, as typed. Raises InvalidArguments with a caret under the fault."""
+    """Parse a format tag or alias. Raises InvalidArguments with a caret under the error."""
     if FormatTag.parse(text) in (FormatTag.any, FormatTag.undef):
         raise refuse("RS-M30:format", text=text)
     return text
 
 
 def parse_data_type(text: str) -> DataType:
-    """A data type with elements, by its name."""
+    """Parse the name of a data type that has elements."""
     data_type = DataType.parse(text)
     if data_type is not DataType.undef:
         return data_type
@@ -81,7 +81,7 @@ def parse_data_type(text: str) -> DataType:
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
-    """Dims as `1x17x2x2`. Raises InvalidArguments with a caret under the fault."""
+    """Parse dims such as `1x17x2x2`. Raises InvalidArguments with a caret under the error."""
     if len(text) > _MAX_SHAPE:
         raise refuse("RS-C01:dims-characters", count=len(text), max_shape=_MAX_SHAPE)
     at = 0

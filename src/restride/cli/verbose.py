@@ -17,6 +17,8 @@ The speed of a copy is measured here unless --copy is given. An existing file is
 from __future__ import annotations
 
 import argparse
+import gzip
+import zlib
 
 import numpy as np
 
@@ -33,14 +35,15 @@ from .usage import Parser, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
-# Larger than caches; few enough bytes for small machines.
+# Larger than caches, but small enough for small machines.
 _COPIED = 1 << 26
 _ROUNDS = 5
+_GZIP = b"\x1f\x8b"
 
 
 def add_arguments(parser: Parser) -> None:
-    """LOG, and what to do with it."""
-    parser.add_argument("log", metavar="LOG", help="a text file; - for standard input")
+    """Add LOG and options."""
+    parser.add_argument("log", metavar="LOG", help="a text file, gzipped or not; - for standard input")
     parser.add_argument("--html", metavar="FILE", help="write a page with the timeline, colored by format")
     parser.add_argument("--replay", action="store_true", help="run the primitives of the log on this machine")
     parser.add_argument(
@@ -51,7 +54,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """The report; as values all rows of its tables."""
+    """Return the report; as values all rows of its tables."""
     if options.copy is not None and not 1e-3 <= options.copy <= 1e6:
         raise wrong_usage(
             "--copy is not a speed", why="it is not a number from 0.001 to 1e6", hint="for example --copy 20"
@@ -63,7 +66,10 @@ def run(options: argparse.Namespace) -> CommandResult:
         if options.html != PIPE:
             Replacement(options.html)
     with input_file(options.log, ".log") as name, open(name, "rb") as file:
-        log = read_verbose_log(file)
+        try:
+            log = read_verbose_log(gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == _GZIP else file)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise refuse("RS-F01:damaged-gzip", path=shown(options.log), why=str(error)) from None
     if not (log.executions or log.created or log.refused):
         raise refuse("RS-F01:no-verbose-lines", path=shown(options.log))
     values = report(log, options.copy or _copy_speed(), options.framework or "")
@@ -73,12 +79,12 @@ def run(options: argparse.Namespace) -> CommandResult:
         values["replay"] = replay(log)
         text += "\n\n" + replay_text(values["replay"])
     if options.html is not None:
-        write_output(options.html, verbose_page(title, log, values).encode())
+        write_output(options.html, verbose_page(title, log, text).encode())
         text = "" if options.html == PIPE else f"{text}\n\nwrote {shown(options.html)}"
     return CommandResult(text, values)
 
 
 def _copy_speed() -> float:
-    """Gigabytes a second of a copy, those read and those written."""
+    """Return the speed of a copy in GB/s, counting bytes read and bytes written."""
     src, dst = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
     return 2 * _COPIED / min(time_call(lambda: np.copyto(dst, src), _ROUNDS)) / 1e9

@@ -1,1 +1,1 @@
-"""Descriptors: what a tensor's elements are and where they lie, as frozen values."""
+"""Descriptors: the type of a tensor's elements and their layout in memory, as frozen values."""

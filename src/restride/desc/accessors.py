@@ -1,4 +1,4 @@
-"""The answers of a descriptor, by the names of oneDNN's methods (`dnnl::memory::desc`)."""
+"""The queries of a descriptor under the names of oneDNN's methods (`dnnl::memory::desc`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Accessors(ArrayNames):
         return self._described.strides
 
     def get_inner_nblks(self) -> int:
-        """The number of inner blocks."""
+        """Number of inner blocks."""
         return len(self._described.inner_blks)
 
     def get_inner_blks(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Algorithms and modes by the names of the documents (`dnnl::algorithm`, `dnnl::scratchpad_mode`)."""
+"""Algorithms and modes under oneDNN's names (`dnnl::algorithm`, `dnnl::scratchpad_mode`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..errors import LookupType, ValueLookup
 
 
 class Algorithm(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """The algorithm of a primitive or a post-op (`dnnl::algorithm`). Members equal their words.
+    """The algorithm of a primitive or a post-op (`dnnl::algorithm`). Members equal their names as strings.
 
-    `eltwise_gelu` is the older name of `eltwise_gelu_tanh`. `eltwise_bounded_relu` is `eltwise_clip` from 0
-    to alpha, `eltwise_logsigmoid` is `eltwise_soft_relu` with an alpha of -1: a chain holds these.
+    `eltwise_gelu` is the old name of `eltwise_gelu_tanh`. `eltwise_bounded_relu` is `eltwise_clip` from 0 to
+    alpha, `eltwise_logsigmoid` is `eltwise_soft_relu` with an alpha of -1: a chain stores the latter.
     """
 
     undef = "undef"
@@ -88,7 +88,7 @@ class Algorithm(ValueLookup, enum.StrEnum, metaclass=LookupType):
 
 
 class ScratchpadMode(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """The owner of a primitive's scratchpad (`dnnl::scratchpad_mode`). Members equal their words."""
+    """The owner of a primitive's scratchpad (`dnnl::scratchpad_mode`). Members equal their names."""
 
     library = "library"
     user = "user"

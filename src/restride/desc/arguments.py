@@ -47,7 +47,7 @@ _ARG_ATTR_MULTIPLE_POST_OP_BASE = 32768
 
 
 def arg_attr_multiple_post_op(index: int) -> int:
-    """The argument number of the operand of post-op `index` (`DNNL_ARG_ATTR_MULTIPLE_POST_OP`)."""
+    """Return the argument number of the operand of post-op `index` (`DNNL_ARG_ATTR_MULTIPLE_POST_OP`)."""
     number = parse_int(index, "arg_attr_multiple_post_op: index")
     if 0 <= number < MAX_POST_OPS:
         return _ARG_ATTR_MULTIPLE_POST_OP_BASE * (number + 1)
@@ -56,34 +56,35 @@ def arg_attr_multiple_post_op(index: int) -> int:
 
 _NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]
 NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
-"""The constant of each number: of those with the same number, the first."""
+"""The constant of each number; the first, if several have the same number."""
 NUMBERS: Mapping[str, int] = {name.removeprefix("ARG_").lower(): value for name, value in _NAMED}
-"""The number of each name in small letters: `src_layer`, `weights`."""
+"""The number of each lower-case name: `src_layer`, `weights`."""
 Arg = IntEnum(  # type: ignore[misc]  # its stub is onednn.pyi
     "Arg", {name.removeprefix("ARG_"): value for name, value in _NAMED}, module=__name__
 )
-Arg.__doc__ = """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""
+Arg.__doc__ = """Execution arguments: `Arg.SRC` is `DNNL_ARG_SRC` and equals its number."""
 _OF_NETWORKS = ("_LAYER", "_ITER", "_ITER_C")
 NETWORK_NAMES: dict[object, str] = {
     **NAMES,
     **{value: name for name, value in _NAMED if name.endswith(_OF_NETWORKS)},
 }
-"""The same for recurrent networks: `ARG_DST_ITER` where others have `ARG_DST_1`."""
+"""The same for recurrent networks: `ARG_DST_ITER` instead of `ARG_DST_1`."""
 
 
 def is_output(arg: int) -> bool:
-    """True for the numbers of what primitives write: destinations, and gradients but those of a destination.
+    """Return True for the numbers of outputs: destinations, and gradients except those of a destination.
 
-    The workspace and the scratchpad are none: a primitive may read the one, and leaves nothing in the other.
+    Workspace and scratchpad are not outputs: a primitive may read the former, and leaves nothing in the
+    latter.
     """
     is_gradient = 129 <= arg < 145 or 161 <= arg < 177 or arg in (255, 256)
     return 17 <= arg < 33 or is_gradient or ARG_MULTIPLE_DST <= arg < ARG_ATTR_SCALES
 
 
 def spelled(arg: int, prefix: str = "ARG_", names: Mapping[object, str] = NAMES) -> str:
-    """A number by its constants: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`, behind another prefix than "ARG_".
+    """Spell a number by its constants: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`, or with another prefix.
 
-    The number itself where it has no such name. `names`: the constants that a primitive goes by.
+    A number without a name stays a number. `names`: the constants that a primitive uses.
     """
     if arg in names:
         return prefix + names[arg].removeprefix("ARG_")
@@ -102,12 +103,12 @@ def spelled(arg: int, prefix: str = "ARG_", names: Mapping[object, str] = NAMES)
 
 
 def short_name(arg: int, names: Mapping[object, str] = NAMES) -> str:
-    """An argument's name as errors and verbose lines say it: `src`, `diff_dst`, `attr_post_op_dw_weights`."""
+    """Return the name for errors and verbose lines: `src`, `diff_dst`, `attr_post_op_dw_weights`."""
     return spelled(arg, names=names).replace(" | ", "_").replace("ARG_", "").lower()
 
 
 def name_of(arg: object, names: Mapping[object, str] = NAMES) -> str:
-    """The number with its name, for messages: `17 (ARG_DST)`."""
+    """Return the number with its name, for messages: `17 (ARG_DST)`."""
     # Python refuses to print an int of thousands of digits.
     if not isinstance(arg, int) or isinstance(arg, bool) or not 0 < arg < 2**31:
         return short_repr(arg)

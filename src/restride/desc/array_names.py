@@ -1,4 +1,4 @@
-"""The names by which NumPy's users know an array, for descriptors and memories."""
+"""NumPy's names for the properties of an array, on descriptors and memory objects."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ class ArrayNames:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The logical extents: NumPy's name of `dims`."""
+        """The logical extents: NumPy's name for `dims`."""
         return self._described.dims
 
     @property
     def ndim(self) -> int:
-        """Number of axes: NumPy's name of `ndims`."""
+        """Number of axes: NumPy's name for `ndims`."""
         return self._described.ndims
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy or ml_dtypes twin of the data type. AttributeError for the types that have none."""
+        """The NumPy or ml_dtypes equivalent of the data type. AttributeError if there is none."""
         data_type = self._described.data_type
         if data_type.numpy is None:
-            raise AttributeError(f"there is no NumPy type of {data_type}: see data_type of the descriptor")
+            raise AttributeError(f"{data_type} has no NumPy equivalent: use data_type of the descriptor")
         return data_type.numpy
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element as NumPy keeps it: 1 for 4-bit types, of which memories keep two in a byte."""
+        """Bytes of an element as in NumPy: 1 for 4-bit types, which memory objects pack two to a byte."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of storage, padding included."""
+        """Size of the storage in bytes, padding included."""
         return self._described.size

@@ -1,7 +1,7 @@
 """Primitive attributes: scales, zero points, post-ops, modes, scratchpad mode.
 
-Setters mutate, `freeze` makes an `Attr`. What is right alone is checked here; what needs the descriptors, in
-`attr_check`.
+Setters mutate; `freeze` creates an `Attr`. Each attribute is checked here on its own, and against the
+descriptors in `attr_check`.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ __all__ = [
     "PrimitiveAttr",
 ]
 
-# The largest scale whose reciprocal is more than f32 holds.
+# The largest scale whose reciprocal exceeds f32.
 _TOO_SMALL = 2.0**-128
 
 # --- attr modes --------------------------------------------------------------
-# Modes of arithmetic that oneDNN's attributes have.
+# oneDNN's modes of arithmetic.
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
 ROUNDING_MODES = ("environment", "stochastic")
-# Those that change something.
+# Modes that have an effect.
 _LOWER_MODES = "bf16", "any"
 
 
 class ModeAttr:
-    """The part of `PrimitiveAttr` for modes. What would only allow less exact results is held, and changes
-    nothing, they stay those of the contract; but for the floating-point modes "bf16" and "any".
+    """The part of `PrimitiveAttr` for modes. A mode that would only allow less exact results is stored
+    without effect, except the floating-point modes "bf16" and "any".
     """
 
     __slots__ = ("_accumulation", "_deterministic", "_fpmath")
@@ -78,39 +78,40 @@ class ModeAttr:
         self._deterministic = False
 
     def _modes(self) -> tuple[object, ...]:
-        """All modes as one value."""
+        """Return all modes as one value."""
         return self._fpmath, self._accumulation, self._deterministic
 
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
-        """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any".
+        """Set the lower precision that is allowed: "strict", "bf16", "f16", "tf32" or "any".
 
-        "bf16" and "any" round the factors of f32 of matmul, inner product, convolution and deconvolution to
-        bf16, where the processor multiplies pairs of these and each is used 16 times or more; sums stay f32.
-        With `apply_to_int` also a source of floats that is multiplied with weights of few bits: "bf16" rounds
-        it and weights of 4 bits to bf16; "any" quantizes it to 8 bits, a scale for each row and group, beside
-        weights of integers. `impl_info_str` says "bf16_contraction" then. Nothing else changes a bit (N1).
+        "bf16" and "any" round f32 factors of matmul, inner product, convolution and deconvolution to bf16, if
+        the processor multiplies pairs of bf16 and each factor is used at least 16 times; accumulation stays
+        in f32. `apply_to_int` extends this to a floating-point source that is multiplied by quantized
+        weights: "bf16" rounds it and 4-bit weights to bf16; "any" quantizes it to 8 bits, with a scale for
+        each row and group, if the weights are integers. `impl_info_str` then contains "bf16_contraction". No
+        other mode changes results (N1).
         """
         precision = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
         self._fpmath = precision, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
 
     def get_fpmath_mode(self) -> tuple[str, bool]:
-        """The mode, and whether it is for integers too."""
+        """Return the mode, and whether it applies to integers too."""
         return self._fpmath
 
     def set_accumulation_mode(self, mode: str) -> None:
-        """Set the accumulation: "strict", "relaxed", "any", "s32", "f32" or "f16". It is strict (N1)."""
+        """Set the accumulation: "strict", "relaxed", "any", "s32", "f32" or "f16". It stays strict (N1)."""
         self._accumulation = _parse_mode("set_accumulation_mode", mode, ACCUMULATION_MODES)
 
     def get_accumulation_mode(self) -> str:
-        """The mode that was set; "strict" at first."""
+        """Return the mode that was set; initially "strict"."""
         return self._accumulation
 
     def set_deterministic(self, value: bool) -> None:
-        """Set to True where equal runs must give equal bits. They always do."""
+        """Request that equal runs give equal bits. They always do."""
         self._deterministic = parse_bool("set_deterministic", value)
 
     def get_deterministic(self) -> bool:
-        """The value that was set; False at first."""
+        """Return the value that was set; initially False."""
         return self._deterministic
 
     def set_rounding_mode(self, arg: int, mode: str) -> None:
@@ -123,12 +124,12 @@ class ModeAttr:
             raise refuse("RS-N02")
 
     def get_rounding_mode(self, arg: int) -> str:
-        """ "environment": there is no other."""
+        """Return "environment", the only supported mode."""
         parse_arg("get_rounding_mode", arg)
         return "environment"
 
     def set_dropout(self, *_: Any) -> None:
-        """Raise Unimplemented: a reorder keeps its elements."""
+        """Raise Unimplemented: a reorder drops no elements."""
         raise refuse("RS-R34")
 
 
@@ -148,7 +149,8 @@ SCRATCHPAD_MODES = tuple(mode.value for mode in ScratchpadMode)
 class PrimitiveAttr(ModeAttr):
     """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it.
 
-    A setter called again replaces. One scale of exactly 1, and one zero point of 0, are the same as none.
+    A setter called again replaces the earlier value. One scale of exactly 1, or one zero point of 0, is the
+    same as none.
     """
 
     __slots__ = (
@@ -164,7 +166,7 @@ class PrimitiveAttr(ModeAttr):
     def __init__(self) -> None:
         super().__init__()
         self._output_scales: Factor | None = None
-        # Replaced, never changed, so that a shallow copy is a copy.
+        # Replaced, never modified, so that a shallow copy suffices.
         self._scales: dict[int, Factor] = {}
         self._zero_points: dict[int, Factor] = {}
         self._post_ops: tuple[PostOp, ...] = ()
@@ -177,14 +179,14 @@ class PrimitiveAttr(ModeAttr):
             return NotImplemented
         return self.freeze() == other.freeze() and self._modes() == other._modes()
 
-    # It can change.
+    # Mutable, so not hashable.
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<PrimitiveAttr {self.freeze().verbose_str() or 'default'}>"
 
     def freeze(self) -> Attr:
-        """The attributes as they are now, as a hashable value."""
+        """Return the current attributes as a hashable value."""
         return Attr(
             None if is_neutral(self._output_scales) else self._output_scales,
             without_neutral(self._scales),
@@ -198,7 +200,7 @@ class PrimitiveAttr(ModeAttr):
 
     @classmethod
     def of(cls, frozen: Attr) -> PrimitiveAttr:
-        """Attributes to change, equal to a frozen value."""
+        """Return mutable attributes equal to a frozen value."""
         attr = cls()
         attr._output_scales = frozen.output_scales
         attr._scales, attr._zero_points = dict(frozen.scales), dict(frozen.zero_points)
@@ -208,11 +210,11 @@ class PrimitiveAttr(ModeAttr):
         return attr
 
     def set_output_scales(self, mask: int, scales: Iterable[float] | float) -> None:
-        """Multiply the source by f32 scales: one for mask 0, else one for each index of masked dims.
+        """Multiply the source by f32 scales: one for mask 0, else one for each index of the masked dims.
 
-        `scales`: a number, sequence or array, row-major over the masked dims in logical order;
-        [rs.onednn.RUNTIME_F32_VAL] where they are passed at execution. (0, [1.0]) takes them back.
-        Raises InvalidArguments for what is no number, and where the source has a scale by `set_scales`.
+        `scales`: a number, sequence or array, row-major over the masked dims in logical order, or
+        [rs.onednn.RUNTIME_F32_VAL] if they are passed at execution. (0, [1.0]) removes them.
+        Raises InvalidArguments for non-numbers, and if the source has a scale set by `set_scales`.
         """
         call = "set_output_scales"
         factor = parse_scales(call, mask, (None,) if scales is None else scales, (), DataType.f32)
@@ -220,7 +222,7 @@ class PrimitiveAttr(ModeAttr):
         self._output_scales = factor
 
     def get_output_scales(self) -> tuple[int, list[float]]:
-        """The mask, and the scales as rounded to f32; [RUNTIME_F32_VAL] where they come at execution."""
+        """Return mask and scales rounded to f32; [RUNTIME_F32_VAL] if they are passed at execution."""
         factor = self._output_scales or common_scale(1.0)
         return factor.mask, [RUNTIME_F32_VAL] if factor.values is None else _values_of(factor)
 
@@ -234,11 +236,13 @@ class PrimitiveAttr(ModeAttr):
     ) -> None:
         """Scale one argument: the source is multiplied, the destination divided (N1).
 
-        `scales`: None where a memory is passed at execution, else as for `set_output_scales`. `groups`: how
-        many elements of each of the last dims share a scale. `data_type`: of that memory; f32, bf16, f16,
-        e8m0, f8_e5m2 or f8_e4m3, and given scales are rounded to it.
+        `scales`: None if a memory is passed at execution, else as for `set_output_scales`. `groups`: how many
+        elements along each of the last dims share a scale. `data_type`: of that memory; f32, bf16, f16, e8m0,
+        f8_e5m2 or f8_e4m3; explicit scales are rounded to it.
         Sources of a concat are `ARG_MULTIPLE_SRC + i`.
-        Raises InvalidArguments for what is no number or not of that type, Unimplemented for other arguments.
+        As in oneDNN, any float is accepted: a destination scale of 0, NaN or infinity gives values at a limit
+        or at the zero point. Raises InvalidArguments for values of another type or out of the range of
+        `data_type`, Unimplemented for other arguments.
         """
         number = parse_scaled("set_scales", arg)
         factor = parse_scales("set_scales", mask, scales, groups, data_type)
@@ -247,11 +251,11 @@ class PrimitiveAttr(ModeAttr):
         self._scales = {**self._scales, number: factor}
 
     def set_scales_mask(self, arg: int, mask: int) -> None:
-        """Scale one argument by a memory of f32 that is passed at execution."""
+        """Scale one argument by an f32 memory passed at execution."""
         self.set_scales(arg, mask)
 
     def get_scales(self, arg: int) -> tuple[int, list[float] | None, tuple[int, ...], DataType] | None:
-        """Mask, scales (None: passed at execution), groups and data type; None where none is set."""
+        """Return mask, scales (None: passed at execution), groups and data type; None if not set."""
         factor = self._scales.get(parse_arg("get_scales", arg))
         return None if factor is None else _params(factor)
 
@@ -265,42 +269,42 @@ class PrimitiveAttr(ModeAttr):
     ) -> None:
         """Shift one argument: subtracted from source and weights, added to the destination (N1).
 
-        `zero_points`: None or rs.onednn.RUNTIME_S32_VAL where a memory is passed at execution, else integers,
+        `zero_points`: None or rs.onednn.RUNTIME_S32_VAL if a memory is passed at execution, else integers,
         row-major over the masked dims in logical order. `groups` as for `set_scales`. `data_type`: of that
-        memory; s32, s8, u8, s4 or u4. (0, [0]) takes them back.
-        Raises InvalidArguments for what is no integer or beyond that type, Unimplemented for other arguments
-        than ARG_SRC, ARG_WEIGHTS and ARG_DST.
+        memory; s32, s8, u8, s4 or u4. (0, [0]) removes them.
+        Raises InvalidArguments for values that are not integers of that type, Unimplemented for arguments
+        other than ARG_SRC, ARG_WEIGHTS and ARG_DST.
         """
         number = parse_shifted("set_zero_points", arg)
         factor = parse_zero_points("set_zero_points", mask, zero_points, groups, data_type)
         self._zero_points = {**self._zero_points, number: factor}
 
     def set_zero_points_mask(self, arg: int, mask: int) -> None:
-        """Shift one argument by a memory of s32 that is passed at execution."""
+        """Shift one argument by an s32 memory passed at execution."""
         self.set_zero_points(arg, mask)
 
     def get_zero_points(self, arg: int) -> tuple[int, list[int] | None, tuple[int, ...], DataType] | None:
-        """Mask, zero points (None: passed at execution), groups and data type; None where none is set."""
+        """Return mask, zero points (None: passed at execution), groups and data type; None if not set."""
         factor = self._zero_points.get(parse_arg("get_zero_points", arg))
         return None if factor is None else _params(factor)
 
     def set_post_ops(self, post_ops: PostOps) -> None:
-        """Take a copy of a post-op chain; later appends to the original have no effect."""
+        """Store a copy of a post-op chain; later appends to the original have no effect."""
         if not isinstance(post_ops, PostOps):
-            what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.onednn.PostOps()"
+            what, hint = f"set_post_ops: got {short_repr(post_ops)}", "create one with rs.onednn.PostOps()"
             raise refuse("RS-V08:postops", what=what, hint=hint)
         self._post_ops = post_ops.freeze()
 
     def get_post_ops(self) -> PostOps:
-        """A copy of the post-op chain."""
+        """Return a copy of the post-op chain."""
         return PostOps.of(self._post_ops)
 
     def set_compensation(self, mask: int, s8s8: bool = True, zero_point: bool = False) -> None:
-        """Write sums of the quantised destination too, one s32 for each index of the masked dims.
+        """Also write sums of the quantized destination, one s32 for each index of the masked dims.
 
-        An execution passes memories for them: `Arg.DST_1` for `s8s8`, -128 times the sums, and
-        `Arg.DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1
-        for OIhw weights, 3 for gOIhw. Neither flag takes it back.
+        An execution passes memory objects for them: `Arg.DST_1` for `s8s8`, -128 times the sums, and
+        `Arg.DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1 for
+        OIhw weights, 3 for gOIhw. With neither flag, the setting is removed.
         """
         bits = parse_mask("set_compensation", mask)
         flags = {"s8s8": s8s8, "zero_point": zero_point}
@@ -310,15 +314,16 @@ class PrimitiveAttr(ModeAttr):
         self._compensation = compensation if compensation.s8s8 or compensation.zero_point else None
 
     def get_compensation(self) -> tuple[int, bool, bool] | None:
-        """Mask, s8s8 and zero_point; None where no sums are written."""
+        """Return mask, s8s8 and zero_point; None if no sums are written."""
         sums = self._compensation
         return None if sums is None else (sums.mask, sums.s8s8, sums.zero_point)
 
     def set_rnn_data_qparams(self, scale: float, shift: float) -> None:
-        """Set the quantization of source and states of a recurrent network of bytes: `q = x * scale + shift`.
+        """Set the quantization of source and states of a quantized recurrent network: `q = x * scale +
+        shift`.
 
-        Raises InvalidArguments for a scale that is not above 0 or whose reciprocal f32 does not hold, and for
-        what is no finite number.
+        Raises InvalidArguments for a scale that is not positive or whose reciprocal exceeds f32, and for
+        non-finite numbers.
         """
         qparams = self._rnn or RnnQparams()
         call = "set_rnn_data_qparams"
@@ -330,7 +335,7 @@ class PrimitiveAttr(ModeAttr):
         )
 
     def get_rnn_data_qparams(self) -> tuple[float, float]:
-        """Scale and shift; 1 and 0 at first."""
+        """Return scale and shift; initially 1 and 0."""
         qparams = self._rnn or RnnQparams()
         return qparams.data_scale, qparams.data_shift
 
@@ -338,13 +343,13 @@ class PrimitiveAttr(ModeAttr):
         """Set the quantization of the weights of a recurrent network: `q = w * scale`.
 
         `mask`: 0 for one scale, 24 for one for each gate and output, in this order. Raises InvalidArguments
-        for other masks, and for scales that are not above 0 or whose reciprocals f32 does not hold.
+        for other masks, and for scales that are not positive or whose reciprocals exceed f32.
         """
         call = "set_rnn_weights_qparams"
         bits = parse_mask(call, mask)
         try:
             row = list[object](scales)
-        except Exception:  # what iterates may raise anything
+        except Exception:  # iterating can raise anything
             row = [scales]
         numbers = tuple(_parse_positive(f"{call}: scale", scale) for scale in row)
         if bits not in (0, 24) or (bits == 0 and len(numbers) != 1) or not numbers:
@@ -352,12 +357,12 @@ class PrimitiveAttr(ModeAttr):
         self._rnn = replace(self._rnn or RnnQparams(), weights_mask=bits, weights_scales=numbers)
 
     def get_rnn_weights_qparams(self) -> tuple[int, list[float]]:
-        """Mask and scales; 0 and [1.0] at first."""
+        """Return mask and scales; initially 0 and [1.0]."""
         qparams = self._rnn or RnnQparams()
         return qparams.weights_mask, list(qparams.weights_scales)
 
     def set_scratchpad_mode(self, mode: ScratchpadMode | str) -> None:
-        """Set the owner of the scratchpad: a `ScratchpadMode`, or its word, "library" or "user"."""
+        """Set the owner of the scratchpad: a `ScratchpadMode` or its name, "library" or "user"."""
         mode = plain_text(mode)
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
@@ -365,7 +370,7 @@ class PrimitiveAttr(ModeAttr):
         self._scratchpad = mode
 
     def get_scratchpad_mode(self) -> ScratchpadMode:
-        """The mode that was set, which equals its word; "library" at first."""
+        """Return the mode that was set, which equals its name; initially "library"."""
         return ScratchpadMode(self._scratchpad)
 
 

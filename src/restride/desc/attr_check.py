@@ -1,4 +1,4 @@
-"""Attributes beside the descriptors that they are for: masks, counts, groups, types (N10)."""
+"""Checks attributes against descriptors: masks, counts, groups, types (N10)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_WEIGHTS: "weights", ARG_DST: "d
 
 
 def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
-    """Raise where attributes do not fit a reorder from `src` to `dst`, of the same dims.
+    """Raise unless attributes match a reorder from `src` to `dst`, which have the same dims.
 
-    What depends on a dim that is known only at execution is left to the execution.
-    Raises InvalidArguments, naming what was expected.
+    Whatever depends on dims known only at execution is checked at execution.
+    Raises InvalidArguments that names the expected value.
     """
     check_attr_of("reorder", attr, {ARG_SRC: src, ARG_DST: dst})
 
@@ -29,9 +29,9 @@ def check_attr(attr: Attr, src: MemoryDesc, dst: MemoryDesc) -> None:
 def check_attr_of(
     call: str, attr: Attr, tensors: Mapping[int, MemoryDesc], *, shifts_floats: bool = False
 ) -> None:
-    """The same for `call`, whose `tensors` may have scales; post-ops are of the one that is `ARG_DST`.
+    """Do the same for `call`, whose `tensors` can have scales; post-ops apply to the one with `ARG_DST`.
 
-    `shifts_floats`: a destination may have zero points that is no tensor of integers.
+    `shifts_floats`: a destination can have zero points without being an integer tensor.
     """
     try:
         if attr.rnn is not None:
@@ -64,7 +64,7 @@ def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
 
 
 def _factors_with_names(attr: Attr) -> Iterator[tuple[str, int, Factor]]:
-    """All factors with their names and arguments; output scales are the source's (N1)."""
+    """Yield all factors with their names and arguments; output scales are the source's (N1)."""
     if attr.output_scales is not None:
         yield "output scales", ARG_SRC, attr.output_scales
     for word, factors in (("scales", attr.scales), ("zero points", attr.zero_points)):
@@ -94,12 +94,12 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
         return
     first = len(dims) - len(factor.groups)
     if first < 0:
-        why = f"groups are of the last {len(factor.groups)} dims, the tensor has {len(dims)}"
+        why = f"groups are given for {len(factor.groups)} dims, but the tensor has {len(dims)}"
         raise refuse("RS-R25:too-many-groups", name=name, groups="x".join(map(str, factor.groups)), why=why)
     last, bits = range(first, len(dims)), (1 << len(factor.groups)) - 1
     if factor.mask >> first != bits:
         texts = " and ".join(map(str, last))
-        why = f"groups divide dims {texts}, the mask {factor.mask} leaves one out"
+        why = f"groups divide dims {texts}, but mask {factor.mask} does not include all of them"
         raise refuse(
             "RS-R25:groups-set-bits",
             name=name,
@@ -110,7 +110,7 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
         )
     for i, size in zip(last, factor.groups, strict=True):
         if dims[i] != RUNTIME_DIM and dims[i] % size:
-            why, hint = f"dim {i} is {dims[i]}, which {size} does not divide", "groups are whole"
+            why, hint = f"dim {i} is {dims[i]}, which {size} does not divide", "groups must divide the dim"
             raise refuse(
                 "RS-R25:groups", name=name, groups="x".join(map(str, factor.groups)), why=why, hint=hint
             )
@@ -143,7 +143,7 @@ def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
 
 
 def _count_text(factor: Factor, dims: Sequence[int], masked: Sequence[int]) -> str:
-    """`2 x 5 = 10 values (dim 0 is 2, dim 2 is 5)`."""
+    """Explain a count: `2 x 5 = 10 values (dim 0 is 2, dim 2 is 5)`."""
     extents = factor.extents(dims)
     shared = dict(zip(range(len(dims) - len(factor.groups), len(dims)), factor.groups, strict=True))
     product = " x ".join(str(extents[i]) for i in masked)

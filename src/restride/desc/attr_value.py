@@ -1,4 +1,4 @@
-"""Attributes as frozen values: factors, all attributes together, and what a kernel depends on."""
+"""Attributes as frozen values: scales and zero points, all attributes, and the structure of a kernel."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from ..frozen import dataclass
 from .post_op_values import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
 
 # --- one argument's scales or zero points ------------------------------------
-# The scales or the zero points of one argument, as a frozen value.
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ARG_SRC, ARG_DST = 1, 17
-"""The arguments of a reorder. Only they have zero points, and in a reorder scales."""
+"""The arguments of a reorder. Only these have zero points, and, in a reorder, scales."""
 ARG_SRC_1 = 2
 ARG_WEIGHTS = 33
-"""The second source of a binary operation, which has scales."""
+"""The second source of a binary operation, which can have scales."""
 ARG_MULTIPLE_SRC, MOST_SOURCES = 1024, 1024
-"""Source i of a concat or a sum is argument `ARG_MULTIPLE_SRC + i`; those of a concat have scales."""
+"""Source i of a concat or a sum is argument `ARG_MULTIPLE_SRC + i`; those of a concat can have scales."""
 
 SCALE_TYPES = (
     DataType.f32,
@@ -42,14 +41,14 @@ ZERO_POINT_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One value for each index of the masked dims.
+    """The scales or the zero points of one argument: one value for each index of the masked dims.
 
-    `mask`: bit i stands for dim i; 0 is one value for the whole tensor. `data_type`: of the memory that
-    holds them, one of SCALE_TYPES or ZERO_POINT_TYPES. `groups`: empty, or how many elements of each of the
-    last dims share a value. `values`: None where a memory is passed at execution; else
-    little-endian f32 (scales) or s32 (zero points), row-major over the masked dims in logical order.
-    `shape`: the extents above 1 of an array of several dims that gave the values, which must be those of the
-    masked dims; empty for lists and other runs of values, and once it has been checked.
+    `mask`: bit i stands for dim i; 0 is one value for the whole tensor. `data_type`: of the memory that holds
+    the values, one of SCALE_TYPES or ZERO_POINT_TYPES. `groups`: empty, or how many elements along each of
+    the last dims share a value. `values`: None if a memory is passed at execution; else little-endian f32
+    (scales) or s32 (zero points), row-major over the masked dims in logical order. `shape`: if the values
+    came from an array of several dims, its extents above 1, which must be those of the masked dims; empty for
+    flat sequences of values, and once it has been checked.
     """
 
     mask: int
@@ -59,45 +58,45 @@ class Factor:
     shape: tuple[int, ...] = ()
 
     def extents(self, dims: Sequence[int]) -> tuple[int, ...]:
-        """The number of values along each dim of a tensor of `dims`; 1 along those not masked."""
+        """Return the number of values along each dim of a tensor of `dims`; 1 along dims not masked."""
         shared = (1,) * (len(dims) - len(self.groups)) + self.groups
         pairs = enumerate(zip(dims, shared, strict=True))
         return tuple(n // size if self.mask >> i & 1 else 1 for i, (n, size) in pairs)
 
     def count(self, dims: Sequence[int]) -> int:
-        """The number of values for a tensor of `dims`."""
+        """Return the number of values for a tensor of `dims`."""
         return prod(self.extents(dims))
 
     def to_numpy(self) -> Array | None:
-        """The values as a flat read-only array of f32 or s32; None where they come at execution."""
+        """Return the values as a flat read-only array of f32 or s32; None if they are passed at execution."""
         kind = "<i4" if self.data_type.is_integral else "<f4"
         return None if self.values is None else np.frombuffer(self.values, kind)
 
     def verbose_str(self) -> str:
-        """Mask, type and groups in a verbose line: `2:f32`, `3:bf16:8x1`."""
+        """Return mask, type and groups for a verbose line: `2:f32`, `3:bf16:8x1`."""
         shared = f":{'x'.join(map(str, self.groups))}" if self.groups else ""
         return f"{self.mask}:{self.data_type}{shared}"
 
 
 def fits_extents(shape: Sequence[int], extents: Sequence[int]) -> bool:
-    """True for a run of values, and for a shape with these extents; a 1 says nothing about order."""
+    """Return True for flat values, and for a shape with these extents; an extent of 1 has no order."""
     large = above_one(shape)
     return len(large) < 2 or large == above_one(extents)
 
 
 def above_one(extents: Sequence[int]) -> tuple[int, ...]:
-    """The extents that are not 1."""
+    """Return the extents that are not 1."""
     return tuple(n for n in extents if n != 1)
 
 
 def common_scale(value: float) -> Factor:
-    """One scale, an f32 value, for the whole tensor."""
-    # All NaNs are one, so that equal attributes are equal values.
+    """Return one scale, an f32 value, for the whole tensor."""
+    # All NaNs are made identical, so that equal attributes are equal values.
     return Factor(0, DataType.f32, values=np.array(value if value == value else np.nan, "<f4").tobytes())
 
 
 def common_zero_point(value: int) -> Factor:
-    """One zero point of 32 bits for the whole tensor."""
+    """Return one 32-bit zero point for the whole tensor."""
     return Factor(0, DataType.s32, values=np.array(value, "<i4").tobytes())
 
 
@@ -105,14 +104,13 @@ _NEUTRAL = (common_scale(1.0).values, common_zero_point(0).values)
 
 
 def is_neutral(factor: Factor | None) -> bool:
-    """True for what changes nothing: no factor, one scale of exactly 1, one zero point of 0."""
+    """Return True if it has no effect: no factor, one scale of exactly 1, one zero point of 0."""
     if factor is None:
         return True
     return factor.mask == 0 and factor.values == _NEUTRAL[factor.data_type.is_integral]
 
 
 # --- all attributes ----------------------------------------------------------
-# Attributes as a frozen value, by which primitives are found, and their text in verbose lines.
 
 Factors = tuple[tuple[int, Factor], ...]
 _NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"}
@@ -120,9 +118,9 @@ _NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"
 
 @dataclass(frozen=True, slots=True)
 class Compensation:
-    """Sums of the quantised destination to write beside it, over the dims whose bits `mask` lacks.
+    """Sums of the quantized destination to be written with it, over the dims not in `mask`.
 
-    `s8s8`: -128 times the sum, `zero_point`: -1 times it.
+    `s8s8`: -128 times the sum; `zero_point`: -1 times it.
     """
 
     mask: int
@@ -132,8 +130,8 @@ class Compensation:
 
 @dataclass(frozen=True, slots=True)
 class RnnQparams:
-    """The quantization of a recurrent network of bytes: data are `x * data_scale + data_shift`, weights are
-    `w * scale`, with one scale, or with one for each gate and output (`weights_mask` 24), row by row.
+    """The quantization of a recurrent network: data are `x * data_scale + data_shift`, weights are `w *
+    scale`, with one scale, or with one for each gate and output (`weights_mask` 24), row-major.
     """
 
     data_scale: float = 1.0
@@ -146,9 +144,9 @@ class RnnQparams:
 class Attr:
     """Attributes as a frozen value (N1). `scales` and `zero_points` are sorted by argument number.
 
-    `output_scales` are the scales of the source by their older name; there are never both. `fpmath`:
-    "bf16" or "any" where factors of f32 may be rounded to bf16; with `fpmath_int` so may floats that are
-    multiplied with weights of few bits, or become integers with "any".
+    `output_scales` are the scales of the source under their old name; the two are never combined. `fpmath`:
+    "bf16" or "any" if f32 factors may be rounded to bf16; with `fpmath_int` so may floats that are multiplied
+    by quantized weights, which "any" also allows to be quantized.
     """
 
     output_scales: Factor | None = None
@@ -165,9 +163,9 @@ class Attr:
     def common(
         cls, alpha: float | None = None, zero_point: int | None = None, beta: float | None = None
     ) -> Attr:
-        """One scale of the source, one zero point of the destination, one sum; None leaves it out.
+        """Return attributes with one source scale, one destination zero point, one sum; None omits it.
 
-        `alpha` and `beta` are f32 values. A scale of 1 and a zero point of 0 are left out as well.
+        `alpha` and `beta` are f32 values. A scale of 1 and a zero point of 0 are omitted as well.
         """
         scale = None if alpha is None else common_scale(alpha)
         shift = None if zero_point is None else common_zero_point(zero_point)
@@ -180,20 +178,20 @@ class Attr:
 
     @property
     def alpha(self) -> float:
-        """The output scale where it is one that is known, else 1."""
+        """The output scale if there is one with a known value, else 1."""
         factor = self.output_scales
         values = None if factor is None or factor.mask else factor.to_numpy()
         return 1.0 if values is None else float(values[0])
 
     @property
     def is_default(self) -> bool:
-        """True where values are left as they are; the scratchpad mode does not matter."""
+        """True if values are unchanged; the scratchpad mode does not matter."""
         has_factors = self.output_scales is not None or self.scales or self.zero_points
         return not (has_factors or self.post_ops or self.compensation or self.rnn)
 
     @property
     def has_shapes(self) -> bool:
-        """True where an array of several dims gave values, whose shape is still to be checked."""
+        """True if values came from an array of several dims, whose shape has not been checked."""
         if self.output_scales is None and not (self.scales or self.zero_points):
             return False
         own = () if self.output_scales is None else (self.output_scales,)
@@ -202,7 +200,7 @@ class Attr:
         )
 
     def without_shapes(self) -> Attr:
-        """The same as runs of values: equal for arrays of any shape once that has been checked."""
+        """Return the same as flat values: equal for arrays of any shape once that has been checked."""
         own = self.output_scales
         return replace(
             self,
@@ -213,26 +211,26 @@ class Attr:
 
     @property
     def reads_dst(self) -> bool:
-        """True where a sum reads what the destination holds; one of scale 0 does not."""
+        """True if a sum reads the previous content of the destination; one with scale 0 does not."""
         return any(isinstance(op, SumOp) and op.scale != 0.0 for op in self.post_ops)
 
     def scale_of(self, arg: int) -> Factor | None:
-        """The factor of `scales` for an argument. Output scales are not among them."""
+        """Return the factor of `scales` for an argument. Output scales are not included."""
         return next((factor for number, factor in self.scales if number == arg), None)
 
     def without_factors_of(self, *args: int) -> Attr:
-        """The attributes without scales and zero points of some arguments."""
+        """Return the attributes without scales and zero points of some arguments."""
         scales, zeros = (
             tuple(f for f in operand if f[0] not in args) for operand in (self.scales, self.zero_points)
         )
         return replace(self, scales=scales, zero_points=zeros)
 
     def zero_point_of(self, arg: int) -> Factor | None:
-        """The factor of `zero_points` for an argument."""
+        """Return the factor of `zero_points` for an argument."""
         return next((factor for number, factor in self.zero_points if number == arg), None)
 
     def verbose_str(self) -> str:
-        """The attributes field of a verbose line: `attr-oscale:0:2 attr-post-ops:sum:0.5`."""
+        """Return the attributes field of a verbose line: `attr-oscale:0:2 attr-post-ops:sum:0.5`."""
         parts = [f"attr-oscale:{_output_text(self.output_scales)}"] if self.output_scales else []
         parts += [f"attr-scales:{_factors_text(self.scales)}"] if self.scales else []
         parts += [f"attr-zero-points:{_factors_text(self.zero_points)}"] if self.zero_points else []
@@ -254,7 +252,7 @@ def _compensation_text(sums: Compensation) -> str:
 
 
 def _output_text(factor: Factor) -> str:
-    """The mask; the value of a common scale; `*` for scales that come at execution."""
+    """Return the mask and the value of a common scale; `*` for scales passed at execution."""
     if factor.values is None:
         return f"{factor.mask}:*"
     values = factor.to_numpy()
@@ -270,24 +268,24 @@ def _argument_name(arg: int) -> str:
 
 
 def without_neutral(factors: dict[int, Factor]) -> Factors:
-    """The factors by argument number; those that change nothing are left out."""
+    """Return the factors by argument number, without those that have no effect."""
     if not factors:
         return ()
     return tuple(sorted((arg, factor) for arg, factor in factors.items() if not is_neutral(factor)))
 
 
 # --- what a kernel depends on ------------------------------------------------
-# The structure of attributes: all that a kernel depends on. Values are not: they are read at each run.
+# The structure of attributes: everything that a kernel depends on. Values are read at each run.
 
-# Stand-ins that change something, as neutral values are left out of a computation.
+# Placeholders that have an effect, because neutral values are omitted from a computation.
 _SCALE, _ZERO_POINT = common_scale(0.5).values, common_zero_point(1).values
 
 
 def structure_of(attr: Attr) -> Attr:
-    """The attributes with stand-ins for their values: equal for all that one kernel computes.
+    """Return the attributes with placeholders for their values: equal for all that one kernel computes.
 
-    Masks, types, groups, how many values there are, algorithms and operands stay; of a sum also whether it
-    reads the destination, and whether it shifts it.
+    Masks, types, groups, the number of values, algorithms and operands stay; for a sum, also whether it reads
+    the destination and whether it has a zero point.
     """
     if attr.is_default:
         return attr

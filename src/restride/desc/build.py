@@ -1,4 +1,4 @@
-"""From the constructor's arguments to a checked layout."""
+"""Converts constructor arguments to a checked layout."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .tag_names import LETTERS, tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
 # --- strides -----------------------------------------------------------------
-# The rules that dims and strides obey together: nesting, range, size.
+# Rules for dims and strides together: nesting, range, size.
 
 _LIMIT = 2**63
 _SHOWN = 200
 
 
 def check_range(layout: BlockedLayout, dtype: DataType) -> None:
-    """All bytes, offset0 included, lie in 0 .. 2**63 - 1: checked in Python integers, before allocation."""
+    """Check that all bytes, offset0 included, are in 0 .. 2**63 - 1, before allocation."""
     low, high = (0, 0) if layout.has_runtime else extent_range(layout)
     low = min(low, layout.offset0)
     if low < 0:
@@ -48,10 +48,10 @@ def _size_text(nbytes: int) -> str:
 
 
 def check_strides(layout: BlockedLayout, strict: bool) -> None:
-    """The strides of a plain layout nest without overlap: the relaxed rule, or the literal one.
+    """Check that the strides of a plain layout nest without overlap, by the relaxed or the literal rule.
 
-    Raises InvalidArguments naming the two axes that clash. An empty tensor has no elements to lie anywhere:
-    by the relaxed rule any strides will do.
+    Raises InvalidArguments naming the two axes that clash. An empty tensor has no elements: the relaxed rule
+    accepts any strides.
     """
     if 0 in layout.dims and not strict:
         return
@@ -67,7 +67,7 @@ def check_strides(layout: BlockedLayout, strict: bool) -> None:
 
 
 def _relaxed_clash(layout: BlockedLayout) -> tuple[int, int] | None:
-    """Two axes (outer, inner) that overlap; stride 0 and size-1 dims are free."""
+    """Return two axes (outer, inner) that overlap; stride 0 and size-1 dims are exempt."""
     dims, strides = layout.dims, layout.strides
     order = sorted(
         (d for d in range(len(dims)) if strides[d] and dims[d] > 1), key=lambda d: (strides[d], dims[d])
@@ -77,9 +77,10 @@ def _relaxed_clash(layout: BlockedLayout) -> tuple[int, int] | None:
 
 
 def _literal_clash(layout: BlockedLayout) -> tuple[int, int] | None:
-    """Two axes that break the seed's formula: strides[i] >= strides[j] * dims[j] for i sorted before j.
+    """Return two axes that violate oneDNN's formula: strides[i] >= strides[j] * dims[j] for i sorted before
+    j.
 
-    Equal strides may sort either way; the larger dim first is the order that can satisfy the formula.
+    Equal strides can be sorted either way; only with the larger dim first can they satisfy the formula.
     """
     dims, strides = layout.dims, layout.strides
     order = sorted(range(len(dims)), key=lambda d: (-strides[d], -dims[d]))
@@ -105,11 +106,10 @@ def _clash_error(layout: BlockedLayout, outer: int, inner: int) -> Error:
 
 
 # --- build -------------------------------------------------------------------
-# From the constructor's arguments to kind, data type and layout.
 
 Format = str | FormatTag | Tag | GenericTag | Sequence[int] | Sequence[tuple[int, int, int]] | None
-"""What may stand for a format: a tag, strides in elements, inner blocks (axis, size, step) under row-major
-blocks, or None for row-major."""
+"""Formats: a tag, strides in elements, inner blocks (axis, size, step) inside row-major blocks, or None for
+row-major."""
 
 RUNTIME_SIZE = 2**63
 """Size of a descriptor with runtime dims (`DNNL_RUNTIME_SIZE_VAL`)."""
@@ -118,7 +118,7 @@ RUNTIME_SIZE = 2**63
 def parse_arguments(
     dims: Sequence[int], data_type: Any, format: Format, strict: bool
 ) -> tuple[str, DataType, BlockedLayout]:
-    """Kind, type and layout of the constructor's arguments."""
+    """Return kind, type and layout for the constructor's arguments."""
     shape, format = parse_dims(dims), plain_text(format)
     if not shape or format is FormatTag.undef or (isinstance(format, str) and format == "undef"):
         return "undef", DataType.undef, NO_LAYOUT
@@ -134,7 +134,7 @@ def parse_arguments(
 
 
 def _with_dims(error: InvalidArguments, shape: tuple[int, ...], format: Format) -> InvalidArguments:
-    """The error beside the dims, where a tag or strides do not fit their number."""
+    """Add the dims to an error about a tag or strides of another rank."""
     if isinstance(format, str) and error.code == "RS-M11":
         return error.with_context(hint=tag_hint(format, len(shape)))
     if error.code not in ("RS-M06", "RS-M07"):
@@ -143,7 +143,7 @@ def _with_dims(error: InvalidArguments, shape: tuple[int, ...], format: Format) 
 
 
 def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> BlockedLayout | None:
-    """The layout that `format` gives `shape`, or None for `any`."""
+    """Return the layout that `format` specifies for `shape`, or None for `any`."""
     if format is None:
         return layout_of_tag(shape, Tag(tuple(range(len(shape)))))
     if isinstance(format, str | FormatTag | Tag | GenericTag):
@@ -157,14 +157,14 @@ def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> BlockedLayo
 
 
 def _are_blocks(format: object) -> bool:
-    """True for a sequence of sequences, which strides are not."""
+    """Return True for a sequence of sequences, in contrast to strides."""
     if not isinstance(format, list | tuple) or type(format) not in (list, tuple):
-        return False  # of a subclass __iter__ may raise anything
+        return False  # __iter__ of a subclass can raise anything
     return any(isinstance(block, list | tuple) for block in format)
 
 
 def _tag_of_blocks(format: Sequence[Any], ndims: int) -> Tag:
-    """The tag of inner blocks (axis, size, step), outer to inner."""
+    """Return the tag of inner blocks (axis, size, step), outer to inner."""
     blocks = [parse_ints(block, f"format[{i}]") for i, block in enumerate(format)]
     for i, block in enumerate(blocks):
         if len(block) != 3:
@@ -174,7 +174,7 @@ def _tag_of_blocks(format: Sequence[Any], ndims: int) -> Tag:
 
 
 def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[int, ...]) -> Blocks:
-    """Sizes, axes and steps of blocks that divide the dims, beside forward strides."""
+    """Return sizes, axes and steps of blocks that divide the dims; strides must not be negative."""
     if not _are_blocks(blocks):
         if not isinstance(blocks, list | tuple) or blocks:
             raise refuse("RS-M11:blocks", blocks=short_repr(blocks))
@@ -188,14 +188,14 @@ def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[in
 
 
 def size_in_bytes(kind: str, dtype: DataType, layout: BlockedLayout) -> int:
-    """Bytes of storage."""
+    """Return the size of the storage in bytes."""
     if kind not in ("blocked", "opaque"):
         return 0
     return RUNTIME_SIZE if layout.has_runtime else dtype.nbytes(storage_elements(layout))
 
 
 def equality_key(kind: str, dtype: DataType, layout: BlockedLayout) -> tuple[object, ...]:
-    """The key of equality: everything but the strides of axes of one element."""
+    """Return the equality key: everything but the strides of axes of one element."""
     sizes = zip(layout.strides, layout.padded_dims, strict=False)
     strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)
     return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *layout.inner, layout.offset0)

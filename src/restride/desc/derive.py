@@ -1,4 +1,4 @@
-"""Derived layouts: submemory, reshape, permuted axes. Pure functions layout → layout.
+"""Derived layouts: submemory, reshape, permuted axes, as pure functions layout → layout.
 
 Each takes the format kind, because `any` has dims but no strides yet.
 """
@@ -17,7 +17,7 @@ from .tags import MAX_NDIMS
 
 
 def submemory(kind: str, parent: BlockedLayout, dims: object, offsets: object) -> BlockedLayout:
-    """The window of `dims` elements from `offsets`."""
+    """Return the window of `dims` elements from `offsets`."""
     size, start = parse_ints(dims, "dims"), parse_ints(offsets, "offsets")
     _require_layout("submemory_desc", kind, parent, Unimplemented)
     if RUNTIME_DIM in size or RUNTIME_DIM in start:
@@ -35,7 +35,7 @@ def submemory(kind: str, parent: BlockedLayout, dims: object, offsets: object) -
 
 
 def refuse_no_layout(what: str, kind: str) -> None:
-    """Raise InvalidArguments for the format kinds of the zero descriptor, and of opaque formats."""
+    """Raise InvalidArguments for the format kinds of the zero descriptor and of opaque formats."""
     if kind == "undef":
         raise refuse("RS-M15:descriptor-zero", what=what)
     if kind == "opaque":
@@ -48,7 +48,7 @@ def _require_layout(
     refuse_no_layout(what, kind)
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
         why = (
-            "dims or strides are known only at execution"
+            "some dims or strides are known only at execution"
             if layout.has_runtime
             else "format 'any' has no strides"
         )
@@ -69,14 +69,14 @@ def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[i
 
 
 def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
-    """A window starts on a block, and ends on one, at the border, or inside its first."""
+    """Check that a window starts on a block, and ends on one, at the border, or inside its first block."""
     ends = at + n == whole or n % blk == 0 or n < blk
     if at % blk or not ends:
         raise refuse("RS-M21:window-cuts-block", axis=axis, at=at, n=n, blk=blk, whole=whole)
 
 
 def permute(kind: str, old: BlockedLayout, perm: object) -> BlockedLayout:
-    """Renamed axes: `new[perm[i]] = old[i]` for dims, padding, strides and blocks."""
+    """Rename axes: `new[perm[i]] = old[i]` for dims, padding, strides and blocks."""
     to = parse_ints(perm, "perm")
     _require_layout("permute_axes", kind, old, InvalidArguments)
     ndims = len(old.dims)
@@ -95,15 +95,15 @@ def permute(kind: str, old: BlockedLayout, perm: object) -> BlockedLayout:
 
 
 class _Group(NamedTuple):
-    """Axes of the old and the new shape that hold the same elements: old[i:j] and new[k:l]."""
+    """Axes of the old and the new shape with the same elements: old[i:j] and new[k:l]."""
 
     old: range
     new: range
 
 
 def reshape(kind: str, old: BlockedLayout, dims: object, new_blocks: object = False) -> BlockedLayout:
-    """The same elements under new dims, where strides and blocks can say it; with `new_blocks` by blocks that
-    the old layout has not.
+    """Return the same elements under new dims, if strides and blocks can express it; `new_blocks` allows
+    blocks that the old layout does not have.
     """
     may_block = parse_bool("new_blocks", new_blocks)
     shape = parse_dims(dims)
@@ -130,10 +130,10 @@ def reshape(kind: str, old: BlockedLayout, dims: object, new_blocks: object = Fa
 
 
 def _in_blocks(old: BlockedLayout, shape: tuple[int, ...]) -> BlockedLayout | None:
-    """The new axes as digits of the old ones: of each the first has a stride, the others are blocks.
+    """Return the new axes as digits of the old ones: the first of each has a stride, the others are blocks.
 
-    As windows of 7 x 7 pixels of an image are `aBCD7b7c96d` of the whole. None where a digit would be cut
-    unevenly, blocks would have gaps, or there is padding.
+    For example, windows of 7 x 7 pixels of an image are `aBCD7b7c96d` of the whole. None if a digit would be
+    split unevenly, if blocks would have gaps, or if there is padding.
     """
     if old.padded_dims != old.dims or 0 in shape:
         return None
@@ -162,11 +162,11 @@ def _in_blocks(old: BlockedLayout, shape: tuple[int, ...]) -> BlockedLayout | No
 def _of_digits(
     shape: tuple[int, ...], axes: list[list[tuple[int, int]]], offset0: int
 ) -> BlockedLayout | None:
-    """The layout whose axes have digits of these strides and extents, the innermost first."""
+    """Return the layout whose axes have digits of these strides and extents, the innermost first."""
     inner = {(stride, n, axis, i) for axis, of in enumerate(axes) for i, (stride, n) in enumerate(of[:-1])}
     found, reached = list[tuple[int, int, int, int]](), 1
     while inner:
-        # What lies inside of a block is one too, the whole of an axis.
+        # Any digit inside a block is a block too, even a whole axis.
         outer = {(of[-1][0], of[-1][1], axis, len(of) - 1) for axis, of in enumerate(axes)}
         following = next((each for each in inner | outer if each[0] == reached and each[1] > 1), None)
         if following is None:
@@ -188,12 +188,12 @@ def _of_digits(
 
 
 def _volume(dims: tuple[int, ...]) -> int:
-    """Number of elements; zero dims count as 1."""
+    """Return the number of elements; zero dims count as 1."""
     return prod(n or 1 for n in dims)
 
 
 def _groups(old: BlockedLayout, shape: tuple[int, ...]) -> list[_Group]:
-    """Match old and new axes from the innermost out, in the smallest groups of equal volume."""
+    """Match old and new axes from the innermost outwards, in the smallest groups of equal volume."""
     groups = []
     i, k = len(old.dims), len(shape)
     while i or k:
@@ -204,7 +204,7 @@ def _groups(old: BlockedLayout, shape: tuple[int, ...]) -> list[_Group]:
 
 
 def _next_group(old: BlockedLayout, shape: tuple[int, ...], i: int, k: int) -> _Group:
-    """The innermost group of old axes before `i` and new axes before `k`: drop 1, add 1, keep, or regroup."""
+    """Return the innermost group of axes before `i` (old) and `k` (new): drop 1, add 1, keep, or regroup."""
     if i and old.padded_dims[i - 1] == old.blocks[i - 1] == 1:
         return _Group(range(i - 1, i), range(k, k))
     if i and k and old.dims[i - 1] == shape[k - 1]:
@@ -217,7 +217,7 @@ def _next_group(old: BlockedLayout, shape: tuple[int, ...], i: int, k: int) -> _
         if ours == theirs and ours:
             return _Group(range(first_old, i), range(first_new, k))
         first_old, first_new = (first_old - 1, first_new) if ours < theirs else (first_old, first_new - 1)
-    raise _cannot(old.dims, shape, "a dim of 0, or a 1 that is padded, must keep its place")
+    raise _cannot(old.dims, shape, "a dim of 0, or a 1 that is padded, must stay in its place")
 
 
 def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> Error:
@@ -225,7 +225,7 @@ def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> Error:
 
 
 def _regroup(old: BlockedLayout, shape: tuple[int, ...], groups: list[_Group]) -> BlockedLayout:
-    """Strides and padding of the new axes, group by group from the innermost out."""
+    """Return strides and padding of the new axes, group by group from the innermost outwards."""
     padded, strides = list(shape), [0] * len(shape)
     become: dict[int, range] = {}
     next_stride = prod(old.inner_blks)
@@ -250,22 +250,22 @@ def _regroup(old: BlockedLayout, shape: tuple[int, ...], groups: list[_Group]) -
 
 
 def _split_strides(old: BlockedLayout, shape: tuple[int, ...], group: _Group, strides: list[int]) -> int:
-    """Fill in the strides of axes that a blocked one is split into; the stride of what lies outside them."""
+    """Fill in the strides of axes split from a blocked one; return the stride of the axis outside."""
     axis, weight = group.old.start, 1
     block, stride = old.blocks[axis], old.strides[axis]
     if old.padded_dims[axis] != old.dims[axis]:
         raise _cannot(old.dims, shape, f"axis {axis} is padded")
     for d in reversed(group.new):
         if weight > block and weight % block:
-            raise _cannot(old.dims, shape, f"axis {axis} would be cut within a block of {block}")
-        # Axes within a block have one block, and any stride.
+            raise _cannot(old.dims, shape, f"axis {axis} would be split inside a block of {block}")
+        # Axes inside a block have one block, and any stride.
         strides[d] = stride * max(1, weight // block)
         weight *= shape[d]
     return stride * (weight // block)
 
 
 def _split_blocks(old: BlockedLayout, shape: tuple[int, ...], become: dict[int, range]) -> Blocks:
-    """The inner blocks where each axis has become one or more: cut where an axis begins."""
+    """Return the inner blocks after each axis has become one or more: split where an axis begins."""
     blocks: list[tuple[int, int, int]] = []
     for size, axis, step in zip(*old.inner, strict=True):
         weight, pieces = 1, []
@@ -274,7 +274,7 @@ def _split_blocks(old: BlockedLayout, shape: tuple[int, ...], become: dict[int, 
             low, high = max(step, weight), min(step * size, whole)
             if low < high:
                 if low % step or low % weight or high % low or (step * size) % high:
-                    raise _cannot(old.dims, shape, f"axis {axis} would be cut within a block of {size}")
+                    raise _cannot(old.dims, shape, f"axis {axis} would be split inside a block of {size}")
                 pieces.append((high // low, d, low // weight))
             weight *= shape[d]
         blocks += reversed(pieces)
@@ -286,7 +286,7 @@ def _keeps(group: _Group) -> bool:
 
 
 def _merged_stride(old: BlockedLayout, shape: tuple[int, ...], group: _Group) -> int:
-    """The innermost stride of axes that lie behind each other in logical order, unpadded and unblocked."""
+    """Return the innermost stride of axes that are contiguous in logical order, unpadded and unblocked."""
     blocks = old.blocks
     if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in group.old):
         raise _cannot(old.dims, shape, f"axes {[*group.old]} are blocked or padded")

@@ -1,7 +1,7 @@
-"""Scales and zero points as callers pass them, checked and made into factors.
+"""Parses and checks scales and zero points passed by callers.
 
-Arrays are converted as a whole. Lists are too, once their types are known to be numbers; what is left goes
-element by element, so that an error names the index.
+Arrays are converted as a whole, and so are lists once their types are known to be numbers; everything else is
+converted element by element, so that an error names the index.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .tags import MAX_NDIMS
 
 RUNTIME_F32_BITS = 0x7FC000D0
 RUNTIME_F32_VAL = float(np.uint32(RUNTIME_F32_BITS).view(np.float32))
-"""Stands for scales that are passed at execution (`DNNL_RUNTIME_F32_VAL`): a NaN with its own bits."""
+"""Placeholder for scales passed at execution (`DNNL_RUNTIME_F32_VAL`): a NaN with its own bits."""
 
 RUNTIME_S32_VAL = -(2**31)
-"""Stands for zero points that are passed at execution (`DNNL_RUNTIME_S32_VAL`)."""
+"""Placeholder for zero points passed at execution (`DNNL_RUNTIME_S32_VAL`)."""
 
 
 def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type: Any) -> Factor:
-    """A factor of scales; None and the one RUNTIME_F32_VAL leave the values to execution.
+    """Return scales as a factor; None and a single RUNTIME_F32_VAL leave the values to execution.
 
-    Raises InvalidArguments for what is no number, and for what `data_type` cannot hold.
+    Raises InvalidArguments for non-numbers and for values that `data_type` cannot represent.
     """
     bits, dtype = parse_mask(call, mask), _parse_type(call, data_type, SCALE_TYPES)
     shared = _parse_groups(call, groups)
@@ -57,9 +57,9 @@ def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type
 
 
 def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object, data_type: Any) -> Factor:
-    """A factor of zero points; None and the one RUNTIME_S32_VAL leave the values to execution.
+    """Return zero points as a factor; None and a single RUNTIME_S32_VAL leave the values to execution.
 
-    Raises InvalidArguments for what is no integer, and for what `data_type` cannot hold.
+    Raises InvalidArguments for non-integers and for values that `data_type` cannot represent.
     """
     bits, dtype = parse_mask(call, mask), _parse_type(call, data_type, ZERO_POINT_TYPES)
     shared = _parse_groups(call, groups)
@@ -75,8 +75,8 @@ def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object,
 
 
 def parse_arg(call: str, arg: object) -> int:
-    """The number of an argument of any primitive."""
-    hint = "rs.onednn.Arg.SRC and rs.onednn.Arg.DST are such numbers"
+    """Return the number of an argument of any primitive."""
+    hint = "rs.onednn.Arg.SRC and rs.onednn.Arg.DST are argument numbers"
     number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
         raise refuse("RS-P14:arg", call=call, number=short_repr(number), hint=hint)
@@ -84,9 +84,10 @@ def parse_arg(call: str, arg: object) -> int:
 
 
 def parse_scaled(call: str, arg: object) -> int:
-    """The number of an argument of a reorder, of weights, of a source of a concat or a binary operation.
+    """Return the number of an argument of a reorder, of weights, or of a source of a concat or a binary
+    operation.
 
-    Of a depthwise post-op too. Others as `parse_operand`.
+    A depthwise post-op's weights too. Others as `parse_operand`.
     """
     number = parse_arg(call, arg)
     is_source = ARG_MULTIPLE_SRC <= number < ARG_MULTIPLE_SRC + MOST_SOURCES
@@ -95,13 +96,13 @@ def parse_scaled(call: str, arg: object) -> int:
 
 
 def parse_shifted(call: str, arg: object) -> int:
-    """The number of an argument of a reorder, or of weights. Others as `parse_operand`."""
+    """Return the number of an argument of a reorder, or of weights. Others as `parse_operand`."""
     number = parse_arg(call, arg)
     return number if number == ARG_WEIGHTS else parse_operand(call, number)
 
 
 def parse_operand(call: str, arg: object) -> int:
-    """The number of an argument that a reorder has. Raises Unimplemented for others."""
+    """Return the number of an argument that a reorder has. Raises Unimplemented for others."""
     number = parse_arg(call, arg)
     if number in (ARG_SRC, ARG_DST):
         return number
@@ -109,8 +110,8 @@ def parse_operand(call: str, arg: object) -> int:
 
 
 def parse_mask(call: str, mask: object) -> int:
-    """A mask of up to 12 bits."""
-    hint = "0 stands for the whole tensor"
+    """Return a mask of up to 12 bits."""
+    hint = "0 means the whole tensor"
     bits = parse_int(mask, f"{call}: mask", hint)
     if not 0 <= bits < 1 << MAX_NDIMS:
         raise refuse(
@@ -125,7 +126,7 @@ def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
         raise refuse("RS-R25:groups-entries", call=call, count=len(sizes), max_ndims=MAX_NDIMS)
     for i, size in enumerate(sizes):
         if size < 1:
-            what, hint = f"{call}: groups[{i}] is {short_repr(size)}", "leave groups out for none"
+            what, hint = f"{call}: groups[{i}] is {short_repr(size)}", "omit groups if there are none"
             raise refuse("RS-R25:empty-group", what=what, hint=hint)
     return sizes
 
@@ -143,7 +144,7 @@ def _parse_type(call: str, data_type: Any, allowed: tuple[DataType, ...]) -> Dat
 
 
 def _flat_reals(values: Any, name: str) -> Array:
-    """A new flat array of float32."""
+    """Return a new flat float32 array."""
     flat = _flat(values, name)
     if not isinstance(flat, np.ndarray):
         flat = _list_of_reals(flat, name)
@@ -159,12 +160,12 @@ def _list_of_reals(values: Sequence[Any], name: str) -> Array:
             with np.errstate(all="ignore"):
                 return np.array(values, np.float64)
         except Exception:
-            pass  # an integer too large for a float, or a strange number: found again, with its index
+            pass  # an integer too large for a float, or an unusual number: found again below, with its index
     return np.array([to_f32(value, f"{name}[{i}]") for i, value in enumerate(values)])
 
 
 def _flat_integers(values: Any, name: str) -> Array:
-    """A flat array of integers of 64 bits, or of the array's own width."""
+    """Return a flat array of 64-bit integers, or of the array's own width."""
     flat = _flat(values, name)
     if not isinstance(flat, np.ndarray):
         return _list_of_integers(flat, name)
@@ -188,7 +189,7 @@ def _list_of_integers(values: Sequence[Any], name: str) -> Array:
 
 
 def _flat(values: Any, name: str) -> Array | Sequence[Any]:
-    """The values as a flat array, row-major, or as a list of whatever was passed."""
+    """Return the values as a flat row-major array, or as a list of whatever was passed."""
     if type(values) is list or type(values) is tuple:
         return values
     if is_masked(values) or isinstance(values, str | bytes | bytearray):
@@ -197,19 +198,19 @@ def _flat(values: Any, name: str) -> Array | Sequence[Any]:
         if isinstance(values, list | tuple):
             return list(values)
         flat = (values,) if is_scalar(values) else np.asarray(values).ravel()
-    except Exception:  # a foreign object may raise anything when asked for its values
+    except Exception:  # a foreign object can raise anything when read
         raise _no_numbers(values, name) from None
     return flat.tolist() if isinstance(flat, np.ndarray) and flat.dtype.kind == "O" else flat
 
 
 def _shape_of(values: Any) -> tuple[int, ...]:
-    """The extents above 1 of an array of several such; empty for values that are one run."""
+    """Return the extents above 1 of an array with several of them; empty for flat values."""
     shape = () if isinstance(values, list | tuple) or is_scalar(values) else above_one(np.shape(values))
     return shape if len(shape) > 1 else ()
 
 
 def _kind_of(dtype: np.dtype[Any]) -> str:
-    """The kind of a data type of ours; empty for other elements."""
+    """Return the kind of one of our data types; empty for other elements."""
     try:
         return DataType.parse(dtype).kind
     except InvalidArguments:
@@ -233,11 +234,11 @@ def _no_numbers(values: object, name: str) -> InvalidArguments:
     )
 
 
-# --- what the values say -----------------------------------------------------------------------------------
+# --- range and placeholders --------------------------------------------------------------------------------
 
 
 def _is_runtime(values: Array, placeholder: int, name: str, word: str) -> bool:
-    """True where the values are the one placeholder. Among others it means nothing."""
+    """Return True if the values are the single placeholder. Among other values it has no meaning."""
     is_placeholder = values == placeholder
     if values.size > 1 and is_placeholder.any():
         raise refuse("RS-R24", name=name, found=int(is_placeholder.argmax()), word=word)
@@ -251,7 +252,7 @@ def _check_common(call: str, mask: int, count: int, word: str) -> None:
 
 
 def _round_scales(values: Array, dtype: DataType, name: str) -> Array:
-    """Scales as the type holds them: rounded half to even. Those of e8m0 must be powers of two."""
+    """Round scales to the type, half to even. Those of e8m0 must be powers of two."""
     if dtype is DataType.f32:
         return values
     with np.errstate(all="ignore"):
@@ -297,4 +298,6 @@ def _limits(dtype: DataType) -> tuple[int, int]:
 def _outside(name: str, index: int, value: int, dtype: DataType) -> InvalidArguments:
     low, high = _limits(dtype)
     what, why = f"{name}[{index}] is {short_repr(value)}", f"{dtype} holds {low} to {high}"
-    return InvalidArguments(what, code="RS-R27", why=why, hint="shift less, or take a wider data_type")
+    return InvalidArguments(
+        what, code="RS-R27", why=why, hint="use a smaller zero point, or a wider data_type"
+    )

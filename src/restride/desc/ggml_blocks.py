@@ -1,17 +1,17 @@
-"""The blocks of ggml whose elements or scales are fields of bits, each a row of a table."""
+"""The ggml blocks whose elements or scales are bit fields, each a row of a table."""
 
 from __future__ import annotations
 
 from ..dtypes import DataType
 from .packed_blocks import BitField, BitNumbers, PackedBlocks
 
-# Places in bits: of elements i and i + 16, which share a byte; of the K quants of two of 64, of four of 128,
-# and of a bit of each byte for every 32.
+# Bit positions: of elements i and i + 16, which share a byte; in the K quants, of two groups of 64, of four
+# of 128, and of one bit of each byte for every 32.
 _NIBBLES = ((2, 4), (16, 8))
 _OF_64, _OF_128, _BIT_PLANES = ((4, 256), (2, 4), (32, 8)), ((2, 256), (4, 2), (32, 8)), ((8, 1), (32, 8))
 _IN_BYTES = ((16, 8),)
-# Eight scales and eight minima of 6 bits in 12 bytes: four of each whole, of the others the low halves
-# together and the two high bits above the first.
+# Eight scales and eight minima of 6 bits in 12 bytes: four of each are stored whole; for the others, the low
+# halves are together and the two high bits are above the first four.
 _SIX_BITS = BitNumbers((BitField(32, 4, ((2, 64), (4, 8))), BitField(36, 2, ((2, 2), (4, 8)))))
 _SIX_BITS_OF_MINIMA = BitNumbers((BitField(64, 4, ((2, 36), (4, 8))), BitField(68, 2, ((2, 2), (4, 8)))))
 _IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -66,4 +66,4 @@ _ROWS = (
 )
 
 GGML_BLOCKS = {blocks.name: blocks for blocks in _ROWS}
-"""The blocks by their names."""
+"""The blocks by name."""

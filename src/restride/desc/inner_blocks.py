@@ -1,4 +1,4 @@
-"""Inner blocks as digits of an index: `index // step % size`, each of one axis, from the outer one in."""
+"""Inner blocks as digits of an index: `index // step % size`, each of one axis, from the outermost in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Blocks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def usual_steps(blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
-    """The steps of blocks that have none of their own: the product of the blocks of the same axis inside."""
+    """Return the default steps: for each block, the product of the blocks of the same axis inside it."""
     steps, products = [0] * len(blks), dict.fromkeys(idxs, 1)
     for at in reversed(range(len(blks))):
         steps[at] = products[idxs[at]]
@@ -20,10 +20,10 @@ def usual_steps(blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
 
 
 def canonical_blocks(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int] = ()) -> Blocks:
-    """Sizes, axes and steps of blocks that have elements to order: equal layouts have equal ones.
+    """Return sizes, axes and steps of the blocks in canonical form: equal layouts have equal ones.
 
-    Blocks of 1 are dropped. Where digits are not in their usual order, a block that continues the one outside
-    it is one with that; otherwise the blocks are oneDNN's, and stay what they are: `4b4b` is not `16b`.
+    Blocks of 1 are dropped. If digits are not in their usual order, a block that continues the one outside it
+    is merged with it; otherwise the blocks are oneDNN's and stay unchanged: `4b4b` is not `16b`.
     """
     blocks = [
         block for block in zip(blks, idxs, steps or usual_steps(blks, idxs), strict=True) if block[0] > 1
@@ -41,13 +41,13 @@ def canonical_blocks(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[i
 
 
 def block_texts(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> Iterator[str]:
-    """The spelling of each block; a step only where it is not the usual one."""
+    """Yield the spelling of each block, with a step only if it is not the default."""
     for blk, i, step, usual in zip(blks, idxs, steps, usual_steps(blks, idxs), strict=True):
         yield f"{blk}{LETTERS[i]}" if step == usual else f"{blk}@{step}{LETTERS[i]}"
 
 
 def clash_of_steps(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> str:
-    """The reason why blocks are no permutation of the digits of their axes, or the empty string."""
+    """Return why blocks are not a permutation of the digits of their axes, or an empty string."""
     for axis in sorted(set(idxs)):
         axis_blocks = sorted(
             (step, blk) for blk, i, step in zip(blks, idxs, steps, strict=True) if i == axis and blk > 1
@@ -57,7 +57,7 @@ def clash_of_steps(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int
             if step != reached:
                 name, how = LETTERS[axis], "overlap" if step < reached else "leave a gap"
                 return (
-                    f"the steps of axis '{name}' {how}: a block at step {step} where one at {reached} is due"
+                    f"the steps of axis '{name}' {how}: a block has step {step} where {reached} is expected"
                 )
             reached *= blk
     return ""

@@ -1,4 +1,4 @@
-"""The place of each element: a layout as a frozen value, index to offset and back (N8).
+"""The location of each element: a layout as a frozen value, index to offset and back (N8).
 
 All offsets and strides count elements, all arithmetic is in Python integers, so nothing here can overflow.
 """
@@ -15,12 +15,12 @@ from ..frozen import dataclass
 from .tags import Tag
 
 # --- layout ------------------------------------------------------------------
-# Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic.
+# Dims, strides and inner blocks as one frozen value, with its arithmetic.
 
 RUNTIME_DIM = -(2**63)
-"""Stands for a dim or stride that is known only at execution (`DNNL_RUNTIME_DIM_VAL`)."""
+"""Placeholder for a dim or stride known only at execution (`DNNL_RUNTIME_DIM_VAL`)."""
 
-# Programs describe the same few tensors again and again: what takes Python long is kept for so many of them.
+# Programs describe the same few tensors again and again: slow computations are cached for this many.
 _CACHED_LAYOUTS = 1024
 
 
@@ -47,12 +47,12 @@ class BlockedLayout:
 
     @property
     def has_runtime(self) -> bool:
-        """True where a dim or stride is known only at execution."""
+        """True if a dim or stride is known only at execution."""
         return RUNTIME_DIM in self.dims or RUNTIME_DIM in self.strides
 
     @property
     def inner(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Sizes, axes and steps of the inner blocks, outer to inner: what a tag has behind its order."""
+        """Sizes, axes and steps of the inner blocks, outer to inner: the part of a tag after its order."""
         return self.inner_blks, self.inner_idxs, self.inner_steps
 
     @property
@@ -62,22 +62,22 @@ class BlockedLayout:
 
     @property
     def inner_strides(self) -> tuple[int, ...]:
-        """Stride of each inner block; they lie densely, the last innermost."""
+        """Stride of each inner block; they are dense, the last innermost."""
         return tuple(prod(self.inner_blks[i + 1 :]) for i in range(len(self.inner_blks)))
 
     @property
     def outer_extents(self) -> tuple[int, ...]:
-        """Blocks along each axis. A submemory smaller than its block counts as one."""
+        """Number of blocks along each axis. A submemory smaller than its block counts as one."""
         return tuple(-(-padded // blk) for padded, blk in zip(self.padded_dims, self.blocks, strict=True))
 
     @property
     def outer_order(self) -> tuple[int, ...]:
-        """Axes outermost to innermost: by falling stride, then block count, then by letter."""
+        """Axes outermost to innermost: by descending stride, then block count, then letter."""
         extents = self.outer_extents
         return tuple(sorted(range(len(self.dims)), key=lambda d: (-abs(self.strides[d]), -extents[d], d)))
 
 
-# Its name in what earlier versions pickled.
+# Its name in pickles of earlier versions.
 Layout = BlockedLayout
 
 NO_LAYOUT = BlockedLayout((), (), ())
@@ -85,7 +85,7 @@ NO_LAYOUT = BlockedLayout((), (), ())
 
 
 def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
-    """The product of the inner blocks of each of `ndims` axes."""
+    """Return the product of the inner blocks of each of `ndims` axes."""
     products = [1] * ndims
     for blk, d in zip(blks, idxs, strict=True):
         products[d] *= blk
@@ -94,10 +94,10 @@ def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tupl
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
 def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> BlockedLayout:
-    """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks.
+    """Return the dense layout of `dims` in the order of `tag`; blocked axes are padded to whole blocks.
 
-    A runtime dim makes its padded dim and every stride outside it runtime. A zero dim does not zero the
-    strides.
+    A runtime dim makes its padded dim and every stride outside it runtime too. A zero dim does not make the
+    strides zero.
     """
     blocks = block_products(len(dims), tag.inner_blks, tag.inner_idxs)
     padded = tuple(n if n == RUNTIME_DIM else -(-n // blk) * blk for n, blk in zip(dims, blocks, strict=True))
@@ -112,7 +112,7 @@ def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> BlockedLayout:
 
 
 def layout_digits(layout: BlockedLayout) -> list[LayoutDigit]:
-    """The digits of a position, outer ones first: one per axis, then one per inner block."""
+    """Return the digits of a position, outer ones first: one per axis, then one per inner block."""
     blocks = layout.blocks
     extents = layout.outer_extents
     digits = [LayoutDigit(d, extents[d], blocks[d], layout.strides[d]) for d in range(len(layout.dims))]
@@ -121,7 +121,7 @@ def layout_digits(layout: BlockedLayout) -> list[LayoutDigit]:
 
 
 def axis_offset(layout: BlockedLayout, axis: int, position: int) -> int:
-    """The share of `position` on `axis` in the offset: its digits in the inner blocks, then whole blocks."""
+    """Return the offset of `position` on `axis`: of its digits in the inner blocks, then of whole blocks."""
     total, stride, whole = 0, 1, 1
     for blk, i, step in zip(*map(reversed, layout.inner), strict=True):
         if i == axis:
@@ -133,10 +133,11 @@ def axis_offset(layout: BlockedLayout, axis: int, position: int) -> int:
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
 def extent_range(layout: BlockedLayout) -> tuple[int, int]:
-    """Lowest and one past the highest element offset of elements and padding; (0, 0) where there are none.
+    """Return the lowest offset, and one past the highest, of elements and padding; (0, 0) if there are none.
 
-    Within an axis the offset is highest, or lowest with a negative stride, at its last position; in a block
-    that is cut off and whose digits are not in their order perhaps before, where all lower digits are full.
+    Along an axis the offset is highest, or lowest with a negative stride, at its last position; in a
+    truncated block whose digits are not in order, possibly at an earlier one, where all lower digits are at
+    their maximum.
     """
     if 0 in layout.padded_dims:
         return 0, 0
@@ -147,7 +148,7 @@ def extent_range(layout: BlockedLayout) -> tuple[int, int]:
 
 
 def _last_positions(layout: BlockedLayout, axis: int) -> list[int]:
-    """The last position of an axis, and the last at which all digits below one of its blocks are full."""
+    """Return an axis's last position, and the last at which all digits below one of its blocks are full."""
     last = layout.padded_dims[axis] - 1
     steps = [step for step, i in zip(layout.inner_steps, layout.inner_idxs, strict=True) if i == axis]
     return [last, *(at for step in steps if (at := last // step * step - 1) > 0)]
@@ -155,11 +156,11 @@ def _last_positions(layout: BlockedLayout, axis: int) -> list[int]:
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
 def storage_elements(layout: BlockedLayout) -> int:
-    """Elements of storage without offset0: the rule of the documents, and never less than what is
+    """Return the elements of storage without offset0: oneDNN's rule, but never less than the elements
     touched.
 
-    Trailing gaps of a strided axis count. The rule alone would give 0 to a broadcast element (stride 0), and
-    too little to overlapping windows.
+    Trailing gaps of a strided axis count. The rule alone would give 0 for a broadcast element (stride 0), and
+    too little for overlapping windows.
     """
     if 0 in layout.dims:
         return 0
@@ -170,13 +171,13 @@ def storage_elements(layout: BlockedLayout) -> int:
 
 
 # --- from offsets back to indices --------------------------------------------
-# From offsets back to indices: the inverse of a layout, and whether it has one (N8).
+# The inverse of a layout, and whether it has one (N8).
 
 _MAX_STEPS = 100_000
 
 
 class _UnknownDigit(NamedTuple):
-    """An unknown integer between `least` and `most` that moves the offset by `stride` > 0 each."""
+    """An unknown integer between `least` and `most`; each unit moves the offset by `stride` > 0."""
 
     stride: int
     least: int
@@ -184,14 +185,14 @@ class _UnknownDigit(NamedTuple):
 
 
 class _TooLongError(Exception):
-    """The search for digits used up its steps; only strides that do not nest can do that."""
+    """The search for digits exceeded its limit, which is possible only for strides that do not nest."""
 
 
 class _DigitSearch:
     """Finds digits with `Σ digit * stride == target`, widest stride first.
 
-    A digit is tried only where the narrower strides can make up for the rest: within reach, and divisible by
-    their common divisor. For strides that nest that is one value each, so the search does not branch.
+    A digit is tried only if the narrower strides can make up the remainder: it is within reach and divisible
+    by their common divisor. For strides that nest this leaves one value each, so the search does not branch.
     """
 
     def __init__(self, digits: list[_UnknownDigit]) -> None:
@@ -206,7 +207,7 @@ class _DigitSearch:
         self.steps = 0
 
     def solve(self, target: int, depth: int = 0) -> tuple[int, ...] | None:
-        """Digits from `depth` on that sum to `target`, or None where there are none."""
+        """Return digits from `depth` on that sum to `target`, or None."""
         self.steps += 1
         if self.steps > _MAX_STEPS:
             raise _TooLongError
@@ -219,7 +220,7 @@ class _DigitSearch:
         return None
 
     def choices(self, target: int, depth: int) -> range:
-        """The values of one digit that leave a rest which the later ones may reach."""
+        """Return the values of one digit that leave a remainder which the later ones can reach."""
         digit, after = self.digits[depth], depth + 1
         least = max(digit.least, -((self.high[after] - target) // digit.stride))
         most = min(digit.most, (target - self.low[after]) // digit.stride)
@@ -232,9 +233,9 @@ class _DigitSearch:
 
 
 def index_of(layout: BlockedLayout, offset: int) -> tuple[int, ...] | None:
-    """The logical index whose element lies at `offset`; None for padding, gaps, and outside.
+    """Return the logical index of the element at `offset`; None for padding, gaps, and outside.
 
-    Raises Unimplemented where overlapping strides make the search too long.
+    Raises Unimplemented if overlapping strides make the search too long.
     """
     if 0 in layout.dims:
         return None
@@ -256,10 +257,11 @@ def index_of(layout: BlockedLayout, offset: int) -> tuple[int, ...] | None:
 
 
 def is_injective(layout: BlockedLayout) -> bool:
-    """True where no two positions, padding included, share an offset.
+    """Return True if no two positions, padding included, share an offset.
 
-    Two positions clash when differences of digits, not all zero, sum to offset 0. Strides that nest cannot;
-    for others the differences are searched. A search that would run too long counts as a clash.
+    Two positions clash if differences of digits, not all zero, sum to offset 0. That is impossible for
+    strides that nest; for others the differences are searched. A search that would take too long counts as a
+    clash.
     """
     levels = [level for level in layout_digits(layout) if level.extent > 1]
     if 0 in layout.dims:
@@ -275,7 +277,7 @@ def is_injective(layout: BlockedLayout) -> bool:
 
 
 def _clashes_from(search: _DigitSearch, depth: int) -> bool:
-    """True where differences exist that start at `depth`; by symmetry that one may be positive."""
+    """Return True if differences exist that start at `depth`; by symmetry the first can be positive."""
     digit = search.digits[depth]
     if digit.stride > search.high[depth + 1]:
         return False

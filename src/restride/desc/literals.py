@@ -1,4 +1,4 @@
-"""Formats and data types as type checkers and editors know them: the words themselves."""
+"""Formats and data types for type checkers and editors: the literal names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PlainTag = Literal[
     "bacd", "bcda", "cdba", "dcab", "abcde", "abdec", "acbde", "acdeb", "bcdea", "cdeba", "decab",
     "abcdef", "acbdef", "defcab", "abx", "axb", "xba", "channels_last", "channels_first",
 ]  # fmt: skip
-"""The names of plain formats that people use; every other tag of the grammar is a `str`."""
+"""Common plain formats; every other tag of the grammar is a `str`."""
 
 BlockedTag = Literal[
     "nCw4c", "nCw8c", "nCw16c", "nCw32c", "nChw4c", "nChw8c", "nChw16c", "nChw32c", "nCdhw4c",
@@ -25,12 +25,12 @@ BlockedTag = Literal[
     "Ohwi8o", "Ohwi16o", "Oihw16o", "Goihw16g", "aBc16b", "aBcd4b", "aBcd8b", "aBcd16b", "aBcde16b",
     "ABcd16b16a", "ABcd16a16b", "aBx8b", "aBx16b",
 ]  # fmt: skip
-"""The names of blocked formats that people use; every other tag of the grammar is a `str`."""
+"""Common blocked formats; every other tag of the grammar is a `str`."""
 
 NibbleName = Literal[
     "s4", "u4", "int4", "uint4", "f4_e2m1", "f4_e3m0", "nf4", "float4_e2m1fn",
 ]  # fmt: skip
-"""The words of types of 4 bits."""
+"""The names of 4-bit types."""
 
 TypeName = Literal[
     "f16", "bf16", "f32", "f64", "f8_e5m2", "f8_e4m3", "e8m0", "boolean",
@@ -39,26 +39,26 @@ TypeName = Literal[
     "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",
     "double", "single", "half", "fp64", "fp32", "fp16",
 ]  # fmt: skip
-"""The words of all other types."""
+"""The names of all other types."""
 
 BlockName = Literal[
     "iq4_nl", "q4_0", "q4_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_k"
 ]
 WayName = Literal["mxfp4", "mxfp8", "nvfp4", BlockName]
-"""The ways of quantising in groups that have names."""
+"""Named group quantization schemes."""
 
 
 class TorchType(Protocol):
-    """A type of torch, such as `torch.bfloat16`, known without torch."""
+    """A torch type, such as `torch.bfloat16`, described without importing torch."""
 
     @property
     def is_floating_point(self) -> bool:
-        """True for types of real numbers."""
+        """Return True for types of real numbers."""
 
     @property
     def is_signed(self) -> bool:
-        """True for types that have negative numbers."""
+        """Return True for signed types."""
 
 
 TypeLike = TypeName | NibbleName | DataType | np.dtype[Any] | type[Any] | TorchType
-"""What names a data type: a word, a `DataType`, a type of NumPy, ml_dtypes, torch or JAX."""
+"""A data type: a name, a `DataType`, or a type of NumPy, ml_dtypes, torch or JAX."""

@@ -1,4 +1,4 @@
-"""The frozen memory descriptor: what a tensor's elements are and where they lie."""
+"""The frozen memory descriptor: the type of a tensor's elements and their layout in memory."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class MemoryDesc(ViewMethods, Accessors):
     """A memory descriptor (`dnnl::memory::desc`): dims, data type and format. Frozen, hashable, picklable.
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, a list of inner
-    blocks (axis, size, step), `"any"`, or None for row-major. `dtype` is NumPy's name of `data_type`, and
-    taken in its place. `MemoryDesc()` is the zero descriptor. Strides must nest without overlap, except
-    that stride 0, size-1 dims and empty tensors are free; `strict=True` applies oneDNN's formula to the
-    letter. `allow_empty=True` gives the zero descriptor instead of an error.
+    blocks (axis, size, step), `"any"`, or None for row-major. `dtype` is NumPy's name for `data_type`,
+    accepted in its place. `MemoryDesc()` is the zero descriptor. Strides must nest without overlap, except
+    that stride 0, size-1 dims and empty tensors are exempt; `strict=True` applies oneDNN's formula literally.
+    `allow_empty=True` returns the zero descriptor instead of raising an error.
 
-    Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
+    Raises InvalidArguments, naming the argument and the index, for anything that is not a valid descriptor.
     """
 
     __slots__ = ("_hash", "_key", "_kind", "_layout", "_size", "_type")
@@ -86,7 +86,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @classmethod
     def _make(cls, kind: str, dtype: DataType, layout: BlockedLayout) -> MemoryDesc:
-        """A descriptor of parts that are already checked."""
+        """Create a descriptor from parts that have been checked."""
         md = object.__new__(cls)
         md._fill(kind, dtype, layout)
         return md
@@ -100,13 +100,13 @@ class MemoryDesc(ViewMethods, Accessors):
         offset0: int = 0,
         blocks: Sequence[tuple[int, int, int]] = (),
     ) -> MemoryDesc:
-        """A descriptor of any strides, for sources: negative, zero, or overlapping windows (N8).
+        """Create a descriptor with any strides, for sources: negative, zero, or overlapping windows (N8).
 
-        `strides` and `offset0` count elements. With negative strides `offset0` must lift the lowest offset to
-        0 or more. Destinations must be `is_injective()`. `blocks`: dense inner blocks (axis, size, step),
-        outer to inner; the strides step over whole blocks, which divide the dims. So one descriptor says
-        where values lie, another where the scales between them do. Raises InvalidArguments for an offset
-        below 0, and for blocks that do not divide.
+        `strides` and `offset0` count elements. With negative strides, `offset0` must raise the lowest offset
+        to 0 or more. Destinations must be `is_injective()`. `blocks`: dense inner blocks (axis, size, step),
+        outer to inner; the strides step over whole blocks, which divide the dims. For interleaved data, one
+        descriptor can describe the values and another the scales between them. Raises InvalidArguments for a
+        negative offset, and for blocks that do not divide.
         """
         shape = parse_dims(dims)
         dtype = parse_type(data_type)
@@ -119,7 +119,7 @@ class MemoryDesc(ViewMethods, Accessors):
         return cls._make("blocked", dtype, layout)
 
     def as_type(self, data_type: TypeLike | str) -> MemoryDesc:
-        """The same layout, of elements of another type. Raises InvalidArguments for the zero descriptor."""
+        """Return the same layout for another type. Raises InvalidArguments for the zero descriptor."""
         derive.refuse_no_layout("as_type", self._kind)
         check_range(self._layout, dtype := parse_type(data_type))
         return MemoryDesc._make(self._kind, dtype, self._layout)
@@ -146,34 +146,34 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Logical extents, in logical order whatever the format."""
+        """Logical extents, in logical order regardless of the format."""
         return self._layout.dims
 
     @property
     def data_type(self) -> DataType:
-        """The elements' type."""
+        """Type of the elements."""
         return self._type
 
     @property
     def format_kind(self) -> str:
         """`"undef"` (zero descriptor), `"any"` (a primitive chooses), `"blocked"` (plain or blocked) or
-        `"opaque"`: weights as Winograd's algorithm multiplies them, which primitives alone read and write.
+        `"opaque"`: weights transformed for Winograd's algorithm, which only primitives read and write.
         """
         return self._kind
 
     @property
     def padded_dims(self) -> tuple[int, ...]:
-        """Extents with the padding that fills the last blocks; the padding holds zeros."""
+        """Extents including the padding that fills the last blocks; the padding is zero."""
         return self._layout.padded_dims
 
     @property
     def padded_offsets(self) -> tuple[int, ...]:
-        """The start of the logical tensor inside the padded one; always zeros."""
+        """Start of the logical tensor inside the padded one; always zeros."""
         return (0,) * self.ndims
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one index, or one block, of each axis to the next; empty for other kinds."""
+        """Distance in elements from one index, or block, of each axis to the next; empty for other kinds."""
         return self._layout.strides if self._kind != "opaque" else ()
 
     @property
@@ -193,14 +193,14 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def offset0(self) -> int:
-        """Elements before the first one; not zero for submemory and negative strides."""
+        """Number of elements before the first one; nonzero for submemory and negative strides."""
         return self._layout.offset0
 
     @property
     def size(self) -> int:
-        """Bytes of storage without offset0; elements are `nelems`.
+        """Size of the storage in bytes, without offset0; the number of elements is `nelems`.
 
-        0 for `any`, for the zero descriptor, and for empty tensors; 2**63 where dims are runtime.
+        0 for `any`, for the zero descriptor, and for empty tensors; 2**63 if dims are runtime.
         """
         return self._size
 
@@ -210,7 +210,7 @@ class MemoryDesc(ViewMethods, Accessors):
         return self.permute_axes(range(self.ndims)[::-1])
 
     def get_size(self) -> int:
-        """`size`, by oneDNN's name."""
+        """`size`, under oneDNN's name."""
         return self._size
 
     @property
@@ -232,17 +232,17 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def tag(self) -> str | None:
-        """The base tag that builds this descriptor from its dims, or None (gaps, broadcast, submemory,
+        """The base tag that creates this descriptor from its dims, or None (gaps, broadcast, submemory,
         `any`).
 
-        Where size-1 dims leave a choice: the one whose strides are met exactly, then one that has a name.
+        If size-1 dims leave a choice: the tag whose strides match exactly, then one that has a name.
         """
         matching = matching_tag(self._layout) if self._kind == "blocked" else None
         return None if matching is None else str(matching)
 
     @property
     def outer_order(self) -> tuple[int, ...]:
-        """Axes outermost to innermost by stride."""
+        """Axes outermost to innermost, by stride."""
         return self._blocked("outer_order").outer_order
 
     @property
@@ -257,11 +257,11 @@ class MemoryDesc(ViewMethods, Accessors):
         layout = self._blocked("physical_strides")
         return (*(layout.strides[d] for d in layout.outer_order), *layout.inner_strides)
 
-    # Where elements lie
+    # Locations of elements
 
     def offset(self, *index: int) -> int:
-        """Element offset of a position, offset0 included: the sum of all digits of the index, each times
-        its stride, as `explain` writes it down.
+        """Return the element offset of a position, offset0 included: the sum of all digits of the index, each
+        multiplied by its stride, as `explain` shows.
 
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """
@@ -270,28 +270,28 @@ class MemoryDesc(ViewMethods, Accessors):
             position = parse_index(index, layout.padded_dims)
         except InvalidArguments as error:
             is_one = len(index) == 1 and isinstance(index[0], Sequence)
-            hint = "pass the numbers one by one: md.offset(*index)" if is_one else ""
+            hint = "pass the indices as separate arguments: md.offset(*index)" if is_one else ""
             raise error.with_context(where=str(self), hint=hint) from None
         return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
 
     def index(self, offset: int) -> tuple[int, ...] | None:
-        """The logical index whose element lies at `offset` (elements); None for padding, gaps and outside.
+        """Return the logical index of the element at `offset` (elements); None for padding, gaps and outside.
 
-        The inverse of `offset`. Where several elements share an offset (stride 0), one of them.
+        The inverse of `offset`. If several elements share an offset (stride 0), one of them is returned.
         """
         layout = self._blocked("index")
         return index_of(layout, parse_offset(offset))
 
     def is_injective(self) -> bool:
-        """True where no two positions share an offset, as a destination needs (N8)."""
+        """Return True if no two positions share an offset, as is required of a destination (N8)."""
         return is_injective(stored_desc(self)._blocked("is_injective"))
 
     def extent_range(self) -> tuple[int, int]:
-        """Lowest and one past the highest element offset of all elements and padding, offset0 included."""
+        """Return the lowest offset, and one past the highest, of elements and padding, offset0 included."""
         return extent_range(stored_desc(self)._blocked("extent_range"))
 
     def _blocked(self, what: str) -> BlockedLayout:
-        """The layout, where there is one with known extents."""
+        """Return the layout, if there is one with known extents."""
         if self._kind == "blocked" and not self._layout.has_runtime:
             return self._layout
         if self._kind == "opaque":
@@ -303,30 +303,30 @@ class MemoryDesc(ViewMethods, Accessors):
     def submemory_desc(
         self, dims: Sequence[int], offsets: Sequence[int], allow_empty: bool = False
     ) -> MemoryDesc:
-        """The window of `dims` elements from `offsets`: the parent's strides, a shifted offset0.
+        """Return the window of `dims` elements from `offsets`: the parent's strides, a shifted offset0.
 
         Raises InvalidArguments for a window outside the parent, Unimplemented for `any`, runtime dims and
-        windows that cut blocks. With `allow_empty`, errors give the zero descriptor.
+        windows that cut blocks. With `allow_empty`, returns the zero descriptor instead of raising.
         """
         return self._derive(derive.submemory, (dims, offsets), allow_empty)
 
     def reshape(
         self, dims: Sequence[int], allow_empty: bool = False, *, new_blocks: bool = False
     ) -> MemoryDesc:
-        """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join.
+        """Return the same elements, in logical order, under new dims: add or drop size-1 dims, split, merge.
 
-        `new_blocks`: whether the result may have blocks that this descriptor has not. Windows of an image,
-        one after the other, joined to the image again, are blocks of pixels.
+        `new_blocks`: whether the result may have blocks that this descriptor does not have. For example,
+        consecutive windows of an image, joined to the image again, are blocks of pixels.
 
-        Raises InvalidArguments where the volume differs or strides or blocks cannot say it without moving
-        data.
+        Raises InvalidArguments if the volume differs, or if strides or blocks cannot express the result
+        without moving data.
         """
         return self._derive(derive.reshape, (dims, new_blocks), allow_empty)
 
     def permute_axes(self, perm: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
-        """The same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]`.
+        """Return the same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]`.
 
-        Raises InvalidArguments unless `perm` holds each axis once.
+        Raises InvalidArguments unless `perm` contains each axis once.
         """
         return self._derive(derive.permute, (perm,), allow_empty)
 
@@ -360,34 +360,34 @@ class MemoryDesc(ViewMethods, Accessors):
         return f"<MemoryDesc {self}>"
 
     def verbose_str(self, name: str) -> str:
-        """The descriptor in a verbose line: `src:f32:p:blocked:aBcd16b::f0`."""
+        """Return the descriptor for a verbose line: `src:f32:p:blocked:aBcd16b::f0`."""
         if not isinstance(name, str):
             raise refuse("RS-V08:text", name=short_repr(name))
         return verbose(name, self._kind, self._type, self._layout)
 
-    # Values for files
+    # Serialization
 
     def to_dict(self) -> dict[str, Any]:
-        """The descriptor as strings, integers and lists, named after its properties."""
+        """Return the descriptor as strings, integers and lists, named after its properties."""
         return text_forms.to_values(self._kind, self._type, self._layout)
 
     def to_json(self) -> str:
-        """`to_dict` as JSON, in one line."""
+        """Return `to_dict` as JSON, in one line."""
         return text_forms.to_text(self._kind, self._type, self._layout)
 
     @classmethod
     def from_dict(cls, values: object) -> MemoryDesc:
-        """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
+        """Return the descriptor of a `to_dict`. Raises InvalidArguments naming the invalid value."""
         return cls._make(*text_forms.from_values(values))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> MemoryDesc:
-        """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
+        """Return the descriptor of a `to_json`. Raises InvalidArguments naming the invalid value."""
         return cls._make(*text_forms.from_text(text))
 
 
 def stored_desc(md: MemoryDesc) -> MemoryDesc:
-    """The numbers in memory, as a tensor of their own: another one where the format is opaque alone."""
+    """Return the numbers in memory as a tensor: a different descriptor only if the format is opaque."""
     if md.format_kind != "opaque":
         return md
     return MemoryDesc._make("blocked", md.data_type, replace(md.layout, dims=md.padded_dims))

@@ -1,8 +1,8 @@
-"""Blocks whose numbers are fields of bits, as ggml's K quants: which bits are whose.
+"""Blocks whose numbers are bit fields, such as ggml's K quants: the location of each number's bits.
 
-A number of few bits may lie in two places of a block: the low bits of all elements in one, the high bits in
-another. Each is a `BitField`, which says as a descriptor does where a number's bits are: at a sum of the
-digits of its index, each times a stride.
+A number of few bits can be in two places of a block: the low bits of all elements in one, the high bits in
+another. Each is a `BitField`, which locates a number's bits as a descriptor does: at a sum of the digits of
+its index, each multiplied by a stride.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from math import prod
 from ..dtypes import DataType
 
 WORD_BITS = 16
-"""The bits of a word in which neighbors of less than a byte are read."""
+"""The size in bits of a word in which sub-byte neighbors are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BitField:
     """Some bits of each of several numbers in a block, the lowest bit of a byte first.
 
-    Those of number i begin at `start`, and so many bits behind it as the digits of i say: `digits` has the
-    extent and the stride in bits of each, the outermost first; the innermost stride is 8 at most.
+    Those of number i are at `start` plus the sum of its digits times their strides: `digits` has the extent
+    and the stride in bits of each, the outermost first; the innermost stride is at most 8.
     """
 
     start: int
@@ -34,7 +34,7 @@ class BitField:
         return prod(extent for extent, _ in self.digits)
 
     def bit(self, index: int) -> int:
-        """Where the bits of a number begin."""
+        """Return the position of a number's bits."""
         place = self.start
         for extent, stride in reversed(self.digits):
             place += index % extent * stride
@@ -43,20 +43,20 @@ class BitField:
 
     @property
     def is_dense(self) -> bool:
-        """True where neighbors share a byte."""
+        """True if neighbors share a byte."""
         return self.digits[-1][1] < 8
 
     @property
     def run(self) -> int:
-        """The neighbors that are read together: those in a word, or in bytes that follow each other."""
+        """The number of neighbors read together: in a word, or in consecutive bytes."""
         extent, stride = self.digits[-1]
         return min(extent, WORD_BITS // stride) if self.is_dense else extent
 
 
 @dataclass(frozen=True, slots=True)
 class BitNumbers:
-    """Integers of a block: the bits of `fields`, of which each one stands above those before it, less
-    `zero_point`; where there is a `table`, the number that it has there.
+    """Integers of a block: the bits of `fields`, from the lowest up, minus `zero_point`; with a `table`, the
+    number at that position in it.
     """
 
     fields: tuple[BitField, ...]
@@ -65,12 +65,12 @@ class BitNumbers:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of integers."""
         return self.fields[0].count
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The least and the largest of these integers."""
+        """The smallest and the largest of these integers."""
         if self.table:
             return min(self.table), max(self.table)
         bits = sum(field.bits for field in self.fields)
@@ -80,13 +80,13 @@ class BitNumbers:
 
 @dataclass(frozen=True, slots=True)
 class PackedBlocks:
-    """Blocks of so many bytes: an element is `d * scale * value - d_minimum * minimum`.
+    """Blocks of a fixed number of bytes: an element is `d * scale * value - d_minimum * minimum`.
 
-    name        as ggml has it, in small letters
+    name        ggml's name, in lower case
     scale_type  the type of d, which begins at byte `scale_at`
-    scales      integers of the groups of a block; None where all have d
-    minimum_at  the byte where d_minimum begins, an f16; None where nothing is subtracted
-    minima      integers of the groups; None where d_minimum itself is added to all
+    scales      integers of the groups of a block; None if d applies to all
+    minimum_at  the byte where d_minimum begins, an f16; None if nothing is subtracted
+    minima      integers of the groups; None if d_minimum itself is added to all
     sums_at     the byte where sums of 16 values begin, in s16, which only products read; None without them
     """
 
@@ -102,16 +102,16 @@ class PackedBlocks:
 
     @property
     def elements(self) -> int:
-        """The elements of a block."""
+        """The number of elements of a block."""
         return self.values.count
 
     @property
     def group(self) -> int:
-        """How many elements share a scale."""
+        """The number of elements that share a scale."""
         return self.elements // (self.scales.count if self.scales else 1)
 
     @property
     def value_type(self) -> DataType:
-        """The type that holds the integers of the elements."""
+        """The type that represents the integers of the elements."""
         is_signed = self.values.zero_point or self.values.table or self.values.fields[0].bits == 8
         return DataType.s8 if is_signed else DataType.u8

@@ -1,4 +1,4 @@
-"""Arguments as plain Python values, checked: dims, strides, indices, types, real numbers (N1)."""
+"""Converts arguments to plain Python values, checked: dims, strides, indices, types, real numbers (N1)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SEQUENCE = "pass a tuple of integers, one for each axis"
 
 
 def fail(code: str, what: str, why: str, hint: str = "", where: str = "") -> InvalidArguments:
-    """The error for a wrong argument, in the common form."""
+    """Return the error for an invalid argument, in the common form."""
     return InvalidArguments(what, code=code, where=where, why=why, hint=hint)
 
 
 def short_repr(value: object) -> str:
-    """`repr` of a caller's value, cut: it may be long, or fail."""
+    """Return a shortened `repr` of a caller's value, which can be long or raise."""
     if type(value) is int and value.bit_length() > _MOST_BITS:
         return f"an integer of {value.bit_length()} bits"
     try:
@@ -43,9 +43,9 @@ def short_repr(value: object) -> str:
 
 
 def one_of(words: Iterable[str], typed: object = None, others: Mapping[str, str] | None = None) -> str:
-    """A hint at the words that may stand there, and at the one that was meant by what was typed.
+    """Return a hint with the accepted words, and the one that was probably meant.
 
-    `others`: words of other libraries, and what they are called here; else it is the word most like it.
+    `others`: words of other libraries with our equivalents; otherwise the most similar word is suggested.
     """
     choices, near = list(words), ""
     if isinstance(typed, str):
@@ -56,7 +56,7 @@ def one_of(words: Iterable[str], typed: object = None, others: Mapping[str, str]
 
 
 def parse_word(what: str, value: object, words: Iterable[str], why: str = "") -> str:
-    """One of these words. Raises InvalidArguments, with the word that is most like it."""
+    """Return one of these words. Raises InvalidArguments suggesting the most similar word."""
     word, choices = plain_text(value), list(words)
     if isinstance(word, str) and word in choices:
         return word
@@ -65,34 +65,34 @@ def parse_word(what: str, value: object, words: Iterable[str], why: str = "") ->
 
 
 def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:
-    """A Python or NumPy integer as `int`; bool, float and str raise InvalidArguments naming `name`."""
+    """Return a Python or NumPy integer as `int`; bool, float and str raise InvalidArguments naming `name`."""
     if type(value) is int:
         return value
     if not isinstance(value, bool | np.bool_ | np.ndarray):
         try:
             return operator.index(value)  # type: ignore[arg-type]
         except Exception:
-            pass  # __index__ may raise anything: whatever it is, the value is no integer
+            pass  # __index__ can raise anything; in any case the value is not an integer
     raise refuse(
         "RS-V01:integer-not", name=name, value=short_repr(value), type=type(value).__name__, hint=hint
     )
 
 
 def parse_bool(what: str, value: object) -> bool:
-    """True or False, of Python or NumPy; 0, 1 and words raise InvalidArguments naming `what`."""
+    """Return True or False, of Python or NumPy; 0, 1 and words raise InvalidArguments naming `what`."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise refuse("RS-V06", what=what, value=short_repr(value))
 
 
 def check_function(what: str, value: object) -> None:
-    """Raise InvalidArguments for what cannot be called; None stands for no function."""
+    """Raise InvalidArguments unless the value is callable or None."""
     if value is not None and not callable(value):
         raise refuse("RS-V08:called", what=what, value=short_repr(value))
 
 
 def renamed(call: str, value: Any, **older: Any) -> Any:
-    """A parameter that had another name: what was passed under either. Raises InvalidArguments for both."""
+    """Return a renamed parameter, passed under either name. Raises InvalidArguments if both were passed."""
     values = {name: other for name, other in older.items() if other is not None}
     if not values:
         return value
@@ -106,20 +106,20 @@ def renamed(call: str, value: Any, **older: Any) -> Any:
 
 
 def is_scalar(value: object) -> bool:
-    """True for one value, False for a sequence of any kind, ragged ones included."""
+    """Return True for a single value, False for a sequence of any kind, ragged ones included."""
     try:
         return bool(np.ndim(value) == 0)  # type: ignore[arg-type]
-    except Exception:  # a foreign object may raise anything when asked for its shape
+    except Exception:  # a foreign object's shape can raise anything
         return False
 
 
 def parse_ints(values: object, name: str) -> tuple[int, ...]:
-    """A sequence of integers as a tuple; errors name the index."""
+    """Return a sequence of integers as a tuple; errors name the index."""
     if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
         hint = f"write ({short_repr(values)},)" if isinstance(values, int) else _SEQUENCE
         raise refuse("RS-V03:sequence-integers", name=name, values=short_repr(values), hint=hint)
     try:
-        # Bounded, because a generator may never end.
+        # Bounded, because a generator can be infinite.
         items = list(islice(values, _MAX_ITEMS + 1))
     except Exception:
         raise refuse("RS-V03:no-sequence", name=name, values=short_repr(values)) from None
@@ -129,7 +129,7 @@ def parse_ints(values: object, name: str) -> tuple[int, ...]:
 
 
 def parse_dims(dims: object, name: str = "dims") -> tuple[int, ...]:
-    """Up to 12 extents, each 0 or more, or RUNTIME_DIM."""
+    """Return up to 12 extents, each at least 0, or RUNTIME_DIM."""
     shape = parse_ints(dims, name)
     if len(shape) > MAX_NDIMS:
         raise refuse("RS-M04:axes", name=name, count=len(shape), max_ndims=MAX_NDIMS)
@@ -150,7 +150,7 @@ def _by(values: tuple[int, ...]) -> str:
 
 
 def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[int, ...]:
-    """One stride in elements for each axis, of any sign."""
+    """Return one stride in elements for each axis, of any sign."""
     steps = parse_ints(strides, name)
     if len(steps) != ndims:
         raise refuse("RS-M07:entries-dims", name=name, count=len(steps), ndims=ndims)
@@ -161,7 +161,7 @@ def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[i
 
 
 def parse_type(value: Any) -> DataType:
-    """A data type other than undef."""
+    """Return a data type other than undef."""
     try:
         dtype = DataType.parse(value)
     except InvalidArguments as error:
@@ -172,7 +172,7 @@ def parse_type(value: Any) -> DataType:
 
 
 def parse_index(index: Sequence[object], padded_dims: tuple[int, ...]) -> tuple[int, ...]:
-    """A position inside the padded dims."""
+    """Return a position inside the padded dims."""
     position = parse_ints(index, "index")
     if len(position) != len(padded_dims):
         why = f"the descriptor has {len(padded_dims)} axes"
@@ -185,7 +185,7 @@ def parse_index(index: Sequence[object], padded_dims: tuple[int, ...]) -> tuple[
 
 
 def parse_offset(offset: object) -> int:
-    """An element offset."""
+    """Return an element offset."""
     return parse_int(offset, "offset")
 
 
@@ -197,7 +197,7 @@ _NO_NUMBERS = bool | np.bool_ | str | bytes | complex | np.complexfloating
 
 
 def to_f32(value: Any, name: str) -> float:
-    """`value` rounded to f32, as a Python float; inf and NaN are values. Errors name `name`."""
+    """Return `value` rounded to f32, as a Python float; inf and NaN are allowed. Errors name `name`."""
     if type(value) is float:
         return c_float(value).value
     wide = to_f64(value, name)
@@ -206,7 +206,7 @@ def to_f32(value: Any, name: str) -> float:
 
 
 def to_f64(value: Any, name: str) -> float:
-    """`value` as a Python float; inf and NaN are values. Errors name `name`."""
+    """Return `value` as a Python float; inf and NaN are allowed. Errors name `name`."""
     if isinstance(value, _NO_NUMBERS) or not is_scalar(value):
         raise refuse("RS-V02:real-number", name=name, value=short_repr(value))
     try:
@@ -216,9 +216,9 @@ def to_f64(value: Any, name: str) -> float:
     except Exception:
         raise refuse(
             "RS-V02:real-number", name=name, value=short_repr(value)
-        ) from None  # __float__ may raise anything
+        ) from None  # __float__ can raise anything
 
 
 def f32_bits(value: float) -> int:
-    """The bits of an f32 value, all NaNs alike: tells -0.0 from 0.0, and NaN equals itself."""
+    """Return the bits of an f32 value; -0.0 differs from 0.0, and all NaNs are equal."""
     return _NAN_BITS if value != value else int(np.float32(value).view(np.uint32))

@@ -1,4 +1,4 @@
-"""The post-ops one by one: what each says, as a frozen value."""
+"""Each post-op as a frozen value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .parse import f32_bits
 from .text_forms import order_tag
 
 MAX_POST_OPS = 32
-"""The longest chain."""
+"""The maximum length of a chain."""
 
 ELTWISE: Mapping[str, tuple[float, ...]] = {
     "abs": (),
@@ -39,19 +39,19 @@ ELTWISE: Mapping[str, tuple[float, ...]] = {
     "swish": (1.0,),
     "tanh": (),
 }
-"""The eltwise algorithms of oneDNN, by name, and nan_to_zero.
+"""oneDNN's eltwise algorithms by name, and nan_to_zero.
 
-Of functions that are nothing without their numbers those that a word alone stands for, as in torch.
+Functions that need parameters are included only where the name alone has a meaning, as in torch.
 """
 
 _USE_DST = "_use_dst_for_bwd"
 ELTWISE_OF_DST = tuple(
     alg + _USE_DST for alg in ("clip_v2", "elu", "exp", "logistic", "relu", "sqrt", "tanh")
 )
-"""Those whose gradient is found from the result. Forward they compute what they do without the suffix."""
+"""Those whose gradient is computed from the result. Forward they are the same as without the suffix."""
 
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
-"""The binary algorithms of oneDNN that take one more operand, by name."""
+"""oneDNN's binary algorithms with one additional operand, by name."""
 
 FIXED_POWERS = {
     -1.0: "pow_reciprocal",
@@ -61,9 +61,9 @@ FIXED_POWERS = {
     2.0: "pow_square",
     3.0: "pow_cube",
 }
-"""The functions that pow is for exponents of few operations."""
+"""The functions that replace pow for exponents of few operations."""
 
-# Stands for all exponents without a function of their own.
+# Represents all exponents without a function of their own.
 _ANY_EXPONENT = 0.25
 
 
@@ -71,7 +71,7 @@ _ANY_EXPONENT = 0.25
 class SumOp:
     """The sum post-op: dst = result + scale * (old dst - zero_point), old dst read as `data_type`.
 
-    `scale` is an f32 value. Equality compares its bits, so that -0.0 is not 0.0 and NaN is itself.
+    `scale` is an f32 value. Equality compares its bits, so -0.0 differs from 0.0 and NaN equals itself.
     """
 
     scale: float = field(default=1.0, compare=False)
@@ -83,7 +83,7 @@ class SumOp:
         object.__setattr__(self, "scale_bits", f32_bits(self.scale))
 
     def verbose_str(self) -> str:
-        """`sum`, `sum:0.5`, or `sum:0.5:3:u8` with a zero point or a type."""
+        """Return `sum`, `sum:0.5`, or `sum:0.5:3:u8` with a zero point or a type."""
         if self.zero_point or self.data_type is not None:
             return f"sum:{self.scale:g}:{self.zero_point}:{self.data_type or ''}".rstrip(":")
         return "sum" if self.scale == 1.0 else f"sum:{self.scale:g}"
@@ -108,13 +108,13 @@ class EltwiseOp:
 
     @property
     def is_of_dst(self) -> bool:
-        """True where the gradient is found from the result."""
+        """True if the gradient is computed from the result."""
         return self.alg.endswith(_USE_DST)
 
     @property
     def function(self) -> str:
-        """The forward function of a kernel: of a pow with an exponent of `FIXED_POWERS` what that is, and
-        "silu" of a swish whose alpha is 1.
+        """The forward function of a kernel: for a pow with an exponent in `FIXED_POWERS` its replacement, and
+        "silu" for a swish whose alpha is 1.
         """
         if self.alg == "swish" and self.alpha == 1.0:
             return "silu"
@@ -123,12 +123,12 @@ class EltwiseOp:
         return self.alg.removesuffix(_USE_DST)
 
     def structure(self) -> EltwiseOp:
-        """The operation with stand-ins for the numbers that a kernel reads: equal for one `function`."""
+        """The operation with placeholders for the numbers that a kernel reads: equal for one `function`."""
         beta = self.beta if self.function in FIXED_POWERS.values() else _ANY_EXPONENT
         return EltwiseOp(self.alg, float(self.function == "silu"), beta, 1.0)
 
     def verbose_str(self) -> str:
-        """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default."""
+        """Return `eltwise_relu`, with alpha, beta and scale up to the last that is not the default."""
         texts = [f"{value:g}" for value in (self.alpha, self.beta, self.scale)]
         defaults = ("0", "0", "1")
         while texts and texts[-1] == defaults[len(texts) - 1]:
@@ -140,26 +140,26 @@ class EltwiseOp:
 class BinaryOp:
     """The result combined with another tensor: result = alg(result, other).
 
-    `alg` is one of BINARY. `desc` has the rank of dst; dims of 1 are repeated.
+    `alg` is one of BINARY. `desc` has the rank of dst; dims of 1 are broadcast.
     """
 
     alg: str
     desc: MemoryDesc
 
     def verbose_str(self) -> str:
-        """`binary_add:f32:2:abcd`: type, mask of the dims that are not repeated, tag."""
+        """Return `binary_add:f32:2:abcd`: type, mask of the dims that are not broadcast, tag."""
         mask = sum(1 << i for i, n in enumerate(self.desc.dims) if n != 1)
         return f"binary_{self.alg}:{self.desc.data_type}:{mask}:{order_tag(self.desc.layout)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PReLUOp:
-    """The result where it is above 0, elsewhere times a weight: one for each index of the dims in `mask`."""
+    """Multiplies non-positive results by a weight: one for each index of the dims in `mask`."""
 
     mask: int
 
     def verbose_str(self) -> str:
-        """`prelu:2`: the mask."""
+        """Return `prelu:2`: the mask."""
         return f"prelu:{self.mask}"
 
 
@@ -167,7 +167,7 @@ class PReLUOp:
 class DepthwiseOp:
     """A depthwise convolution of the result, in two spatial dims: its types, and one number for both.
 
-    `bias_type` is undef where there is no bias.
+    `bias_type` is undef if there is no bias.
     """
 
     weights_type: DataType
@@ -178,7 +178,7 @@ class DepthwiseOp:
     padding: int
 
     def verbose_str(self) -> str:
-        """`dw:k3s1p1:f32`."""
+        """Return `dw:k3s1p1:f32`."""
         return f"dw:k{self.kernel}s{self.stride}p{self.padding}:{self.dst_type}"
 
 
@@ -186,12 +186,12 @@ PostOp = SumOp | EltwiseOp | BinaryOp | PReLUOp | DepthwiseOp
 
 
 def chain_str(entries: Sequence[PostOp]) -> str:
-    """A chain in a verbose line: `sum:0.5+eltwise_relu`."""
+    """Return a chain for a verbose line: `sum:0.5+eltwise_relu`."""
     return "+".join(entry.verbose_str() for entry in entries)
 
 
 def check_eltwise(op: EltwiseOp, call: str = "append_eltwise") -> None:
-    """Raise InvalidArguments for a clip to an empty range, and for a result that hides the source's sign."""
+    """Raise InvalidArguments for a clip to an empty range, and for a result that loses the source's sign."""
     if op.is_of_dst and op.function in ("relu", "elu") and not op.alpha >= 0:
         raise refuse("RS-P06:eltwise-alpha", call=call, op=op)
     if op.function not in ("clip", "clip_v2") or op.alpha <= op.beta:
@@ -200,7 +200,7 @@ def check_eltwise(op: EltwiseOp, call: str = "append_eltwise") -> None:
 
 
 def check_depthwise(op: DepthwiseOp) -> None:
-    """Raise InvalidArguments unless there is a window, whose edge is inside of the kernel."""
+    """Raise InvalidArguments unless there is a window and the padding is smaller than the kernel."""
     if DataType.undef in (op.weights_type, op.dst_type):
         raise refuse("RS-P06:type-undef")
     if op.kernel < 1 or op.stride < 1 or not 0 <= op.padding < op.kernel:

@@ -1,4 +1,4 @@
-"""Post-ops: what is done to a result before it is stored (N13)."""
+"""Post-ops: operations applied to a result before it is stored (N13)."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class PostOps:
         return f"<PostOps {chain_str(self._entries) or 'none'}>"
 
     def copy(self) -> PostOps:
-        """A chain of its own with the same entries."""
+        """Return an independent chain with the same entries."""
         return PostOps.of(self._entries)
 
     def freeze(self) -> tuple[PostOp, ...]:
-        """The entries as they are now, as hashable values."""
+        """Return the current entries, as hashable values."""
         return self._entries
 
     @classmethod
     def of(cls, entries: tuple[PostOp, ...]) -> PostOps:
-        """A chain to change, of frozen entries."""
+        """Return a mutable chain of frozen entries."""
         chain = cls()
         chain._entries = entries
         return chain
@@ -96,8 +96,8 @@ class PostOps:
     def append_sum(self, scale: float = 1.0, zero_point: int = 0, data_type: Any = None) -> None:
         """Add `scale * (old dst - zero_point)` to the result; scale 0 does not read dst.
 
-        `data_type` reads the bits of dst as another type of the same size. Of several sums each adds
-        what dst held before the execution, with a scale and a zero point of its own; all read one type.
+        `data_type` reads the bits of dst as another type of the same size. Each of several sums adds the
+        content of dst before the execution, with its own scale and zero point; all read one type.
         """
         factor = to_f32(scale, "append_sum: scale")
         shift = _parse_s32(zero_point, "append_sum: zero_point")
@@ -110,10 +110,10 @@ class PostOps:
     ) -> None:
         """Replace the result by `scale * alg(result; alpha, beta)`.
 
-        `alg` is an `Algorithm` or its word, as "relu" or "eltwise_relu". `alpha`: 0 unless given, of
-        soft_relu 1, as the document has it. Names with `_use_dst_for_bwd` compute what the others do: their
-        gradients differ alone. Raises InvalidArguments for other names, for a clip to an empty range, and for
-        what the primitive of that name refuses.
+        `alg` is an `Algorithm` or its name, such as "relu" or "eltwise_relu". `alpha`: by default 0, or 1 for
+        soft_relu, as in oneDNN. Algorithms with `_use_dst_for_bwd` compute the same as those without; only
+        their gradients differ. Raises InvalidArguments for other names, for a clip to an empty range, and for
+        arguments that the eltwise primitive rejects.
         """
         name, alpha, beta = _of_older(alg, alpha, beta)
         name = _parse_alg("append_eltwise", name, "eltwise_", (*ELTWISE, *ELTWISE_OF_DST))
@@ -127,8 +127,8 @@ class PostOps:
     def append_binary(self, alg: Algorithm | str, desc: MemoryDesc) -> None:
         """Replace the result by `alg(result, other)`, `other` being a tensor of `desc`.
 
-        `alg` is an `Algorithm` or its word, as "add" or "binary_add". `desc` has the rank of dst; its dims
-        are those of dst or 1. Raises InvalidArguments for other names, and for a descriptor that is not
+        `alg` is an `Algorithm` or its name, such as "add" or "binary_add". `desc` has the rank of dst; its
+        dims are those of dst or 1. Raises InvalidArguments for other names, and for a descriptor that is not
         concrete.
         """
         name = _parse_alg("append_binary", alg, "binary_", BINARY)
@@ -137,11 +137,11 @@ class PostOps:
         self._entries += (BinaryOp(name, desc),)
 
     def append_prelu(self, mask: int) -> None:
-        """Multiply the result where it is not above 0 by a weight.
+        """Multiply the result by a weight where it is not positive.
 
-        `mask`: bit i where there is a weight for each index of dim i of dst; 0 is one weight for all. An
-        execution brings them as f32, in logical order, as `arg_attr_multiple_post_op(index) | ARG_WEIGHTS`.
-        Raises InvalidArguments for a mask that is none.
+        `mask`: bit i is set if there is a weight for each index of dim i of dst; 0 is one weight for all. An
+        execution passes them as f32, in logical order, as `arg_attr_multiple_post_op(index) | ARG_WEIGHTS`.
+        Raises InvalidArguments for an invalid mask.
         """
         bits = parse_int(mask, "append_prelu: mask")
         if not 0 <= bits < 1 << MAX_NDIMS:
@@ -158,12 +158,12 @@ class PostOps:
         stride_size: int,
         padding_l_size: int,
     ) -> None:
-        """Convolve the result of a two-dimensional convolution again, each channel alone.
+        """Convolve the result of a two-dimensional convolution again, each channel separately.
 
         `bias_data_type`: "undef" for none. One kernel size, stride and padding for both dims; the result has
-        `ceil(size / stride)` points. An execution brings `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` of (C, 1, 1,
-        kernel, kernel), and `ARG_ATTR_POST_OP_DW | ARG_BIAS` of (C). Post-ops behind it are its own.
-        Raises InvalidArguments for a second one, and for a window that is none.
+        `ceil(size / stride)` points. An execution passes `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` of (C, 1, 1,
+        kernel, kernel), and `ARG_ATTR_POST_OP_DW | ARG_BIAS` of (C). Later post-ops apply to its result.
+        Raises InvalidArguments for a second depthwise post-op, and for an invalid window.
         """
         op = DepthwiseOp(
             DataType.parse(weights_data_type),
@@ -180,33 +180,33 @@ class PostOps:
         self._entries += (op,)
 
     def kind(self, index: int) -> str:
-        """`"sum"`, `"eltwise"`, `"binary"`, `"prelu"`, or `"convolution"` for a depthwise one.
+        """Return `"sum"`, `"eltwise"`, `"binary"`, `"prelu"`, or `"convolution"` for a depthwise one.
 
         Raises InvalidArguments beyond the chain.
         """
         return _KINDS[type(self._entry(index))]
 
     def get_params_sum(self, index: int) -> tuple[float, int, DataType | None]:
-        """Scale, zero point and data type of the sum at `index`."""
+        """Return scale, zero point and data type of the sum at `index`."""
         entry = self._entry_of(index, SumOp)
         return entry.scale, entry.zero_point, entry.data_type
 
     def get_params_eltwise(self, index: int) -> tuple[str, float, float, float]:
-        """Algorithm, alpha, beta, scale of the eltwise at `index`."""
+        """Return algorithm, alpha, beta, scale of the eltwise at `index`."""
         entry = self._entry_of(index, EltwiseOp)
         return entry.alg, entry.alpha, entry.beta, entry.scale
 
     def get_params_binary(self, index: int) -> tuple[str, MemoryDesc]:
-        """Algorithm and descriptor of the binary at `index`."""
+        """Return algorithm and descriptor of the binary at `index`."""
         entry = self._entry_of(index, BinaryOp)
         return entry.alg, entry.desc
 
     def get_params_prelu(self, index: int) -> int:
-        """Mask of the prelu at `index`."""
+        """Return the mask of the prelu at `index`."""
         return self._entry_of(index, PReLUOp).mask
 
     def get_params_dw(self, index: int) -> tuple[DataType, DataType, DataType, int, int, int]:
-        """Types of weights, bias and result, kernel size, stride and padding of the depthwise at `index`."""
+        """Return types of weights, bias, result; kernel size, stride and padding of a depthwise post-op."""
         entry = self._entry_of(index, DepthwiseOp)
         kinds = entry.weights_type, entry.bias_type, entry.dst_type
         return *kinds, entry.kernel, entry.stride, entry.padding
@@ -229,12 +229,12 @@ class PostOps:
         raise refuse("RS-P06:post-op-no", index=index, kinds=_KINDS[kind], owner=self.kind(index))
 
 
-# What a function takes for alpha where none is given; 0 for all others.
+# The default alpha of a function; 0 for all others.
 _USUAL_ALPHA = {"soft_relu": 1.0}
 
 
 def _of_older(alg: object, alpha: Any, beta: Any) -> tuple[object, Any, Any]:
-    """An eltwise function of an older version of oneDNN as the one that has taken its place."""
+    """Convert an eltwise function of an older oneDNN version to its replacement."""
     name = plain_text(alg)
     if not isinstance(name, str):
         return alg, alpha, beta
@@ -261,7 +261,7 @@ def _parse_alg(call: str, alg: object, prefix: str, words: tuple[str, ...]) -> s
 def _parse_s32(value: object, name: str) -> int:
     number = parse_int(value, name)
     if not -_S32 <= number < _S32:
-        what, hint = f"{name} is {short_repr(number)}", "shift less"
+        what, hint = f"{name} is {short_repr(number)}", "use a smaller zero point"
         raise refuse("RS-R27:fit-32-bits", what=what, hint=hint)
     return number
 

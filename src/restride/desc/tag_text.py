@@ -1,4 +1,4 @@
-"""Reading a tag string into letters and blocks, and the error that points into it (reliability row 1)."""
+"""Splits a tag string into letters and blocks, with errors that point into it (reliability row 1)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _AT = "@"
 
 
 class Block(NamedTuple):
-    """One inner block: lower-case axis letter, size, place of the letter in the text, step where one is
-    written.
+    """One inner block: lower-case axis letter, size, position of the letter in the text, and the step if one
+    is written.
     """
 
     letter: str
@@ -32,11 +32,11 @@ class Scan(NamedTuple):
 
 
 def scan(text: str) -> Scan:
-    """Split `text` into outer letters and inner blocks, whatever the letters mean."""
+    """Split `text` into outer letters and inner blocks, without interpreting the letters."""
     split = next((i for i, char in enumerate(text) if char in _DIGITS), len(text))
     for i, char in enumerate(text):
         if not (char.isascii() and char.isalnum()) and (char != _AT or i < split):
-            raise bad_tag(text, i, "a tag has only letters, block sizes and steps")
+            raise bad_tag(text, i, "a tag consists of letters, block sizes and steps")
     if split == 0:
         raise bad_tag(text, 0, "a tag starts with the letters of its axes" if text else "the tag is empty")
     return Scan(text[:split], tuple(_blocks(text, split)))
@@ -54,7 +54,7 @@ def _blocks(text: str, start: int) -> list[Block]:
             )
         size, has_step, step = text[at:i].partition(_AT)
         if not size or (has_step and not step) or _AT in step:
-            raise bad_tag(text, at, "a block is a size, perhaps @ and a step, and then a letter: 32@1b")
+            raise bad_tag(text, at, "a block is a size, optionally @ and a step, and then a letter: 32@1b")
         blocks.append(Block(text[i].lower(), int(size), i, int(step) if has_step else None))
         at = i + 1
     if at < len(text):
@@ -63,7 +63,7 @@ def _blocks(text: str, start: int) -> list[Block]:
 
 
 def bad_tag(text: str, at: int, why: str) -> Error:
-    """The error for a bad tag: its text, a caret under character `at`, the reason, the nearest tag."""
+    """Return the error for an invalid tag: text, caret under character `at`, reason, nearest tag."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
     excerpt = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
     caret = " " * (_WHERE_INDENT + at - first) + "^"

@@ -8,12 +8,12 @@ Grammar, letters outermost to innermost::
     alias   := as base, with the letters of a domain (see aliases)                      nChw16c
     generic := as base, with x for "all remaining axes in order"                        aBx16b
 
-An upper-case outer letter marks a blocked axis. Lower case is accepted there, because the blocks say it
-already.
+An upper-case outer letter marks a blocked axis. Lower case is accepted there too, because the blocks imply
+it.
 
-A block is a digit of the index: `index // step % size`. Where no step is written it is the product of the
-axis's blocks further in, as oneDNN has it. Written steps order the digits of an axis otherwise: in
-`aB16@1b2@16b` elements 0 and 16 are neighbours, then 1 and 17.
+A block is a digit of the index: `index // step % size`. The default step is the product of the axis's blocks
+further in, as in oneDNN. Explicit steps order the digits of an axis differently: in `aB16@1b2@16b`, elements
+0 and 16 are neighbors, then 1 and 17.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _REST = -1
 class Tag:
     """A memory format without dims: axes outermost to innermost, then the inner blocks, outer to inner.
 
-    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Without `inner_steps` the digits of an axis lie in their
-    order. Blocks of size 1 are dropped, and stepped ones have one spelling, so that equal meaning is an equal
-    value.
+    `Tag((0, 1, 2, 3), (16,), (1,))` is `aBcd16b`. Without `inner_steps` the digits of an axis are in their
+    usual order. Blocks of size 1 are dropped, and stepped ones have one spelling, so that equal meaning is an
+    equal value.
     """
 
     order: tuple[int, ...]
@@ -67,14 +67,14 @@ class Tag:
         return len(self.order)
 
     def __str__(self) -> str:
-        """The canonical base spelling, `aBcd16b`."""
+        """Return the canonical base spelling, `aBcd16b`."""
         outer = (LETTERS[i].upper() if i in self.inner_idxs else LETTERS[i] for i in self.order)
         return "".join((*outer, *block_texts(self.inner_blks, self.inner_idxs, self.inner_steps)))
 
 
 @dataclass(frozen=True, slots=True)
 class GenericTag:
-    """A tag for any rank: `x` stands for the axes that the other letters leave, in order (`aBx16b`)."""
+    """A tag for any rank: `x` represents the axes without letters of their own, in order (`aBx16b`)."""
 
     order: tuple[int, ...]
     inner_blks: tuple[int, ...] = ()
@@ -82,9 +82,9 @@ class GenericTag:
     inner_steps: tuple[int, ...] = ()
 
     def resolve(self, ndims: int) -> Tag:
-        """The tag for `ndims` axes. Plain letters beyond the rank are dropped: `abx` of rank 1 is `a`.
+        """Return the tag for `ndims` axes. Plain letters beyond the rank are dropped: `abx` of rank 1 is `a`.
 
-        Raises InvalidArguments where the rank lacks a blocked axis, or is not 1..12.
+        Raises InvalidArguments if the rank does not include a blocked axis, or is not 1..12.
         """
         if not 1 <= ndims <= MAX_NDIMS or any(i >= ndims for i in self.inner_idxs):
             raise refuse("RS-M06:format-tag-cannot", owner=self, ndims=ndims, max_ndims=MAX_NDIMS)
@@ -104,29 +104,29 @@ class GenericTag:
 def _problem(
     order: tuple[int, ...], blks: tuple[int, ...], idxs: tuple[int, ...], steps: tuple[int, ...]
 ) -> str:
-    """The reason why these are no tag, or the empty string."""
+    """Return why these arguments are not a tag, or an empty string."""
     if not 1 <= len(order) <= MAX_NDIMS or sorted(order) != list(range(len(order))):
-        return f"the order must hold each axis 0..n-1 once, n at most {MAX_NDIMS}"
+        return f"the order must contain each axis 0..n-1 once, with n at most {MAX_NDIMS}"
     if len(blks) != len(idxs) or len(blks) > MAX_INNER_BLOCKS:
         return f"each inner block needs a size and an axis, at most {MAX_INNER_BLOCKS} blocks"
     if any(type(blk) is not int or not 1 <= blk < 2**31 for blk in blks):
-        return "block sizes are integers from 1 to 2**31 - 1"
+        return "block sizes must be integers from 1 to 2**31 - 1"
     if any(type(i) is not int or not 0 <= i < len(order) for i in (*idxs, *order)):
         return "a block's axis must be one of the tag's axes"
     if steps and (len(steps) != len(blks) or any(type(step) is not int for step in steps)):
-        return "each inner block needs a step, an integer, or none has one"
+        return "either each inner block or none must have a step, an integer"
     return clash_of_steps(blks, idxs, steps) if steps else ""
 
 
 def parse_tag(text: str) -> Tag | GenericTag:
-    """The meaning of a tag string: any base, alias or rank-generic spelling.
+    """Return the meaning of a tag string in any base, alias or rank-generic spelling.
 
-    Raises InvalidArguments with a caret under the offending character and the nearest known tag.
+    Raises InvalidArguments with a caret under the invalid character and the nearest known tag.
     """
     if not isinstance(text, str):
         raise refuse("RS-M11:format-tag-string", type=type(text).__name__)
     if len(text) > _MAX_TEXT:
-        raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this has {len(text)}")
+        raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this one has {len(text)}")
     return _parse(str(text))
 
 
@@ -145,7 +145,7 @@ def _parse(text: str) -> Tag | GenericTag:
 
 
 def _check_steps(parts: Scan, text: str, blocks: tuple[tuple[int, ...], ...]) -> None:
-    """Written steps make the blocks of each axis a permutation of its digits."""
+    """Check that explicit steps make the blocks of each axis a permutation of its digits."""
     places = [b.at for b in parts.blocks if b.step is not None]
     why = clash_of_steps(*blocks) if places else ""
     if why:
@@ -153,7 +153,7 @@ def _check_steps(parts: Scan, text: str, blocks: tuple[tuple[int, ...], ...]) ->
 
 
 def _axes(parts: Scan, text: str) -> dict[str, int]:
-    """Axis of each outer letter: by alphabet for base and generic tags, by domain for aliases."""
+    """Return the axis of each outer letter: by alphabet for base and generic tags, by domain for aliases."""
     letters = parts.outer.lower()
     for i, letter in enumerate(letters):
         if letter in letters[:i]:
@@ -167,7 +167,9 @@ def _base_axes(letters: str, text: str) -> dict[str, int]:
     axis_letters = letters.replace("x", "")
     for i, letter in enumerate(letters):
         if letter not in LETTERS and letter != "x":
-            raise bad_tag(text, i, f"'{letter}' is no axis letter beside 'a': those are a..{LETTERS[-1]}")
+            raise bad_tag(
+                text, i, f"'{letter}' is not an axis letter of a base tag: those are a..{LETTERS[-1]}"
+            )
         if letter in LETTERS and LETTERS.index(letter) >= len(axis_letters):
             missing = next(c for c in LETTERS if c not in axis_letters)
             raise bad_tag(text, i, f"axis '{letter}' is named but axis '{missing}' is not")
@@ -182,15 +184,15 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
     stranger = next((i for i, letter in enumerate(letters) if letter not in ALIAS_LETTERS), 0)
     is_known = letters[stranger] in ALIAS_LETTERS
     why = (
-        f"the letters '{letters}' are no set of axes that has a name"
+        f"the letters '{letters}' do not name a known set of axes"
         if is_known
-        else f"'{letters[stranger]}' is no axis letter"
+        else f"'{letters[stranger]}' is not an axis letter"
     )
     raise bad_tag(text, stranger, why)
 
 
 def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
-    """Every block names an outer axis; upper-case letters are blocked, unless the tag is plain capitals."""
+    """Check that blocks name outer axes, and upper-case letters have blocks, unless all are plain."""
     blocked = {block.letter for block in parts.blocks}
     for letter, size, at, _ in parts.blocks:
         if axes.get(letter, _REST) == _REST:
@@ -209,7 +211,7 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
 
 
 class _TagNames(LookupType):
-    """Every tag of the grammar is an attribute of `FormatTag`: those that are no members, as `Tag` values."""
+    """Makes every tag of the grammar an attribute of `FormatTag`; non-members are `Tag` values."""
 
     def __getattr__(cls, name: str) -> Tag | GenericTag:  # noqa: N805 - of a metaclass
         if not name.startswith("_"):
@@ -217,16 +219,16 @@ class _TagNames(LookupType):
                 return parse_tag(name)
             except InvalidArguments:
                 pass
-        raise AttributeError(f"FormatTag has no {name!r}: FormatTag.parse tells what is wrong with a tag")
+        raise AttributeError(f"FormatTag has no {name!r}: FormatTag.parse says what is wrong with a tag")
 
 
 class FormatTag(ValueLookup, enum.Enum, metaclass=_TagNames):
     """oneDNN's named format tags (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
-    An alias is its base member: `FormatTag.nchw is FormatTag.abcd`. `str()` gives the base name, which
-    parses back. Every other tag of the grammar is an attribute too, as the value that `parse` gives:
-    `FormatTag.nChw16c`. Recurrent gate order: LSTM input, forget, candidate, output; GRU update, reset,
-    output.
+    An alias is the same member as its base tag: `FormatTag.nchw is FormatTag.abcd`. `str()` returns the base
+    name, which parses back. Every other tag of the grammar is an attribute too, as the value that `parse`
+    returns: `FormatTag.nChw16c`. Recurrent gate order: LSTM input, forget, candidate, output; GRU update,
+    reset, output.
     """
 
     undef = "undef"
@@ -257,7 +259,7 @@ class FormatTag(ValueLookup, enum.Enum, metaclass=_TagNames):
 
     @classmethod
     def parse(cls, text: str | FormatTag) -> FormatTag | Tag | GenericTag:
-        """A member for the named tags in any spelling, else the `Tag` or rank-generic tag."""
+        """Return a member for the named tags in any spelling, else the `Tag` or rank-generic tag."""
         if isinstance(text, FormatTag):
             return text
         name = plain_text(text)
@@ -275,9 +277,9 @@ TagLike = str | FormatTag | Tag | GenericTag
 
 
 def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
-    """`value` as a `Tag` of `ndims` axes; `FormatTag.any` and `.undef` stay what they are.
+    """Return `value` as a `Tag` of `ndims` axes; `FormatTag.any` and `.undef` are returned unchanged.
 
-    Raises InvalidArguments where the tag's rank is another.
+    Raises InvalidArguments if the tag has another rank.
     """
     name = plain_text(value.value if isinstance(value, FormatTag) else value)
     if isinstance(name, str) and name in ("any", "undef"):
@@ -296,7 +298,7 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
 
 
 def _hint_of_rank(value: object, ndims: int) -> str:
-    """The tag of that rank that is most like the one that was named."""
+    """Suggest the most similar tag of that rank."""
     hint = tag_hint(value, ndims) if isinstance(value, str) else ""
     near = f"{hint} " if hint.startswith("did you mean") else ""
-    return f"{near}for any rank there are 'abx', row-major, and 'axb', channels last"
+    return f"{near}'abx' (row-major) and 'axb' (channels last) work for any rank"

@@ -3,9 +3,9 @@
     {"format_kind": "blocked", "data_type": "f32", "dims": [2, 17], "padded_dims": [2, 32],
      "strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "inner_steps": [1], "offset0": 0}
 
-The keys are the properties of `MemoryDesc`. All of them are needed, but for the steps of blocks that have the
-usual ones; others are passed over, so that programs may keep notes beside them. A dim or stride that is known
-only at execution is the word "runtime".
+The keys are the properties of `MemoryDesc`. All are required, except default steps of blocks; unknown keys
+are ignored, so that programs can add their own. A dim or stride known only at execution is the word
+"runtime".
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from .tags import MAX_NDIMS, FormatTag, Tag, parse_tag
 from .winograd import is_winograd, winograd_tile
 
 # --- tags, the readable line, the verbose field ------------------------------
-# Descriptors as text: the best matching tag, the readable line, and oneDNN's verbose field.
 
 _NAMED = tuple(parse_tag(member.value) for member in FormatTag if member.value not in ("any", "undef"))
 
 
 def order_tag(layout: BlockedLayout) -> Tag:
-    """The axes outermost to innermost, with the inner blocks, whatever the gaps."""
+    """Return the axes outermost to innermost, with the inner blocks, ignoring gaps."""
     return Tag(layout.outer_order, *layout.inner)
 
 
 def matching_tag(layout: BlockedLayout) -> Tag | None:
-    """The tag that builds `layout` from its dims; an exact match of strides first, then a tag of the seed."""
+    """Return the tag that creates `layout` from its dims: with exact strides if possible, then named."""
     if layout.has_runtime or layout.offset0 or len(layout.dims) > MAX_NDIMS:
         return None
     first = order_tag(layout)
@@ -49,12 +48,12 @@ def matching_tag(layout: BlockedLayout) -> Tag | None:
 
 
 def _order(layout: BlockedLayout) -> str:
-    """The tag of `order_tag`; of more axes than there are letters, which only calls on arrays make, `...`."""
+    """Return the tag of `order_tag`; `...` for more axes than letters, which only array functions create."""
     return str(order_tag(layout)) if len(layout.dims) <= MAX_NDIMS else "..."
 
 
 def _same_memory(one: BlockedLayout, two: BlockedLayout) -> bool:
-    """Equal but for the strides of axes of one element."""
+    """Return True if equal except for the strides of axes of one element."""
     strides = zip(one.padded_dims, one.strides, two.strides, strict=True)
     return one.padded_dims == two.padded_dims and all(n == 1 or a == b for n, a, b in strides)
 
@@ -64,17 +63,17 @@ def _by(values: tuple[int, ...]) -> str:
 
 
 def _opaque_name(layout: BlockedLayout) -> str:
-    """`winograd4x4`, with the points of a tile along each spatial dim."""
+    """Return `winograd4x4`, with the size of a tile along each spatial dim."""
     return f"winograd{_by(winograd_tile(layout))}"
 
 
 def _is_dense(layout: BlockedLayout) -> bool:
-    """True where elements and padding fill the storage."""
+    """Return True if elements and padding fill the storage."""
     return prod(layout.padded_dims) == storage_elements(layout)
 
 
 def describe(kind: str, dtype: DataType, layout: BlockedLayout) -> str:
-    """`f32 2x17x7x7 aBcd16b`, with `strides 6x1` where no tag says all, and `offset0 35` unless zero."""
+    """Return `f32 2x17x7x7 aBcd16b`, plus `strides 6x1` if no tag is exact, and `offset0 35` unless zero."""
     if kind == "undef":
         return "zero descriptor"
     if kind == "any":
@@ -94,7 +93,7 @@ def _tag_without_offset(layout: BlockedLayout) -> Tag | None:
 
 
 def verbose(name: str, kind: str, dtype: DataType, layout: BlockedLayout) -> str:
-    """`name:dtype:props:kind:tag:strides:f0`; props p (padded), 0 (offset0); strides only where not dense."""
+    """Return `name:dtype:props:kind:tag:strides:f0`; props p (padded), 0 (offset0); no strides if dense."""
     if kind == "undef":
         return f"{name}:undef::undef:::"
     if kind == "any":
@@ -109,7 +108,7 @@ def verbose(name: str, kind: str, dtype: DataType, layout: BlockedLayout) -> str
 
 
 # --- JSON --------------------------------------------------------------------
-# Descriptors as plain values, as JSON has them, and back with every value checked.
+# Descriptors as plain values for JSON, and back with every value checked.
 
 _STEPS = "inner_steps"
 _LISTS = ("dims", "padded_dims", "strides", "inner_blks", "inner_idxs", _STEPS)
@@ -135,7 +134,7 @@ class DescriptorParts(NamedTuple):
 
 
 def bad_stored(what: str, why: str, hint: str = _DICT_HINT) -> InvalidArguments:
-    """The error for a stored descriptor that does not hold."""
+    """Return the error for an invalid stored descriptor."""
     return fail("RS-F05", what, why, hint)
 
 
@@ -143,13 +142,13 @@ def bad_stored(what: str, why: str, hint: str = _DICT_HINT) -> InvalidArguments:
 
 
 def to_values(kind: str, dtype: DataType, layout: BlockedLayout) -> dict[str, Any]:
-    """A dict of strings, integers and lists."""
+    """Return a dict of strings, integers and lists."""
     lists = {name: list(map(_dim_value, getattr(layout, name))) for name in _LISTS}
     return {"format_kind": kind, "data_type": dtype.name, **lists, "offset0": layout.offset0}
 
 
 def to_text(kind: str, dtype: DataType, layout: BlockedLayout) -> str:
-    """The same as JSON in one line."""
+    """Return the same as JSON in one line."""
     load_whole("json")
     import json
 
@@ -164,12 +163,12 @@ def _dim_value(n: int) -> int | str:
 
 
 def from_text(text: object) -> DescriptorParts:
-    """The parts of a descriptor written as JSON; what is wrong is an error that names the key."""
+    """Return the parts of a descriptor written as JSON; an error names the invalid key."""
     return read_text("MemoryDesc", text, from_values)
 
 
 def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> Read:
-    """The value that `of_values` returns for a JSON text; errors name `name.from_json`."""
+    """Return the value that `of_values` returns for a JSON text; errors name `name.from_json`."""
     try:
         return of_values(_parse_text(text))
     except Error as error:
@@ -180,7 +179,7 @@ def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> R
 def _parse_text(value: object) -> object:
     text = plain_text(value)
     if not isinstance(text, str | bytes | bytearray):
-        hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
+        hint = "from_dict accepts the dict of to_dict()" if isinstance(text, dict) else _HINT
         raise refuse("RS-F05:text-no-text", type=type(text).__name__, hint=hint)
     if len(text) > _MOST_TEXT:
         raise refuse("RS-F05:text-too-long", most_text=_MOST_TEXT >> 10)
@@ -210,7 +209,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_integer(digits: str) -> int:
-    """An integer; one of very many digits is cut to one that is still too large for anything."""
+    """Parse an integer; one with very many digits is truncated to one that is still out of range."""
     return int(digits[:_MOST_DIGITS])
 
 
@@ -222,12 +221,12 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def from_values(data: object) -> DescriptorParts:
-    """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
+    """Return the parts of a descriptor written as a dict; every value is checked as untrusted input."""
     if not isinstance(data, dict):
         raise refuse("RS-F05:stored-descriptor-dict", type=type(data).__name__)
     try:
         data = {_STEPS: [], **data}
-    except Exception:  # a subclass may raise anything
+    except Exception:  # a subclass can raise anything
         raise refuse("RS-F05:unreadable") from None
     missing = [name for name in _FIELDS if name not in data]
     if missing:
@@ -242,14 +241,14 @@ def from_values(data: object) -> DescriptorParts:
 
 
 def _without_words(values: object, name: str) -> object:
-    """A list with numbers in place of the word for dims and strides that are not known yet."""
+    """Return a list with placeholders for unknown dims and strides in place of the word."""
     if not isinstance(values, list | tuple) or name not in _MAY_BE_OPEN:
         return values
     return [RUNTIME_DIM if n == _RUNTIME else n for n in values]
 
 
 def _no_layout(kind: str, data: dict[str, Any], lists: dict[str, object]) -> DescriptorParts:
-    """The parts of a descriptor without a layout, whose other fields must say nothing else."""
+    """Return the parts of a descriptor without a layout, whose other fields must be empty."""
     dims = parse_dims(lists["dims"])
     layout = NO_LAYOUT if kind == "undef" else BlockedLayout(dims, dims, ())
     for name in _LISTS:
@@ -281,7 +280,7 @@ def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> Descripto
 
 
 def _opaque_layout(data: dict[str, Any], lists: dict[str, object]) -> DescriptorParts:
-    """The parts of a descriptor of weights in a Winograd format."""
+    """Return the parts of a descriptor of weights in a Winograd format."""
     sizes = parse_dims(lists["dims"]), parse_dims(lists["padded_dims"], "padded_dims")
     strides = parse_strides(lists["strides"], len(sizes[0]))
     sizes_of, axes, steps = (parse_ints(lists[name], name) for name in _LISTS[3:])
@@ -304,7 +303,7 @@ def _data_type(name: object) -> DataType:
 
 
 def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
-    """The inner blocks, as a tag of axes in any order."""
+    """Return the inner blocks, as a tag of axes in any order."""
     blks, idxs, steps = (parse_ints(lists[name], name) for name in ("inner_blks", "inner_idxs", _STEPS))
     try:
         return Tag(tuple(range(ndims)), blks, idxs, steps)

@@ -1,7 +1,7 @@
 """The methods of `MemoryDesc` that draw and explain it.
 
-Pictures are made in `view/`, rows above this one, which descriptors do not know: whoever gathers the public
-names registers a module here, by name, and it is loaded when a picture is first asked for.
+Diagrams are drawn in `view/`, a higher layer that descriptors do not know: the package registers a module
+here by name, and it is loaded when a diagram is first requested.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ..loading import load_whole
 
 
 class Explanation(str):
-    """An explanation in words: a string whose `repr` is its text, so that a prompt shows it as it is.
+    """An explanation in words: a string whose `repr` is its text, so that a prompt shows it unquoted.
 
     `formula` is the element offset as a Python expression of `names`, one letter for each axis; both are
-    empty where a descriptor has no layout.
+    empty if a descriptor has no layout.
     """
 
     __slots__ = ("formula", "names")
@@ -24,7 +24,7 @@ class Explanation(str):
     names: str
 
     def __new__(cls, text: str, formula: str = "", names: str = "") -> Explanation:
-        """The explanation `text` with its formula."""
+        """Return the explanation `text` with its formula."""
         explanation = super().__new__(cls, text)
         explanation.formula, explanation.names = formula, names
         return explanation
@@ -37,22 +37,22 @@ class Explanation(str):
 
 
 class Viewer(Protocol):
-    """The interface of the registered module: functions of a descriptor, and the tag that names its axes."""
+    """The interface of the registered module: functions of a descriptor and the tag that names its axes."""
 
     def show(self, md: Any, tag: str) -> None:
-        """Print the picture."""
+        """Print the diagram."""
 
     def explain(self, md: Any, tag: str) -> Explanation:
         """Return the explanation."""
 
     def html(self, md: Any) -> str:
-        """Return the picture for a notebook."""
+        """Return the diagram for a notebook."""
 
     def svg(self, md: Any) -> str:
-        """Return the picture as SVG."""
+        """Return the diagram as SVG."""
 
     def html_of_memory(self, memory: Any) -> str:
-        """Return the picture of a memory, and some of its values, for a notebook."""
+        """Return the diagram of a memory, and some of its values, for a notebook."""
 
     def grid_text(self, layout: Any) -> str:
         """Return the grid of a layout of the algebra as text."""
@@ -61,7 +61,7 @@ class Viewer(Protocol):
         """Return that grid as SVG."""
 
     def accesses_svg(self, accesses: Any) -> str:
-        """Return the picture of the accesses of a walk as SVG."""
+        """Return the diagram of the accesses of a walk as SVG."""
 
     def watched(self) -> Any:
         """Return the module that shows networks, plans, quantized tensors and profiles."""
@@ -71,35 +71,36 @@ _viewer_modules: list[str] = []
 
 
 def register(module: str) -> None:
-    """Say which module is the `Viewer`, by its dotted name; it is imported on first use."""
+    """Set the `Viewer` module by its dotted name; it is imported on first use."""
     _viewer_modules[:] = [module]
 
 
 def viewer() -> Viewer:
-    """The registered module."""
+    """Return the registered module."""
     return cast(Viewer, load_whole(_viewer_modules[0]))
 
 
 class ViewMethods:
-    """The methods of a descriptor that show it."""
+    """The methods of a descriptor that display it."""
 
     __slots__ = ()
 
     @raises_at_the_call
     def show(self, *, tag: str = "") -> None:
-        """Print where every element lies, from low offsets to high: padding hatched, inner blocks outlined.
+        """Print the location of every element, from low offsets to high: padding hatched, inner blocks
+        outlined.
 
-        Coloured on a terminal, unless NO_COLOR is set; large layouts are drawn in part. `tag`: a format whose
-        letters name the axes, as "nChw16c"; "abcd" unless given. Raises InvalidArguments for a tag that
-        cannot be read, or has another rank.
+        Colored on a terminal, unless NO_COLOR is set; large layouts are drawn in part. `tag`: a format whose
+        letters name the axes, such as "nChw16c"; by default "abcd". Raises InvalidArguments for a tag that
+        cannot be read or has another rank.
         """
         viewer().show(self, tag)
 
     @raises_at_the_call
     def explain(self, *, tag: str = "") -> Explanation:
-        """Strides, blocks, padding, size, and the offset formula in words and symbols.
+        """Explain strides, blocks, padding, size, and the offset formula in words and symbols.
 
-        The text is a string; its `formula` is a Python expression of the axes' `names` that equals `offset`
+        The result is a string; its `formula` is a Python expression of the axes' `names` that equals `offset`
         for every index. `tag` as in `show`.
         """
         return viewer().explain(self, tag)

@@ -1,9 +1,9 @@
-"""The opaque format of convolution weights that Winograd's algorithm multiplies.
+"""The opaque format of convolution weights for Winograd's algorithm.
 
 Each window of taps becomes a window of `tile + taps - 1` numbers along each spatial dim
-(`ops/programs/winograd.py`). The outermost dims are those, so that a product of matrices has one place of all
-windows; then come blocks of outputs, inputs, and the outputs of a block. As a layout: `padded_dims` are the
-transformed extents, and `dims` those of the weights, which may have one group in front.
+(`ops/programs/winograd.py`). These are the outermost dims, so that each matrix product uses one position of
+all windows; then come blocks of outputs, inputs, and the outputs of a block. As a layout: `padded_dims` are
+the transformed extents, and `dims` those of the weights, which can have one group dim in front.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from math import prod
 from .layout import BlockedLayout
 
 TILES = {(3, 1): (2, 4), (3, 2): (2, 4), (5, 1): (2,), (5, 2): (2,)}
-"""By taps and the number of spatial dims, the points of a tile along each of these."""
+"""The size of a tile along each spatial dim, by taps and number of spatial dims."""
 
 
 def winograd_layout(dims: tuple[int, ...], ndims: int, tile: int, block: int) -> BlockedLayout:
-    """The layout of weights of so many spatial dims for tiles of so many points along each."""
+    """Return the layout of weights with this many spatial dims, for tiles of this size along each."""
     *groups, outputs, inputs = dims[:-ndims]
     padded = -(-outputs // block) * block
     window = [tile + n - 1 for n in dims[-ndims:]]
@@ -29,13 +29,13 @@ def winograd_layout(dims: tuple[int, ...], ndims: int, tile: int, block: int) ->
 
 
 def winograd_tile(layout: BlockedLayout) -> tuple[int, ...]:
-    """The points of a tile along each spatial dim."""
+    """Return the size of a tile along each spatial dim."""
     sizes = zip(layout.padded_dims[2:], layout.dims[2:], strict=True)
     return tuple(padded - n + 1 for padded, n in sizes if padded != n)
 
 
 def is_winograd(layout: BlockedLayout) -> bool:
-    """True where a layout is one that `winograd_layout` makes."""
+    """Return True for a layout created by `winograd_layout`."""
     if not 3 <= len(layout.padded_dims) == len(layout.dims) or len(layout.inner_blks) != 1:
         return False
     tile, taps = winograd_tile(layout), layout.dims[-1]

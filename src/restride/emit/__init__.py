@@ -1,1 +1,1 @@
-"""Emission: a scheduled nest as LLVM IR text."""
+"""Code generation: from scheduled work to LLVM IR text."""

@@ -1,10 +1,10 @@
-"""Loads and stores of registers: whole vectors, masked, or in pieces; elements of 4 bits too.
+"""Loads and stores of registers: whole vectors, masked, or in pieces; also 4-bit elements.
 
-What begins at a whole byte has a pointer. An operand whose tiles may begin in the midst of one has a count of
-halves instead: twice its address, and 1 more for a high half.
+Tensors that begin at a whole byte have a pointer. An operand whose tiles can begin inside a byte has a count
+of halves instead: twice its address, plus 1 for a high half.
 
-A 4-bit element has a byte of its own in registers, with its sign; in memory two share a byte, the first in
-the low half. Every tile begins at a whole byte of both sides.
+A 4-bit element takes a byte in registers, sign-extended; in memory two share a byte, the first in the low
+half. Every tile begins at a whole byte on both sides.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from .register_permutation import NOTHING, Lanes
 from .tile_shape import piece, prefix
 
 # --- elements of 4 bits ------------------------------------------------------
-# Elements of 4 bits in registers: a byte for each, with its sign. In memory the low half comes first
-# .
+# 4-bit elements in registers: a byte for each, sign-extended. In memory the low half comes first.
 
-# By lanes: bytes times weights, summed two by two.
+# By lanes: weights of bytes, whose products are summed in pairs.
 _TO_WORDS = {
     16: "llvm.x86.ssse3.pmadd.ub.sw.128",
     32: "llvm.x86.avx2.pmadd.ub.sw",
@@ -31,16 +30,16 @@ _TO_WORDS = {
 }
 
 HALVES = 8
-"""Bits by which such a count moves for each element, where a pointer moves by bytes."""
+"""The bits by which such a count moves for each element; a pointer moves by bytes."""
 
 
 def halves_at(b: Builder, pointer: Value) -> Value:
-    """The count of halves at a pointer."""
+    """Return the count of halves at a pointer."""
     return b.op("shl", b.value("i64", f"ptrtoint {pointer} to i64"), i64(1))
 
 
 def unpack(b: Builder, packed: Value) -> Value:
-    """Bytes as twice as many lanes of 4 bits without a sign."""
+    """Expand bytes to twice as many lanes of unsigned 4-bit values."""
     size = lanes_of(packed)
     low = b.op("and", packed, b.splat("i8", size, "15"))
     high = b.op("lshr", packed, b.splat("i8", size, "4"))
@@ -48,19 +47,19 @@ def unpack(b: Builder, packed: Value) -> Value:
 
 
 def interleave(b: Builder, even: Value, odd: Value) -> Value:
-    """Lanes of `even` and `odd` by turns."""
+    """Interleave the lanes of `even` and `odd`."""
     size = lanes_of(even)
     return b.shuffle(even, odd, [lane // 2 + size * (lane % 2) for lane in range(2 * size)])
 
 
 def with_sign(b: Builder, nibbles: Value) -> Value:
-    """Lanes of 4 bits as numbers from -8 to 7."""
+    """Sign-extend 4-bit lanes to numbers from -8 to 7."""
     eight = b.splat("i8", lanes_of(nibbles), "8")
     return b.op("sub", b.op("xor", nibbles, eight), eight)
 
 
 def pairs(b: Builder, nibbles: Value, can: Abilities, *, are_clean: bool) -> Value:
-    """Lanes of 4 bits, two to a byte, the first in the low half; `are_clean`: with zeros above the 4 bits."""
+    """Pack 4-bit lanes, two to a byte, the first in the low half; `are_clean`: bits above the 4 are zero."""
     lanes = lanes_of(nibbles) // 2
     if can.packs and 2 * lanes <= can.shuffled_bytes and 2 * lanes in _TO_WORDS:
         if not are_clean:
@@ -76,26 +75,26 @@ def pairs(b: Builder, nibbles: Value, can: Abilities, *, are_clean: bool) -> Val
 
 
 def load_run(b: Builder, data_type: DataType, base: Value, first: int, count: int) -> Value:
-    """`count` consecutive elements, `first` elements behind `base`; no byte beside theirs is touched."""
+    """Load `count` consecutive elements, `first` elements after `base`, touching no byte besides theirs."""
     whole = base.type.startswith("ptr")
     nibbles = _from_byte(b, base, first, count) if whole else _from_half(b, base, first, count)
     return with_sign(b, nibbles) if data_type is DataType.s4 else nibbles
 
 
 def are_scattered(base: Value, offsets: Sequence[int], runs: int) -> bool:
-    """True where elements of 4 bits, in so many runs, take fewer instructions one by one.
+    """Return whether 4-bit elements, in this many runs, take fewer instructions one by one.
 
-    Measured: for runs of up to 6; of any length where only the kernel learns which half is the first.
+    Measured: for runs of up to 6; for any length if only the kernel knows which half comes first.
     """
     return runs > 2 and (len(offsets) <= 6 * runs or not base.type.startswith("ptr"))
 
 
 def load_apart(b: Builder, data_type: DataType, base: Value, offsets: Sequence[int]) -> Value:
-    """The elements at these offsets behind `base`, in runs of a few.
+    """Load the elements at these offsets after `base`, in runs of a few.
 
-    Every second one is a half of each of some bytes in a row. Of others the bytes come one by one into the
-    lanes of one vector, which is shifted as a whole. Where a vector of halves grows by one lane after the
-    other, LLVM may never end: it combines what it has just taken apart.
+    Every second one is a half of each of consecutive bytes. For others, the bytes are inserted one by one
+    into the lanes of one vector, which is shifted as a whole. If halves were inserted lane by lane, LLVM
+    might never finish: it combines what it has just taken apart.
     """
     count = len(offsets)
     if list(offsets) == list(range(offsets[0], offsets[-1] + 1, 2)):
@@ -107,9 +106,9 @@ def load_apart(b: Builder, data_type: DataType, base: Value, offsets: Sequence[i
 
 
 def _take_scattered(b: Builder, base: Value, offsets: Sequence[int]) -> Value:
-    """The elements, and behind them anything up to a power of two."""
+    """Load the elements, followed by undefined lanes up to a power of two."""
     size = 1 << (len(offsets) - 1).bit_length()
-    # An element an even number of halves behind `base` is in the same half of its byte.
+    # An element an even number of halves after `base` is in the same half of its byte.
     places = {half: _place(b, base, half) for half in sorted({offset % 2 for offset in offsets})}
     packed = Value(vector("i8", size), "zeroinitializer")
     for lane, offset in enumerate(offsets):
@@ -123,7 +122,7 @@ def _take_scattered(b: Builder, base: Value, offsets: Sequence[int]) -> Value:
 
 
 def _place(b: Builder, base: Value, offset: int) -> tuple[Value, Value]:
-    """The byte of an element so far behind `base`, and by how many bits its half is shifted."""
+    """Return the byte of an element this far after `base`, and the shift to its half."""
     if base.type.startswith("ptr"):
         return b.advance(base, offset // 2), Value("i8", str(4 * (offset % 2)))
     at = b.op("add", base, i64(offset))
@@ -146,8 +145,8 @@ def _from_byte(b: Builder, base: Value, first: int, count: int) -> Value:
 
 
 def _from_half(b: Builder, base: Value, first: int, count: int) -> Value:
-    """Which half comes first is known only here: the elements 0, 2, ... are all in that one, the others in
-    the other half, of the same bytes or of the next."""
+    """Load elements if which half comes first is known only at run time: the elements 0, 2, ... are all in
+    that half, the others in the other half, of the same bytes or of the next."""
     at = b.op("add", base, i64(first))
     shift = _shift_of(b, at)
     even = _take_halves(b, _byte_at(b, at), shift, (count + 1) // 2)
@@ -159,7 +158,7 @@ def _from_half(b: Builder, base: Value, first: int, count: int) -> Value:
 
 
 def _take_halves(b: Builder, address: Value, shift: Value, count: int, lanes: int = 1) -> Value:
-    """One half of each of `count` bytes, the one that `shift` moves down; in so many lanes or more."""
+    """Extract one half of each of `count` bytes, the one selected by `shift`; in at least `lanes` lanes."""
     return _half_of(b, _bytes(b, address, count, lanes), shift)
 
 
@@ -169,31 +168,31 @@ def _half_of(b: Builder, packed: Value, shift: Value) -> Value:
 
 
 def _bytes(b: Builder, address: Value, count: int, lanes: int = 1) -> Value:
-    """`count` bytes in as many lanes as are a power of two: LLVM takes minutes to interleave 33."""
+    """Load `count` bytes into a power of two of lanes: LLVM takes minutes to interleave 33."""
     kind, size = vector("i8", count), max(lanes, 1 << (count - 1).bit_length())
     packed = b.value(kind, f"load {kind}, {address}, align 1")
     return _take_lanes(b, packed, 0, count, size)
 
 
 def _take_lanes(b: Builder, value: Value, first: int, count: int, lanes: int = 0) -> Value:
-    """The lanes from `first` on, `count` of them, and behind them anything up to `lanes`."""
+    """Take `count` lanes from `first` on, followed by undefined lanes up to `lanes`."""
     if first == 0 and lanes_of(value) == max(count, lanes):
         return value
     return b.shuffle(value, value, [*range(first, first + count), *[-1] * (lanes - count)])
 
 
 # --- leading elements --------------------------------------------------------
-# The leading elements of a register: loads that never touch what lies behind the last of them.
+# The leading elements of a register: loads that never touch memory after the last of them.
 
 
 def prefix_mask(lanes: int, count: int) -> str:
-    """A constant mask of the leading lanes."""
+    """Return a constant mask of the leading lanes."""
     flags = ", ".join(f"i1 {'true' if i < count else 'false'}" for i in range(lanes))
     return f"<{lanes} x i1> <{flags}>"
 
 
 def load_masked(b: Builder, kind: str, lanes: int, count: int, address: Value) -> Value:
-    """`count` leading lanes of elements `kind` by one masked load, zero in the others."""
+    """Load `count` leading lanes of elements `kind` by one masked load, with zero in the others."""
     full, mask = vector(kind, lanes), prefix_mask(lanes, count)
     args = f"{address}, i32 1, {mask}, {full} zeroinitializer"
     types = f"ptr, i32, <{lanes} x i1>, {full}"
@@ -201,10 +200,10 @@ def load_masked(b: Builder, kind: str, lanes: int, count: int, address: Value) -
 
 
 def store_masked(b: Builder, value: Value, count: int, address: Value) -> None:
-    """The leading `count` lanes by one masked store.
+    """Store the leading `count` lanes by one masked store.
 
-    One lane of 8 or 16 bits is a store of its own: where elements are the lower bits of others, LLVM makes a
-    store of 32 bits of a mask of one lane, for AVX-512.
+    A single lane of 8 or 16 bits is a plain store: if elements are truncated from wider ones, LLVM turns a
+    one-lane mask into a 32-bit store on AVX-512.
     """
     if count == 1 and int(element_of(value)[1:]) < 32:
         b.line(f"store {b.lanes(value, 0, 1)}, {address}, align 1")
@@ -216,7 +215,7 @@ def store_masked(b: Builder, value: Value, count: int, address: Value) -> None:
 
 
 def load_prefix(b: Builder, kind: str, lanes: int, count: int, at: Callable[[int], Value]) -> Value:
-    """The same by loads of powers of two; `at` gives the address of a lane."""
+    """Do the same by loads of powers of two; `at` gives the address of a lane."""
 
     def load(first: int, size: int) -> Value:
         part = vector(kind, size)
@@ -226,8 +225,8 @@ def load_prefix(b: Builder, kind: str, lanes: int, count: int, at: Callable[[int
 
 
 def prefix_of(b: Builder, kind: str, lanes: int, count: int, load: Callable[[int, int], Value]) -> Value:
-    """The first `count` of so many lanes, zero in the others: parts of powers of two, each by its first lane
-    and its size.
+    """Build the first `count` of `lanes`, with zero in the others, from parts of powers of two, each given by
+    its first lane and its size.
     """
     value, done = Value(vector(kind, lanes), "zeroinitializer"), 0
     while done < count:
@@ -241,8 +240,7 @@ def prefix_of(b: Builder, kind: str, lanes: int, count: int, load: Callable[[int
 
 
 # --- registers ---------------------------------------------------------------
-# Loads and stores of registers: whole vectors where elements are consecutive, masked or in pieces where
-# not.
+# Loads and stores of registers: whole vectors if elements are consecutive, else masked or in pieces.
 
 # Consecutive elements, and how many leading ones are present.
 Piece = tuple[Lanes, int]
@@ -258,11 +256,11 @@ class Side:
     present: tuple[bool, ...]
 
     def at(self, b: Builder, element: int) -> Value:
-        """The address of an element; of a 4-bit one that of its byte."""
+        """Return the address of an element; for a 4-bit one, that of its byte."""
         return b.advance(self.base, self.offsets[element] * self.data_type.bits // 8)
 
     def has(self, element: int) -> bool:
-        """True where the element is to be moved."""
+        """Return whether the element is to be moved."""
         return element != NOTHING and self.present[element]
 
 
@@ -270,7 +268,7 @@ class Side:
 
 
 def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
-    """The bits of the present elements of `lanes`; zero in the other lanes."""
+    """Load the bits of the present elements of `lanes`, with zero in the other lanes."""
     if (span := span_of(side, lanes)) is not None:
         return _load_span(b, can, side, lanes, span)
     cut = _pieces(side, lanes)
@@ -283,8 +281,8 @@ def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
 
 
 def _pieces(side: Side, lanes: Lanes) -> list[Piece] | None:
-    """Groups of consecutive elements, and how many leading ones of each are present; None where lanes must
-    be moved one by one."""
+    """Return groups of consecutive elements, and how many leading ones of each are present; None if lanes
+    must be moved one by one."""
     size = piece(lanes, side.offsets)
     groups = [lanes[i : i + size] for i in range(0, len(lanes), size)]
     counts = [prefix([side.has(e) for e in group]) for group in groups]
@@ -294,8 +292,8 @@ def _pieces(side: Side, lanes: Lanes) -> list[Piece] | None:
 
 
 def span_of(side: Side, lanes: Lanes) -> range | None:
-    """The offsets from the first to the last element where one load has all that lanes need: some are in
-    several lanes, or no two follow each other. None for what lies far apart, or has a load for each piece.
+    """Return the range of offsets if one load covers all lanes: some elements are in several lanes, or no two
+    are adjacent. None for elements far apart, or with a load for each piece.
     """
     offsets = [side.offsets[e] for e in lanes if side.has(e)]
     if len(offsets) < 2:
@@ -308,9 +306,9 @@ def span_of(side: Side, lanes: Lanes) -> range | None:
 
 
 def are_close(data_type: DataType, extent: int, lanes: int) -> bool:
-    """True where one load or two have all from the first to the last of so many elements for these lanes.
+    """Return whether one or two loads cover the whole range of elements for these lanes.
 
-    Two vectors where every second element is wanted; shuffles of bytes of so many take long.
+    Two vectors if every second element is needed; byte shuffles of that many take long.
     """
     return data_type.bits >= 8 and extent <= lanes * (1 if data_type.bits == 8 else 2)
 
@@ -324,7 +322,7 @@ def _load_span(b: Builder, can: Abilities, side: Side, lanes: Lanes, span: range
 def load_close(
     b: Builder, can: Abilities, data_type: DataType, base: Value, places: Sequence[int | None]
 ) -> Value:
-    """Elements at these places behind an address, of which one is 0, by one load or two; zero for None."""
+    """Load elements at these offsets from an address, one of them 0, by one or two loads; zero for None."""
     kind, count = bits_type(data_type), max(place for place in places if place is not None) + 1
     size = 1 << (count.bit_length() - 1)
     full = vector(kind, size)
@@ -333,7 +331,7 @@ def load_close(
     elif can.masks:
         whole = load_masked(b, kind, 2 * size, count, base)
     else:
-        # The last elements are in both of two vectors, so that nothing behind them is read.
+        # The last elements are in both vectors, so that nothing after them is read.
         last = b.advance(base, (count - size) * data_type.bits // 8)
         whole = b.join([b.value(full, f"load {full}, {at}, align 1") for at in (base, last)])
         places = [None if at is None else at if at < size else at + 2 * size - count for at in places]
@@ -366,7 +364,7 @@ def _load_piece(b: Builder, can: Abilities, side: Side, group: Lanes, count: int
 
 
 def _bytes_of(side: Side) -> Side:
-    """The bytes that hold the elements of a 4-bit operand."""
+    """Return the bytes that contain the elements of a 4-bit operand."""
     return replace(side, data_type=DataType.u8, offsets=tuple(offset >> 1 for offset in side.offsets))
 
 
@@ -383,7 +381,7 @@ def _load_nibble_piece(b: Builder, can: Abilities, side: Side, group: Lanes, cou
 
 
 def _load_pairs(b: Builder, can: Abilities, side: Side, group: Lanes, count: int) -> Value:
-    """The elements of whole bytes, or of all but the first half of the first byte."""
+    """Load elements in whole bytes, or all but the first half of the first byte."""
     near = _load_piece(b, can, _bytes_of(side), group[::2], (count + 1) // 2)
     if side.offsets[group[0]] % 2 == 0:
         return unpack(b, near)
@@ -438,7 +436,7 @@ def _store_lane(b: Builder, side: Side, value: Value, lane: int, element: int) -
 
 
 def _replace_half(b: Builder, nibble: Value, address: Value, half: int) -> Value:
-    """The byte at an address with one half replaced."""
+    """Return the byte at an address with one half replaced."""
     old = b.value("i8", f"load i8, {address}, align 1")
     kept = b.op("and", old, Value("i8", str(15 if half else -16)))
     moved = b.op("shl", nibble, Value("i8", "4")) if half else b.op("and", nibble, Value("i8", "15"))
@@ -448,7 +446,7 @@ def _replace_half(b: Builder, nibble: Value, address: Value, half: int) -> Value
 def _store_nibbles(
     b: Builder, can: Abilities, side: Side, value: Value, group: Lanes, count: int, streams: bool
 ) -> None:
-    """Pairs as bytes; of an odd last one, and of a first in a high half, only its half of the byte."""
+    """Store pairs as bytes; for an odd last one, or a first one in a high half, only its half of the byte."""
     if count and side.offsets[group[0]] % 2:
         _store_lane(b, side, value, 0, group[0])
         value, group, count = _past_first(b, value), (*group[1:], NOTHING), count - 1
@@ -461,7 +459,7 @@ def _store_nibbles(
 
 
 def _past_first(b: Builder, value: Value) -> Value:
-    """The lanes behind the first, and one more of anything."""
+    """Return the lanes after the first, plus an undefined one."""
     return b.shuffle(value, value, (*range(1, lanes_of(value)), -1))
 
 
@@ -485,9 +483,9 @@ def _store_piece(
 
 
 def alignment(streams: bool, nbytes: int, offset: int) -> str:
-    """How so many bytes are stored, so far behind a tile's first byte.
+    """Return the attributes of a store of `nbytes`, at an offset from a tile's first byte.
 
-    Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest.
+    Streaming stores must be aligned to their size: a tile begins at a line, so its offset determines it.
     """
     if not streams or nbytes < SHORTEST_VECTOR or offset % min(nbytes, LINE):
         return "align 1"

@@ -1,6 +1,6 @@
-"""Kernels that work block by block -> IR: of one nest, of interleaved nests, of a nest and sums.
+"""Code for kernels that work block by block: one nest, interleaved nests, or a nest and sums.
 
-Where blocks share sums, each part adds to its own, one after the other.
+If blocks share sums, each part adds to its own, one after another.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .tree import TreeWriter
 from .tree_items import ItemWriter
 
 # --- blocks ------------------------------------------------------------------
-# Blocks -> IR: a loop over blocks, in each the loops of all schedules of its section.
+# Blocks: a loop over blocks, containing the loops of all schedules of each section.
 
 
 def emit_blocks(blocks: Blocks, style: Style) -> str:
-    """The IR text that runs `blocks`."""
+    """Return the IR text that runs `blocks`."""
     b = style.builder()
     BlocksWriter(b, blocks, style, load_params(b, [blocks.nest])).emit()
     b.line("ret void")
@@ -34,14 +34,14 @@ def emit_blocks(blocks: Blocks, style: Style) -> str:
 
 
 class BlocksWriter(FlushWriter):
-    """Writes a kernel of blocks; `finish` adds to what is done for each."""
+    """Writes a kernel of blocks; `finish` adds work after each."""
 
     def __init__(self, b: Builder, blocks: Blocks, style: Style, params: KernelParams) -> None:
         super().__init__(b, blocks.nest.dst_type.bits // 8)
         self.blocks, self.style, self.params = blocks, style, params
 
     def emit(self) -> None:
-        """The loop over this part's share of the blocks."""
+        """Write the loop over this part's share of the blocks."""
         b, blocks = self.b, self.blocks
         base = blocks.nest.dst_base * self.width
         scratch = self._scratch() if blocks.scratch_elements else None
@@ -56,10 +56,10 @@ class BlocksWriter(FlushWriter):
                 self._flush_run(Flush((), blocks.scratch_elements, ()), (scratch, run, run), i64(0))
 
     def finish(self, block: Value, dst: Value) -> None:
-        """What follows when a block is written, at `dst`; nothing here."""
+        """Write the work after a block is written, at `dst`; none here."""
 
     def moved(self, pointer: Value, nbytes: int, block: Value) -> Value:
-        """A pointer moved by so many bytes for each block."""
+        """Return a pointer moved by `nbytes` for each block."""
         return self.b.step(pointer, block, nbytes)
 
     def _scratch(self) -> Value:
@@ -77,7 +77,7 @@ class BlocksWriter(FlushWriter):
         return TileAddresses(src, dst, more)
 
     def _section(self, section: BlockRange, block: Value, at: TileAddresses) -> None:
-        """The schedules of a section, if the block is in it."""
+        """Write the schedules of a section, if the block is in it."""
         if len(self.blocks.sections) == 1:
             self._run(section, at)
             return
@@ -92,11 +92,11 @@ class BlocksWriter(FlushWriter):
 
 
 # --- interleaved nests -------------------------------------------------------
-# Nests in step -> IR: a loop over blocks, in each the loops of all nests; `params` holds their sources.
+# Nests in step: a loop over blocks, containing the loops of all nests; `params` holds their sources.
 
 
 def emit_interleaved(interleaved: InterleavedNests, style: Style) -> str:
-    """The IR text that runs the blocks of `interleaved`."""
+    """Return the IR text that runs the blocks of `interleaved`."""
     b = style.builder()
     _InterleavedWriter(b, interleaved, style).emit()
     b.line("ret void")
@@ -111,7 +111,7 @@ class _InterleavedWriter(FlushWriter):
         self.interleaved, self.style = interleaved, style
 
     def emit(self) -> None:
-        """The loop over this part's share of the blocks."""
+        """Write the loop over this part's share of the blocks."""
         b, interleaved = self.b, self.interleaved
         scratch = None
         if interleaved.flush is not None:
@@ -125,7 +125,7 @@ class _InterleavedWriter(FlushWriter):
             self._block(self._places(step), sources, scratch)
 
     def _places(self, step: Value) -> list[tuple[Value, tuple[int, ...], int]]:
-        """Where a block begins on each axis, and how far each position moves sources and destination."""
+        """Return where a block begins on each axis, and how far positions move sources and destination."""
         b, interleaved = self.b, self.interleaved
         block = b.op("urem", step, i64(interleaved.blocks))
         step = b.op("udiv", step, i64(interleaved.blocks))
@@ -157,14 +157,14 @@ class _InterleavedWriter(FlushWriter):
 
 
 # --- fused sums --------------------------------------------------------------
-# A nest and the sums of what it writes -> IR: a loop over blocks, in each both, the sums last.
+# A nest and the sums of its output: a loop over blocks, containing both, the sums last.
 
 _WORDS = Value("ptr", "%params")
 _SUMS = "sums_of_block"
 
 
 def emit_fused_sums(fused: FusedSums, style: Style) -> str:
-    """The IR text that runs the blocks of `fused`."""
+    """Return the IR text that runs the blocks of `fused`."""
     b = style.builder()
     _FusedSumsWriter(b, fused, style).emit()
     b.line("ret void")
@@ -172,8 +172,8 @@ def emit_fused_sums(fused: FusedSums, style: Style) -> str:
 
 
 class _FusedSumsWriter(BlocksWriter):
-    """Writes the kernel of fused sums. `params` points at the address of what the nest's computation reads,
-    and that of each output.
+    """Writes the kernel of fused sums. `params` points to the address of the nest's operands, and to that of
+    each output.
     """
 
     def __init__(self, b: Builder, fused: FusedSums, style: Style) -> None:
@@ -187,8 +187,8 @@ class _FusedSumsWriter(BlocksWriter):
             self.outs = [b.step(out, part, size) for out, size in zip(self.outs, sizes, strict=True)]
 
     def finish(self, block: Value, dst: Value) -> None:
-        """Sum a block that has been written, in a function of its own: what is good for its loops is not for
-        those of the nest.
+        """Sum a block that was written, in a separate function: its loops need other optimizations than those
+        of the nest.
         """
         moves = zip(self.outs, self.fused.outs, self.fused.tree.tensors[1:], strict=True)
         outs = [self.moved(out, step * tensor.data_type.bits // 8, block) for out, step, tensor in moves]

@@ -1,4 +1,4 @@
-"""Just enough of an LLVM IR writer: typed values, fresh names, blocks. Text out; LLVM is not imported."""
+"""A minimal LLVM IR writer: typed values, fresh names, blocks. It outputs text; LLVM is not imported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 ANYWHERE = 1 << 63
-"""A distance in bytes that no constant passes."""
+"""A distance in bytes larger than any constant."""
 
 
 class Value(NamedTuple):
-    """An SSA value or constant: its IR type and how to refer to it."""
+    """An SSA value or constant: its IR type and its reference."""
 
     type: str
     ref: str
@@ -22,22 +22,22 @@ class Value(NamedTuple):
 
 
 def i64(number: int) -> Value:
-    """A constant of 64 bits."""
+    """Return a 64-bit constant."""
     return Value("i64", str(number))
 
 
 def vector(element: str, lanes: int) -> str:
-    """The IR type of `lanes` elements; a vector even for one."""
+    """Return the IR type of `lanes` elements; a vector even for one."""
     return f"<{lanes} x {element}>"
 
 
 def lanes_of(value: Value) -> int:
-    """Number of lanes of a vector value."""
+    """Return the number of lanes of a vector value."""
     return int(value.type[1:].split(" ", 1)[0])
 
 
 def element_of(value: Value) -> str:
-    """Element type of a vector value."""
+    """Return the element type of a vector value."""
     return value.type[1:-1].split(" x ", 1)[1]
 
 
@@ -48,7 +48,7 @@ def _mask_text(mask: tuple[int, ...]) -> str:
 
 @lru_cache(maxsize=1024)
 def _moves_together(mask: tuple[int, ...], size: int) -> bool:
-    """True where lanes are moved in aligned groups of `size`."""
+    """Return whether lanes are moved in aligned groups of `size`."""
     groups = (mask[i : i + size] for i in range(0, len(mask), size))
     return len(mask) % size == 0 and all(
         group == (-1,) * size or (group[0] % size == 0 and group == tuple(range(group[0], group[0] + size)))
@@ -57,9 +57,9 @@ def _moves_together(mask: tuple[int, ...], size: int) -> bool:
 
 
 class Builder:
-    """Writes one function body; the functions and constants that it needs are collected beside it.
+    """Writes one function body; also collects the functions and constants that it needs.
 
-    `reach`: constant distances in bytes that are larger are hidden from LLVM.
+    `reach`: larger constant distances, in bytes, are hidden from LLVM.
     """
 
     def __init__(self, table_pointer: str = "ptr", reach: int = ANYWHERE) -> None:
@@ -73,12 +73,12 @@ class Builder:
         self.defined: dict[str, str] = {}
         self.constants: list[str] = []
         self.cuts: list[str] = []
-        # Of values that are 1 or 0 the conditions that say which.
+        # The conditions from which values of 1 or 0 were made.
         self.conditions: dict[str, Value] = {}
         self.has_seldom = False
 
     def fresh(self) -> str:
-        """A name that is not taken."""
+        """Return an unused name."""
         self._count += 1
         return f"v{self._count}"
 
@@ -93,66 +93,66 @@ class Builder:
         return Value(type_, f"%{name}")
 
     def slot(self, type_: str, count: int = 1) -> Value:
-        """Memory of the function for `count` values of a type, from its beginning to its end."""
+        """Return memory of the function for `count` values of a type, valid until it returns."""
         name = self.fresh()
         self._slots.append(f"  %{name} = alloca {type_}, i64 {count}, align 64")
         return Value("ptr", f"%{name}")
 
     def op(self, name: str, a: Value, b: Value) -> Value:
-        """A binary operation on equal types."""
+        """Append a binary operation on equal types."""
         return self.value(a.type, f"{name} {a}, {b.ref}")
 
     def cast(self, name: str, a: Value, element: str) -> Value:
-        """A conversion of each lane to `element`."""
+        """Append a conversion of each lane to `element`."""
         to = vector(element, lanes_of(a))
         return self.value(to, f"{name} {a} to {to}")
 
     def bitcast(self, a: Value, element: str) -> Value:
-        """The same bits as lanes of another element type of the same width."""
+        """Reinterpret the bits as lanes of another element type of the same width."""
         return a if element_of(a) == element else self.cast("bitcast", a, element)
 
     def compare(self, name: str, a: Value, b: Value) -> Value:
-        """A lane-wise comparison: `icmp ult`, `fcmp ogt`, ..."""
+        """Append a lane-wise comparison: `icmp ult`, `fcmp ogt`, ..."""
         return self.value(vector("i1", lanes_of(a)), f"{name} {a}, {b.ref}")
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """Lanes of `a` where the condition holds, else of `b`."""
+        """Select lanes of `a` where the condition holds, else of `b`."""
         return self.value(a.type, f"select {condition}, {a}, {b}")
 
     def splat(self, element: str, lanes: int, constant: str) -> Value:
-        """A constant in every lane."""
+        """Return a constant in every lane."""
         return Value(vector(element, lanes), f"splat ({element} {constant})")
 
     def broadcast(self, scalar: Value, lanes: int) -> Value:
-        """A scalar value in every lane."""
+        """Return a scalar value in every lane."""
         kind = vector(scalar.type, lanes)
         first = self.value(kind, f"insertelement {kind} poison, {scalar}, i64 0")
         return self.shuffle(first, first, (0,) * lanes)
 
     def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """Lanes of `a` then `b` picked by `mask`; -1 picks nothing in particular."""
+        """Pick lanes of `a` then `b` by `mask`; -1 is undefined."""
         kind = vector(element_of(a), len(mask))
         return self.value(kind, f"shufflevector {a}, {b}, {_mask_text(tuple(mask))}")
 
     def lanes(self, a: Value, first: int, count: int) -> Value:
-        """`count` lanes of `a` from `first` on; past the last one nothing in particular."""
+        """Return `count` lanes of `a` from `first` on; undefined past the last one."""
         size = lanes_of(a)
         if first == 0 and count == size:
             return a
         return self.shuffle(a, a, [i if i < size else -1 for i in range(first, first + count)])
 
     def join(self, parts: Sequence[Value]) -> Value:
-        """The lanes of equal parts, one after another."""
+        """Concatenate the lanes of equal parts."""
         count = len(parts) * lanes_of(parts[0])
         while len(parts) > 1:
-            # The last of an odd number stands for one that is left out at the end.
+            # The last of an odd number also pads the end.
             pairs = zip(parts[::2], [*parts[1::2], parts[-1]], strict=False)
             parts = [self.shuffle(a, b, range(2 * lanes_of(a))) for a, b in pairs]
         return self.lanes(parts[0], 0, count)
 
     def shuffle_wide(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """`shuffle` in the widest lanes that the mask moves together, up to 64 bits: LLVM is quicker with few
-        lanes, and does not find out by itself.
+        """Shuffle in the widest lanes that the mask moves together, up to 64 bits: LLVM is faster with few
+        lanes, and does not find them by itself.
         """
         bits = int(element_of(a)[1:])
         ratio = next(n for n in (64 // bits, 32 // bits, 16 // bits, 1) if n <= 1 or _moves_together(mask, n))
@@ -165,7 +165,7 @@ class Builder:
         return self.value(back, f"bitcast {moved} to {back}")
 
     def multiply_add(self, a: Value, b: Value, total: Value, *, fused: bool) -> Value:
-        """`a * b + total`, rounded once if `fused`."""
+        """Return `a * b + total`, rounded once if `fused`."""
         if fused:
             return self.intrinsic("fma", a, b, total)
         return self.op("fadd", total, self.op("fmul", a, b))
@@ -179,7 +179,7 @@ class Builder:
         return self.value(kind, f"call {kind} @{full}({', '.join(map(str, args))})")
 
     def scalar_intrinsic(self, name: str, *args: Value) -> Value:
-        """Call `llvm.<name>` on equal types that are no vectors."""
+        """Call `llvm.<name>` on equal types that are not vectors."""
         kind = args[0].type
         full = f"llvm.{name}.{kind}"
         self.declared[full] = f"declare {kind} @{full}({', '.join(a.type for a in args)})"
@@ -196,13 +196,13 @@ class Builder:
         self.line(f"call void @{name}({args})")
 
     def prefetch(self, pointer: Value, nearness: int = 2) -> None:
-        """Ask for a cache line, to be read: 3 into the first cache, 2 into the second. It never faults."""
+        """Prefetch a cache line for reading: 3 into the L1 cache, 2 into the L2 cache. It never faults."""
         self.call_void("llvm.prefetch.p0", f"{pointer}, i32 0, i32 {nearness}, i32 1", "ptr, i32, i32, i32")
 
     def call_own(
         self, name: str, args: Sequence[Value], write: Callable[[Builder, list[Value]], Value]
     ) -> Value:
-        """Call a function that `write` writes, once for each name, into this module."""
+        """Call a function written by `write`, once for each name, into this module."""
         kind = args[0].type
         if name not in self.defined:
             self.defined[name] = ""
@@ -217,7 +217,7 @@ class Builder:
         return self.value(kind, f"call fastcc {kind} @{name}({', '.join(map(str, args))})")
 
     def advance(self, pointer: Value, nbytes: Value | int) -> Value:
-        """A pointer moved by bytes; what counts instead of a pointer, by as many."""
+        """Return a pointer moved by bytes; a count of halves is moved correspondingly."""
         if nbytes == 0:
             return pointer
         amount = self._distance(nbytes) if isinstance(nbytes, int) else nbytes
@@ -226,7 +226,7 @@ class Builder:
         return self.value(pointer.type, f"getelementptr i8, {pointer}, {amount}")
 
     def step(self, pointer: Value, position: Value, nbytes: int | Value) -> Value:
-        """A pointer moved by so many bytes for each position of a loop."""
+        """Return a pointer moved by `nbytes` for each position of a loop."""
         if isinstance(nbytes, Value):
             return self.advance(pointer, self.op("mul", position, nbytes))
         if position.ref.isdigit():
@@ -234,24 +234,24 @@ class Builder:
         return self.advance(pointer, self.op("mul", position, self._distance(nbytes))) if nbytes else pointer
 
     def step_by_table(self, pointer: Value, position: Value, offsets: Sequence[int]) -> Value:
-        """A pointer moved by the bytes that a table has for each position of a loop."""
+        """Return a pointer moved by a table's offset for each position of a loop."""
         table = self._table(offsets)
         slot = self.value(table.type, f"getelementptr i64, {table}, {position}")
         amount = self.value("i64", f"load i64, {slot}, align 8")
         return self.advance(pointer, self.hidden(amount) if max(map(abs, offsets)) > self._reach else amount)
 
     def _distance(self, nbytes: int) -> Value:
-        """A constant, or past `reach` a number that LLVM does not know, and does not add up over loops."""
+        """Return a constant, or past `reach` a number hidden from LLVM, which it cannot sum over loops."""
         if abs(nbytes) <= self._reach:
             return i64(nbytes)
         return self.hidden(i64(nbytes))
 
     def hidden(self, number: Value) -> Value:
-        """The same number or address, of which LLVM does not know how it was found."""
+        """Return the same number or address, with its origin hidden from LLVM."""
         return self.value(number.type, f'call {number.type} asm "", "=r,0"({number})')
 
     def _table(self, offsets: Sequence[int]) -> Value:
-        """A private constant array of 64-bit offsets; a pointer to it, in the space where constants are."""
+        """Return a pointer to a private constant array of 64-bit offsets, in the constants' address space."""
         name = f"@table.{len(self.constants)}"
         body = ", ".join(f"i64 {o}" for o in offsets)
         where = f"private unnamed_addr{self._table_pointer.removeprefix('ptr')} constant"
@@ -261,7 +261,7 @@ class Builder:
     def start_block(self, *, kept: bool = True) -> None:
         """Start a new block: short blocks compile much faster than one long one.
 
-        Unless it is `kept`, LLVM may merge it with the one before.
+        Unless it is `kept`, LLVM may merge it with the previous one.
         """
         name = self.fresh()
         if kept:
@@ -270,14 +270,14 @@ class Builder:
         self.start(name)
 
     def zeros(self, nbytes: int) -> Value:
-        """A private constant of so many bytes that are 0; a pointer to it."""
+        """Return a pointer to a private constant of `nbytes` zeros."""
         name = f"@zeros.{len(self.constants)}"
         self.constants.append(f"{name} = private constant [{nbytes} x i8] zeroinitializer, align 64")
         return Value("ptr", name)
 
     def block_table(self, function: str) -> list[str]:
-        """A table of the cut blocks of `function`, which reaches no object code: LLVM merges blocks in a
-        row, but none whose address is taken. Measured: merged, a tile takes up to three times as long.
+        """Return a table of the cut blocks of `function`, which never reaches object code: LLVM merges blocks
+        in a row, but none whose address is taken. Measured: merged, a tile takes up to three times as long.
         """
         if not self.cuts:
             return []
@@ -285,13 +285,13 @@ class Builder:
         return [f'@cuts = private constant [{len(self.cuts)} x ptr] [{blocks}], section "llvm.metadata"']
 
     def start(self, block: str) -> None:
-        """Go on in a new block of this name."""
+        """Continue in a new block of this name."""
         self._lines.append(f"{block}:")
         self.block = block
 
     @contextmanager
     def loop(self, start: Value, stop: Value) -> Iterator[Value]:
-        """`for i in range(start, stop)`; the body may be skipped whole."""
+        """Write `for i in range(start, stop)`; the body can be skipped entirely."""
         head, after = self.fresh(), self.fresh()
         counter = Value("i64", f"%{self.fresh()}")
         following = Value("i64", f"%{self.fresh()}")
@@ -311,9 +311,10 @@ class Builder:
     def carried_loop(
         self, start: Value, stop: Value, values: Sequence[Value], *, may_be_empty: bool = False
     ) -> Iterator[tuple[Value, list[Value]]]:
-        """`for i in range(start, stop)` with values that each run takes from the one before, in registers.
+        """Write `for i in range(start, stop)` with values carried from one iteration to the next in
+        registers.
 
-        The body puts new values into the list, which after the loop has those that are left.
+        The body puts new values into the list; after the loop, the list has the last ones.
         """
         head, after, before = self.fresh(), self.fresh(), self.block
         counter, following = (Value("i64", f"%{self.fresh()}") for _ in range(2))
@@ -344,7 +345,7 @@ class Builder:
 
     @contextmanager
     def when(self, name: str, a: Value, b: Value) -> Iterator[None]:
-        """`if a <name> b:` on integers."""
+        """Write `if a <name> b:` on integers."""
         inside, after = self.fresh(), self.fresh()
         self._branch(name, a, b, inside, after)
         self.start(inside)
@@ -353,7 +354,7 @@ class Builder:
         self.start(after)
 
     def one_of(self, condition: Value, usual: Callable[[], Value], seldom: Callable[[], Value]) -> Value:
-        """What `usual` writes where the condition holds, as it mostly does; else what `seldom` writes."""
+        """Write `usual` where the condition holds, as it mostly does; else `seldom`."""
         names = [self.fresh() for _ in range(3)]
         self.has_seldom = True
         self.line(f"br {condition}, label %{names[0]}, label %{names[1]}, !prof !1")
@@ -371,5 +372,5 @@ class Builder:
         self.line(f"br {condition}, label %{yes}, label %{no}")
 
     def body(self) -> str:
-        """The instructions so far."""
+        """Return the instructions so far."""
         return "\n".join([*self._slots, *self._lines])

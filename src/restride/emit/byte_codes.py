@@ -1,5 +1,5 @@
-"""Vectors of floats as codes of a byte or less, in their order: four registers become one by packs
-(`pack.py`), and where there are tables of 64 bytes, floats of 8 and 4 bits by words (`word_codes.py`).
+"""Vectors of floats as ordered codes of at most a byte: four registers become one by packs (`pack.py`), or,
+with 64-byte tables, floats of 8 and 4 bits by words (`word_codes.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOVE = Compute()
 
 
 def has_byte_codes(value: Value, dst: DataType, can: Abilities, size: int) -> bool:
-    """True where `byte_codes` takes these values: whole registers of so many bytes."""
+    """Return whether `byte_codes` supports these values: whole registers of `size` bytes."""
     is_whole = can.packs and lanes_of(value) % size == 0
     return is_whole and element_of(value) == "float" and can_pack(DataType.f32, dst, _MOVE)
 
@@ -30,9 +30,9 @@ def byte_codes(
     is_number: bool,
     is_clipped: bool,
 ) -> Value:
-    """The codes, a byte each. `is_number`: no value is NaN; `is_clipped`: none is beyond the largest one.
+    """Return the codes, a byte each. `is_number`: no value is NaN; `is_clipped`: none exceeds the largest.
 
-    `style`: what there is, and the bytes of a register.
+    `style`: the available instructions, and the bytes of a register.
     """
     can, size = style
     registers = [b.lanes(value, first, size) for first in range(0, lanes_of(value), size)]
@@ -50,14 +50,14 @@ def _register(b: Builder, value: Value, dst: DataType, can: Abilities, known: tu
         plain = reals if is_number else [canonical_nan(b, real) for real in reals]
         return _in_order(b, [small_code(b, b.bitcast(real, "i32"), dst) for real in plain], dst)
 
-    # Words saturate by themselves, as floats of 4 bits do.
+    # Words saturate by themselves, as 4-bit floats do.
     if can.has_tables and (is_clipped or dst.bits == 4) and dst is not DataType.e8m0:
         return codes_of_words(b, words_of_reals(b, reals), dst, exact)
     return exact()
 
 
 def _in_order(b: Builder, parts: list[Value], dst: DataType) -> Value:
-    """Four parts as one register of bytes, in the order of their elements."""
+    """Return four parts as one register of bytes, in the order of their elements."""
     packed = pack(b, parts, dst)
     order = packed_order(tuple(range(lanes_of(packed))))
     return b.shuffle_wide(packed, packed, tuple(sorted(range(len(order)), key=order.__getitem__)))

@@ -1,7 +1,7 @@
-"""Computations on elements of 4 bits by a table: what each of the 16 codes becomes is computed once for all
-elements that share their operands, as a group with a scale does, and looked up for each of them.
+"""Computations on 4-bit elements by a table: the result of each of the 16 codes is computed once for all
+elements that share their operands, such as a group with a scale, and looked up for each of them.
 
-A register of AVX-512 has a table of 16 results of 32 bits, or two of 16 bits, one behind the other.
+An AVX-512 register has a table of 16 results of 32 bits, or two of 16 bits, one after the other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _REGISTER_BITS = 512
 
 
 def can_tabulate(src: DataType, dst: DataType, compute: Compute, can: Abilities) -> bool:
-    """True where a register looks up what the codes of a source become."""
+    """Return whether a register can look up the results of a source's codes."""
     is_known = src.bits == 4 and dst.bits in _LOOK_UP and real_type(src, dst, compute) == "float"
     return is_known and can.masks and not (compute.is_move or compute.reads_destination)
 
 
 @dataclass(frozen=True, slots=True)
 class CodeTables:
-    """The tables of a tile. `inputs` reads the operands of some elements, `operands` says where they lie."""
+    """The tables of a tile. `inputs` reads the operands of elements, `operands` gives their locations."""
 
     b: Builder
     types: tuple[DataType, DataType]
@@ -46,12 +46,12 @@ class CodeTables:
     made: dict[tuple[tuple[int, ...], ...], Value] = field(default_factory=dict)
 
     def look_up(self, codes: Value, lanes: Lanes) -> Value | None:
-        """The results of a register of codes, a byte each; None where too few elements share operands."""
+        """Look up a register of codes, a byte each; None if too few elements share operands."""
         size = _REGISTER_BITS // self.types[1].bits
         run = self._shared_run(lanes)
         if not run or len(lanes) < size:
             return None
-        # With one table all its places are the same 16 again: what stands above the code does not matter.
+        # With one table, all its entries are the same 16 repeated: bits above the code do not matter.
         held = size // _CODES
         spans = min(held, max(len(lanes) // run, 1))
         if spans > 1:
@@ -65,7 +65,7 @@ class CodeTables:
         return self.b.join(parts)
 
     def _shared_run(self, lanes: Lanes) -> int:
-        """The number of lanes in a row that share their operands, at least 16 of them; else 0."""
+        """Return how many lanes in a row share their operands, at least 16; else 0."""
         if NOTHING in lanes:
             return 0
         counts = [len(list(same)) for _, same in groupby(self.operands(lanes))]
@@ -73,7 +73,7 @@ class CodeTables:
         return run if run % _CODES == 0 and run & (run - 1) == 0 and all(n % run == 0 for n in counts) else 0
 
     def _numbered(self, codes: Value, run: int, spans: int) -> Value:
-        """Codes with the number of their table above them."""
+        """Return codes with the number of their table above them."""
         b, size = self.b, lanes_of(codes)
         numbers = [i // run % spans * _CODES for i in range(size)]
         low = b.op("and", codes, b.splat("i8", size, str(_CODES - 1))) if self._has_sign else codes
@@ -84,7 +84,7 @@ class CodeTables:
         return self.types[0] is DataType.s4
 
     def _table(self, firsts: Sequence[int], held: int) -> Value:
-        """The results of all codes with the operands of these elements; one table stands for all."""
+        """Return the results of all codes with the operands of these elements; perhaps in one table."""
         key = tuple(self.operands(tuple(firsts)))
         if key not in self.made:
             elements = tuple(first for first in firsts for _ in range(_CODES))
@@ -102,7 +102,7 @@ class CodeTables:
 
 @functools.cache
 def _reals_text(src: DataType, times: int) -> str:
-    """The numbers that the codes stand for, as bits of floats."""
+    """Return the values of the codes, as bits of floats."""
     every = np.arange(_CODES, dtype=np.uint8)
     bits = convert_codes(every, (src, DataType.f32), Compute(), Inputs()).view(np.uint32)
     return "<" + ", ".join(f"i32 {int(bits[i % _CODES])}" for i in range(_CODES * times)) + ">"

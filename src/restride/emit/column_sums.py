@@ -1,8 +1,8 @@
-"""The sums of the columns' factor of a contraction alone, and a table in which tiles leave them for the next.
+"""Sums of a contraction's column factor alone, and a table in which tiles store them for later ones.
 
-They are the same for all tiles of the same columns, but for what windows leave out. So a kernel finds them
-once: an entry of the table has the sums of a kind of tile and a group of columns, and a key: where the
-columns lie in memory, and from where to where loops went that a window limits at run time.
+They are the same for all tiles of the same columns, except for what windows exclude. So a kernel computes
+them once: an entry of the table has the sums of a kind of tile and a group of columns, and a key: the address
+of the columns, and the ranges of loops that a window limits at run time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORD = 8
 
 
 class ColumnSumTable:
-    """Entries on the stack of a kernel; made before its first tile."""
+    """Entries on the stack of a kernel, created before its first tile."""
 
     def __init__(self, b: Builder, kernel: ContractionKernel, table: ColumnTable) -> None:
         self.b = b
@@ -36,31 +36,31 @@ class ColumnSumTable:
             b.line(f"store i64 0, {b.step(self.keys, word, _WORD)}, align {_WORD}")
 
     def entry(self, kind: int, group: Value) -> Value:
-        """The number of the entry of a kind of tile and a group of columns."""
+        """Return the index of the entry for a kind of tile and a group of columns."""
         first = self.b.op("mul", self.groups, i64(kind))
         return first if self.is_shared else self.b.op("add", first, group)
 
     def key(self, entry: Value) -> list[Value]:
-        """The places of the words of a key."""
+        """Return the addresses of the words of a key."""
         start = self.b.step(self.keys, entry, self.words * _WORD)
         return [self.b.advance(start, word * _WORD) for word in range(self.words)]
 
     def places(self, entry: Value, count: int) -> list[Value]:
-        """The places of the first sums of an entry."""
+        """Return the addresses of the first sums of an entry."""
         start = self.b.step(self.sums, entry, self.nbytes)
         size = int(self.type.split(" x ")[0].removeprefix("<")) * 4
         return [self.b.advance(start, number * size) for number in range(count)]
 
 
 def limited_loops(kernel: ContractionKernel) -> list[SummedLoop]:
-    """The summed loops that a window limits at run time."""
+    """Return the summed loops that a window limits at run time."""
     return [loop for loop in kernel.loops if loop.window is not None]
 
 
 class ColumnSums(SumLoops):
     """The sums of the columns' factor: of each tap in the loops, then of all taps that a row has.
 
-    They are few, and each would wait for the one of the step before: so there are several of each, in turn.
+    They are few, and each would wait for that of the previous step: so several of each alternate.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ColumnSums(SumLoops):
         self.copies = max(1, min(NOMINAL.latency, NOMINAL.held_sums // self.size))
 
     def sums(self) -> list[Value]:
-        """The sums of all rows, a row after the other; rows with the same taps have the same values."""
+        """Return the sums of all rows, row by row; rows with the same taps have the same values."""
         totals = self._of_taps() if self.table is None else self._from_table(self.table)
         of_taps: dict[tuple[int, ...], list[Value]] = {}
         rows: list[Value] = []
@@ -90,7 +90,7 @@ class ColumnSums(SumLoops):
         return rows
 
     def _of_taps(self) -> list[Value]:
-        """The sums of each tap, added up."""
+        """Return the sums of each tap, added up."""
         totals = super().sums()
         while len(totals) > self.size:
             *totals, last = totals
@@ -99,7 +99,7 @@ class ColumnSums(SumLoops):
         return totals
 
     def prepare(self) -> None:
-        """Put them into the table, unless a tile before this one did: while no other sums need registers."""
+        """Fill the table entry, unless a previous tile did: while no other sums need registers."""
         b, table, entry = self.b, self.table, self.tile.entry
         if table is None or entry is None:
             return
@@ -121,7 +121,7 @@ class ColumnSums(SumLoops):
         return [b.value(table.type, f"load {table.type}, {place}, align 64") for place in places]
 
     def _key(self) -> list[Value]:
-        """What the sums depend on: the place of the columns, and where limited loops start and stop."""
+        """Return what the sums depend on: the address of the columns, and the ranges of limited loops."""
         ends = [end for loop in limited_loops(self.kernel) for end in self._limits(loop, 1)]
         return [self.b.value("i64", f"ptrtoint {self.tile.pointers[SECOND]} to i64"), *ends]
 

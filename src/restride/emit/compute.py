@@ -22,7 +22,7 @@ from .register_permutation import NOTHING, Lanes
 
 _BITS = {"float": "i32", "double": "i64"}
 _REALS = {bits: real for real, bits in _BITS.items()}
-# Magnitudes from which on every value is whole: 2**23 and 2**52.
+# Magnitudes from which on every value is an integer: 2**23 and 2**52.
 _WHOLE_FROM = {"float": 2.0**23, "double": 2.0**52}
 
 _Two = Callable[["VectorArithmetic", Value, Value], Value]
@@ -30,7 +30,7 @@ _Shift = Callable[["VectorArithmetic", Value, int], Value]
 
 
 def _op(name: str) -> _Two:
-    """A method that writes a binary operation: of reals, the one with an f before its name."""
+    """Return a method that writes a binary operation; that of reals has an f before its name."""
 
     def write(self: VectorArithmetic, a: Value, b: Value) -> Value:
         return self.b.op(f"f{name}" if element_of(a) in _BITS else name, a, b)
@@ -49,28 +49,28 @@ def _shift(name: str) -> _Shift:
 class VectorArithmetic:
     """Writes each operation of `Arithmetic` into `b`; operands have equal numbers of lanes.
 
-    `round_even`: the instruction set rounds half to even by itself (`Abilities`).
+    `round_even`: the instruction set can round half to even (`Abilities`).
     """
 
     b: Builder
     round_even: bool = False
 
     def constant(self, number: float, like: Value) -> Value:
-        """`number` in every lane, in the type of `like`."""
+        """Return `number` in every lane, in the type of `like`."""
         element = element_of(like)
         text = str(int(number)) if element.startswith("i") else _text(number, element)
         return self.b.splat(element, lanes_of(like), text)
 
     def is_wide(self, a: Value) -> bool:
-        """True for doubles."""
+        """Return whether values are f64."""
         return element_of(a) == "double"
 
     def sqrt(self, a: Value) -> Value:
-        """Square root: one instruction everywhere, rounded correctly."""
+        """Square root: one instruction everywhere, correctly rounded."""
         return self.b.intrinsic("sqrt", a)
 
     def round(self, a: Value) -> Value:
-        """Half to even. Where no instruction does it, adding 2**23 or 2**52 leaves no room for a fraction."""
+        """Round half to even; without an instruction, adding 2**23 or 2**52 removes the fraction."""
         if self.round_even:
             return self.b.intrinsic("roundeven", a)
         limit, size = self.constant(_WHOLE_FROM[element_of(a)], a), self.b.intrinsic("fabs", a)
@@ -85,16 +85,16 @@ class VectorArithmetic:
         return made
 
     def equal(self, a: Value, b: Value) -> Value:
-        """The condition that two reals are equal. For one that is 1 or 0, that is the condition itself."""
+        """Return whether two reals are equal. For a number made from a condition, that is the condition."""
         is_integer = element_of(a).startswith("i")
         condition = self.b.conditions.get(a.ref)
         if condition is None or b != self.constant(0, a):
             return self.b.compare("icmp eq" if is_integer else "fcmp oeq", a, b)
-        # No `xor`: of truth values Intel's compiler of SPIR-V takes none.
+        # No `xor`: Intel's SPIR-V compiler does not support it on booleans.
         return self.b.compare("icmp eq", condition, self.b.splat("i1", lanes_of(condition), "false"))
 
     def less(self, a: Value, b: Value) -> Value:
-        """The condition that one number is less than another."""
+        """Return whether one number is less than another."""
         return self.b.compare("icmp slt" if element_of(a).startswith("i") else "fcmp olt", a, b)
 
     def bits(self, a: Value) -> Value:
@@ -106,15 +106,15 @@ class VectorArithmetic:
         return self.b.bitcast(a, _REALS[element_of(a)])
 
     def widen(self, a: Value) -> Value:
-        """Reals as doubles."""
+        """Convert f32 to f64."""
         return a if element_of(a) == "double" else self.b.cast("fpext", a, "double")
 
     def narrow(self, a: Value, like: Value) -> Value:
-        """Doubles rounded to the type of `like`."""
+        """Round f64 to the type of `like`."""
         return a if element_of(like) == "double" else self.b.cast("fptrunc", a, "float")
 
     def single(self, a: Value) -> Value:
-        """Doubles rounded to floats, as doubles."""
+        """Round f64 to f32, kept in f64."""
         return (
             a
             if element_of(a) == "float"
@@ -122,7 +122,7 @@ class VectorArithmetic:
         )
 
     def div(self, a: Value, b: Value) -> Value:
-        """Quotient; no division of integers has a case that ends the process."""
+        """Quotient; integer division never traps."""
         if element_of(a) in _BITS:
             return self.b.op("fdiv", a, b)
         zero = self.constant(0, a)
@@ -133,11 +133,11 @@ class VectorArithmetic:
         return self.b.select(is_zero, zero, self.b.op("sdiv", a, divisor))
 
     def shift_left_by(self, a: Value, counts: Value) -> Value:
-        """Integers moved up by counts; none is moved by as many bits as there are."""
+        """Shift integers left by counts, none of which reaches the width."""
         return self._moved("shl", a, counts)
 
     def shift_right_by(self, a: Value, counts: Value) -> Value:
-        """Integers moved down by counts."""
+        """Shift integers right by counts."""
         return self._moved("lshr", a, counts)
 
     def _moved(self, name: str, a: Value, counts: Value) -> Value:
@@ -151,7 +151,7 @@ class VectorArithmetic:
 
 
 def _text(number: float, element: str) -> str:
-    """A real, rounded to `element`, as LLVM writes both kinds: the bits of the double."""
+    """Return a real, rounded to `element`, in LLVM's syntax for both kinds: the bits of the f64."""
     held = number if element == "double" else struct.unpack("<f", struct.pack("<f", number))[0]
     return f"0x{struct.unpack('<Q', struct.pack('<d', held))[0]:016X}"
 
@@ -179,7 +179,7 @@ class Tensors:
         self._all = tuple(_distinct(places, present) for places in offsets)
 
     def lanes(self, index: int, lanes: Lanes) -> Value:
-        """Real values of operand `index` for the elements in `lanes`; anything where there is none."""
+        """Return real values of operand `index` for the elements in `lanes`; undefined for others."""
         offsets = self._offsets[index]
         wanted = [offsets[e] if e != NOTHING and self._present[e] else None for e in lanes]
         distinct = tuple(sorted({offset for offset in wanted if offset is not None}))
@@ -193,11 +193,11 @@ class Tensors:
         return self._b.shuffle(values, values, mask)
 
     def offsets(self, lanes: Lanes) -> list[tuple[int, ...]]:
-        """The offsets of all operands for the elements in `lanes`."""
+        """Return the offsets of all operands for the elements in `lanes`."""
         return [tuple(offsets[e] for offsets in self._offsets) for e in lanes]
 
     def _are_of_groups(self, index: int, distinct: tuple[int, ...], lanes: int) -> bool:
-        """True where many lanes share what is converted, and one short load has all of the tile."""
+        """Return whether many lanes share the converted values, and one short load covers the tile."""
         if self._types[index] is DataType.f32:
             return False
         every = self._all[index]
@@ -212,7 +212,7 @@ class Tensors:
         return self._known[key]
 
     def _load(self, index: int, distinct: tuple[int, ...]) -> Value:
-        """One load for each run of consecutive offsets; fewer where single ones lie close together."""
+        """Load each run of consecutive offsets at once; fewer loads if single ones are close together."""
         b, data_type, runs = self._b, self._types[index], _runs(distinct)
         kind = bits_type(data_type)
         if len(runs) > 2 and are_close(data_type, distinct[-1] - distinct[0] + 1, len(distinct)):
@@ -235,7 +235,7 @@ class Tensors:
         return self._b.value(full, f"load {full}, {address}, align 1")
 
 
-# Elements of an operand that are converted at once where so many lanes share each of them.
+# Elements of an operand are converted together if this many lanes share each of them.
 _CONVERTED_AT_ONCE, _SHARED_BY = 16, 8
 
 
@@ -249,7 +249,7 @@ def _runs(offsets: tuple[int, ...]) -> list[list[int]]:
 
 
 def _append(b: Builder, value: Value, part: Value, kind: str) -> Value:
-    """Lanes of `value`, then those of `part`."""
+    """Return the lanes of `value`, then those of `part`."""
     have, more = lanes_of(value), lanes_of(part)
     if more == 1:
         scalar = b.value(kind, f"extractelement {part}, i64 0")
@@ -279,7 +279,7 @@ _COMPARISONS = {
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """What the steps read: `scalars` in the real type; `tensor(i)` and `old(type)` in a register's lanes.
+    """The inputs of steps: `scalars` in the real type; `tensor(i)` and `old(type)` in a register's lanes.
 
     `tensor` gives real values, `old` the bits of the old destination as a data type.
     """
@@ -290,7 +290,7 @@ class StepInputs:
 
 
 def load_scalars(b: Builder, compute: Compute, at: Value, first_slot: int, real: str) -> tuple[Value, ...]:
-    """Load the scalars, doubles in the slots of `at` from `first_slot` on, in the real type."""
+    """Load the scalars, f64 in the slots of `at` from `first_slot` on, in the real type."""
     return tuple(_load_scalar(b, b.advance(at, 8 * (first_slot + i)), real) for i in range(compute.scalars))
 
 
@@ -307,7 +307,7 @@ def run_steps(
     inputs: StepInputs,
     can: Abilities,
 ) -> Value:
-    """Source bits to destination bits through every step; a NaN result is the one quiet NaN."""
+    """Convert source bits to destination bits through every step; a NaN result is the one quiet NaN."""
     value = real_steps(b, v, types, compute, inputs, can)
     return from_real(b, value, types[1], can, is_result=True)
 
@@ -320,7 +320,7 @@ def real_steps(
     inputs: StepInputs,
     can: Abilities,
 ) -> Value:
-    """Source bits to the real values that every step leaves."""
+    """Convert source bits to real values through every step."""
     src, dst = types
     value = to_real(b, v, src, real_type(src, dst, compute), can)
     for step, first in compute.steps_with_scalars():
@@ -357,22 +357,22 @@ def _apply(
 
 
 def _operand(b: Builder, step: Step, scalars: list[Value], inputs: StepInputs) -> Value:
-    """The operand of a step, times its factor."""
+    """Return the operand of a step, times its factor."""
     x = inputs.tensor(step.operand)
     if step.factor == SCALAR:
         return b.op("fmul", scalars[0], x)
     return x if step.factor < 0 else b.op("fmul", inputs.tensor(step.factor), x)
 
 
-# What keeps so many values while it is computed that of 16 registers four at once are too many (measured).
+# Functions that need so many live values that four of 16 registers at once are too many (measured).
 _KEEP_MUCH = ("swish", "elu")
 
 
 def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> int:
-    """The number of lanes a call of a costly function has: those of four registers, or of two.
+    """Return the lanes that a call of a costly function has: those of four registers, or of two.
 
-    Each operation waits for the one before it: of several registers one runs while another one waits. Doubles
-    take two where there are 16 registers: their functions are longer, and what is kept would not find room.
+    Each operation depends on the previous one: with several registers, one runs while another waits. f64
+    takes two if there are 16 registers: its functions are longer, and live values would not fit.
     """
     is_double = real == "double" or (name in ALGORITHMS and ALGORITHMS[name].is_all_double)
     has_room = can.masks or can.neon or not (is_double or name in _KEEP_MUCH)
@@ -380,10 +380,10 @@ def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> i
 
 
 def call_function(b: Builder, name: str, args: Sequence[Value], can: Abilities) -> Value:
-    """A costly function of the first of `args`; the others are scalars, or have one lane or as many.
+    """Call a costly function of the first of `args`; the others are scalars, or have one lane or as many.
 
-    What takes a hundred instructions is a function: one copy for all registers of a tile and all steps.
-    Inline, a tile of sixteen registers takes LLVM half a second, and thirty steps half a minute.
+    A hundred instructions go into a separate function: one copy for all registers of a tile and all steps.
+    Inlined, a tile of sixteen registers takes LLVM half a second, and thirty steps half a minute.
     """
     first, *others = args[: ALGORITHMS[name].operands]
     lanes = lanes_of(first)

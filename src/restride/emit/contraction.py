@@ -1,9 +1,9 @@
-"""Kernels of contractions -> the text of one LLVM module with the entry of all kernels.
+"""Code for kernels of contractions: the text of one LLVM module with the entry point of all kernels.
 
-`params` points at slots of 8 bytes: the addresses of all tensors of the tree in their order, then the scalars
-as doubles; `src` at the numbers of the launch (`schedule/contraction/kernel.py`). A **microkernel** makes one
+`params` points to slots of 8 bytes: the addresses of all tensors of the tree in order, then the scalars as
+f64; `src` to the numbers of the launch (`schedule/contraction/kernel.py`). A **microkernel** computes one
 tile: its sums are values of the loops (phi), so that they stay in registers;
-`schedule/contraction/schedule.py` says how large it is and why.
+`schedule/contraction/schedule.py` determines the size of a tile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PARAMS = Value("ptr", "%params")
 
 
 def emit_contraction(kernel: ContractionKernel, style: Style, *, fused: bool) -> str:
-    """The IR text of a contraction; `fused`: the instruction set multiplies and adds with one rounding."""
+    """Return the IR text of a contraction; `fused`: the instruction set has fused multiply-add."""
     b = style.builder()
     ContractionWriter(b, kernel, style, fused=fused).emit()
     b.line("ret void")
@@ -47,7 +47,7 @@ class ContractionWriter:
         self.part: SumPart | None = None
 
     def emit(self) -> None:
-        """The loops over all tiles of a part."""
+        """Write the loops over all tiles of a part."""
         b, kernel, grid = self.b, self.kernel, self.kernel.grid
         if kernel.table is not None:
             self.table = ColumnSumTable(b, kernel, kernel.table)
@@ -64,8 +64,8 @@ class ContractionWriter:
     def _split_sums(
         self, steps: tuple[Value, Value], starts: Sequence[Value], jumps: LaunchNumber, split: SplitSums
     ) -> None:
-        """A few tiles at a time, whose sums are kept from part to part: the columns of a part are read from
-        the second cache by the first tile alone.
+        """Write a few tiles at a time, whose sums are kept from part to part: only the first tile reads the
+        columns of a part from the L2 cache.
         """
         b, kernel, (low, high), loop = self.b, self.kernel, steps, self.kernel.loops[split.level]
         sums = max(kind.rows for kind in kernel.kinds) * len(kernel.column_kinds[0].valid) * len(kernel.parts)
@@ -84,12 +84,12 @@ class ContractionWriter:
                 self._runs((first, end), starts, jumps)
 
     def _runs(self, steps: tuple[Value, Value], starts: Sequence[Value], jumps: LaunchNumber) -> None:
-        """Tiles in runs of the innermost loop, the first and the last of which may be cut."""
+        """Write tiles in runs of the innermost loop, the first and last of which can be partial."""
         b, grid, (low, high), part = self.b, self.kernel.grid, steps, self.part
         levels, length = len(grid.extents), number_of(b, grid.extents[-1])
         is_moved = b.scalar_intrinsic("smin", low, i64(1))
         first = [i64(0)] * levels + list(starts)
-        # Most launches are one part, which begins at the first tile: nothing is divided for them.
+        # Most launches are one part, which begins at the first tile: they need no divisions.
         with b.carried_loop(i64(0), is_moved, first, may_be_empty=True) as (_, values):
             positions = self._decoded(low)
             values[:] = [*positions, *self._moved(starts, positions)]
@@ -106,13 +106,13 @@ class ContractionWriter:
                 if part is not None:
                     number = b.op("sub", b.op("add", behind, i), within)
                     self.part = replace(part, kept=b.step(part.kept, number, part.nbytes))
-                # LLVM is not to count beside them what tiles derive of them: registers are few.
+                # LLVM must not maintain values derived from them as further counters: registers are few.
                 self._tile([b.hidden(value) for value in moved])
                 moved[:] = map(b.advance, moved, strides)
             inside[:] = self._following(outer, moved, jumps)
 
     def _decoded(self, step: Value) -> list[Value]:
-        """The position in each loop of the grid, outermost first, of a step through all of them."""
+        """Return the position in each loop of the grid, outermost first, of a step through all of them."""
         b, found, above = self.b, list[Value](), step
         for extent in map(partial(number_of, b), reversed(self.kernel.grid.extents[1:])):
             found.append(b.op("urem", above, extent))
@@ -120,14 +120,14 @@ class ContractionWriter:
         return [above, *reversed(found)]
 
     def _starts(self) -> list[Value]:
-        """What the grid moves, at its first tile: addresses first."""
+        """Return what the grid moves, at its first tile: addresses first."""
         b, kernel, starts = self.b, self.kernel, self.kernel.grid.starts
         pointers = [load_pointer(b, _PARAMS, place) for place in kernel.places]
         pointers += [i64(0)] * (len(starts) - len(pointers))
         return [b.advance(value, number_of(b, start)) for value, start in zip(pointers, starts, strict=True)]
 
     def _moved(self, starts: Sequence[Value], positions: Sequence[Value]) -> list[Value]:
-        """The same at some positions of the loops."""
+        """Return the same at some positions of the loops."""
         b, pointers = self.b, list(starts)
         for position, strides in zip(positions, self.kernel.grid.strides, strict=True):
             pointers = [
@@ -139,7 +139,7 @@ class ContractionWriter:
     def _following(
         self, positions: Sequence[Value], moved: Sequence[Value], jumps: LaunchNumber
     ) -> list[Value]:
-        """The positions of the next run, and what they move: by a jump of the loop that moves on."""
+        """Return the positions of the next run, and what they move: by a jump of the advancing loop."""
         b, grid, found, carry = self.b, self.kernel.grid, list[Value](), i64(1)
         level = i64(len(positions) - 1)
         for position, extent in reversed([*zip(positions, grid.extents, strict=False)][1:]):
@@ -152,7 +152,7 @@ class ContractionWriter:
         return [b.op("add", positions[0], carry), *reversed(found), *map(b.advance, moved, by)]
 
     def _tile(self, moved: Sequence[Value]) -> None:
-        """One tile: the code for its kind."""
+        """Write one tile: the code for its kind."""
         kernel, b = self.kernel, self.b
         pointers, kinds, rest = len(kernel.places), kernel.column_kinds, list(moved)
         number = rest.pop() if kernel.grid.has_number else i64(0)
@@ -170,7 +170,7 @@ class ContractionWriter:
                 )
 
     def _row_kinds(self, place: TilePosition, columns: ColumnTile) -> None:
-        """The code of each kind of tile by its rows."""
+        """Write the code of each kind of tile by its rows."""
         kernel, b = self.kernel, self.b
         *runs, (number, _) = kernel.runs
         kind = i64(number)

@@ -1,4 +1,4 @@
-"""The summed loops of one tile of a contraction, its sums in registers; what a step adds up, others say."""
+"""The summed loops of one tile of a contraction, with sums in registers; subclasses define a step."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .contraction_numbers import Distance, distance_of, number_of, times
 from .contraction_products import Products
 
 Factors = tuple[Value, Value]
-"""Where both factors are."""
+"""The addresses of both factors."""
 
 
 @dataclass(frozen=True, slots=True)
 class TilePosition:
-    """Where a tile is: pointers of all accesses, from where to where the positions of each window are; where
-    code depends on them, its group of columns and its number in the row loop.
+    """The location of a tile: pointers of all accesses, the range of each window; if code depends on them,
+    its group of columns and its number in the row loop.
     """
 
     pointers: tuple[Value, ...]
@@ -31,8 +31,8 @@ class TilePosition:
 
 @dataclass(frozen=True, slots=True)
 class SumPart:
-    """A part of the sums of a tile: from which turn of the split loop to which, where the sums are kept from
-    part to part, by how many bytes those of a tile move, and the number of the part and of the last one.
+    """A part of the sums of a tile: its range of the split loop, where the sums are kept from part to part,
+    by how many bytes those of a tile move, and the numbers of the part and of the last one.
     """
 
     turns: tuple[Value, Value]
@@ -44,8 +44,8 @@ class SumPart:
 
 @dataclass(frozen=True, slots=True)
 class ContractionTile:
-    """Where a tile is, and how large. `entry`: where column sums of such tiles are kept,
-    `emit/column_sums.py`; None where they are not.
+    """The location and size of a tile. `entry`: where column sums of such tiles are kept,
+    `emit/column_sums.py`; None if they are not.
     """
 
     place: TilePosition
@@ -56,7 +56,7 @@ class ContractionTile:
 
     @property
     def pointers(self) -> tuple[Value, ...]:
-        """Where all accesses are."""
+        """The pointers of all accesses."""
         return self.place.pointers
 
     @property
@@ -66,7 +66,7 @@ class ContractionTile:
 
 
 def window_ends(b: Builder, loop: SummedLoop, begin: Value) -> tuple[Value, Value]:
-    """The positions of a window: the least k with begin + step * k >= 0, and the least with >= size."""
+    """Return the range of a window: the least k with begin + step * k >= 0, and the least with >= size."""
     assert loop.window is not None
     size, step, most = number_of(b, loop.window.size), loop.window.step, number_of(b, loop.end.positions)
     before, behind = b.op("sub", i64(0), begin), b.op("sub", size, begin)
@@ -74,14 +74,14 @@ def window_ends(b: Builder, loop: SummedLoop, begin: Value) -> tuple[Value, Valu
 
 
 def _ceiling(b: Builder, number: Value, divisor: int, most: Value) -> Value:
-    """number / divisor, rounded up, within 0 and `most`."""
+    """Return number / divisor, rounded up, clamped to 0 and `most`."""
     positive = b.scalar_intrinsic("smax", number, i64(0))
     rounded = b.op("udiv", b.op("add", positive, i64(divisor - 1)), i64(divisor))
     return b.scalar_intrinsic("smin", rounded, most)
 
 
 class SumLoops:
-    """Writes the summed loops of one kind of tile; what a step adds up, a class below says."""
+    """Writes the summed loops of one kind of tile; subclasses define what a step adds up."""
 
     def __init__(
         self, b: Builder, kernel: ContractionKernel, products: Products, tile: ContractionTile
@@ -95,22 +95,22 @@ class SumLoops:
 
     @property
     def vectors(self) -> int:
-        """The number of vectors of sums a row has."""
+        """The number of vectors of sums in a row."""
         return self.tile.vectors
 
     def read_strides(self) -> None:
-        """Read what the loops need, before them."""
+        """Read the strides of the loops before them."""
         kernel, b = self.kernel, self.b
         self._moves = [tuple(distance_of(b, stride) for stride in loop.strides) for loop in kernel.loops]
         self._blocks = [distance_of(b, kernel.strides[access].block) for access in (FIRST, SECOND)]
 
     def sums(self) -> list[Value]:
-        """The sums of all rows, a row after the other."""
+        """Return the sums of all rows, row by row."""
         self.read_strides()
         return self.sums_at((self.tile.pointers[FIRST], self.tile.pointers[SECOND]))
 
     def sums_at(self, at: Factors) -> list[Value]:
-        """The sums, of factors that begin there."""
+        """Return the sums, for factors that begin there."""
         whole = 1 if self.packs is None else self.packs.count
         is_short = self.packs is not None and self.packs.is_alone and self.packs.rest
         rows = 0, self.kind.rows
@@ -118,7 +118,7 @@ class SumLoops:
         return self._level(0, at, rows, self._begun(count), is_short or whole)
 
     def _begun(self, count: int) -> list[Value]:
-        """So many sums as they are before: of a part, what is kept of those before it."""
+        """Return the initial values of sums: zeros, or for later parts, what was kept."""
         part, zero = self.tile.part, self._zero()
         if part is None:
             return [zero] * count
@@ -129,13 +129,13 @@ class SumLoops:
         return [self.b.value(zero.type, load) for load in loads]
 
     def keep(self, part: SumPart, sums: list[Value]) -> None:
-        """Keep sums for the next part."""
+        """Store sums for the next part."""
         for total, at in zip(sums, self._kept(part.kept, len(sums)), strict=True):
             self.b.line(f"store {total}, {at}, align {self._kept_align}")
 
     @property
     def _kept_align(self) -> int:
-        """Vectors of few lanes lie side by side."""
+        """The alignment; vectors of few lanes are adjacent."""
         return gcd(16, SUM_BYTES * self.kernel.lanes)
 
     def _kept(self, at: Value, count: int) -> list[Value]:
@@ -147,14 +147,14 @@ class SumLoops:
         return Value(vector(element, self.kernel.lanes), "zeroinitializer")
 
     def _turn(self, counter: Value) -> None:
-        """What is done beside in a turn of the innermost loop."""
+        """Write additional work in an iteration of the innermost loop."""
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
-        """One more term of the sums of some rows, or `count` of them."""
+        """Add one more term to the sums of some rows, or `count` terms."""
         raise NotImplementedError
 
     def _level(self, level: int, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
-        """The summed loops from `level` on, with `count` elements of a pack."""
+        """Write the summed loops from `level` on, with `count` elements of a pack."""
         if level == len(self.loops):
             return self._step(at, rows, sums, count)
         loop = self.loops[level]
@@ -169,7 +169,7 @@ class SumLoops:
         return inside if loop.rest_end is None else self._rest(level, at, rows, inside)
 
     def _joined(self, level: int) -> SummedLoop | None:
-        """The loop below, the innermost one, where the two run through memory as one: taps and channels of a
+        """Return the next, innermost loop if the two traverse memory contiguously: taps and channels of a
         pixel.
         """
         if level < 0 or level != len(self.loops) - 2 or self.kernel.shared_taps:
@@ -186,7 +186,7 @@ class SumLoops:
         return below if is_one else None
 
     def _turns(self, loop: SummedLoop, times: int) -> tuple[Value, Value]:
-        """From where to where the innermost loop goes that stands for so many of them."""
+        """Return the range of an innermost loop that replaces several."""
         assert isinstance(loop.end.positions, int)
         return i64(0), i64(times * loop.end.positions // loop.unroll)
 
@@ -199,7 +199,7 @@ class SumLoops:
         sums: list[Value],
         count: int,
     ) -> list[Value]:
-        """A loop of some turns over what is below."""
+        """Write a loop of some iterations over the inner code."""
         loop, (start, stop), is_last = self.loops[level], turns, level == len(self.loops) - 1
         may_be_empty = loop.rest_end is not None or loop.window is not None
         with self.b.carried_loop(start, stop, sums, may_be_empty=may_be_empty) as (counter, inside):
@@ -210,13 +210,13 @@ class SumLoops:
             if is_last:
                 here = self._apart(here[FIRST]), self._apart(here[SECOND])
             for i in range(loop.unroll):
-                # From the one before: of addresses from one base LLVM counts each in a register of its own.
+                # Derived from the previous one: LLVM keeps a register for each address from one base.
                 here = self._ahead(here, level, 1) if i else here
                 inside[:] = self._level(level + 1, here, rows, inside, count)
         return inside
 
     def _rest(self, level: int, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
-        """The last pack, where the loop over packs comes to it."""
+        """Write the last pack, if the loop over packs reaches it."""
         loop = self.loops[level]
         assert self.packs is not None
         assert loop.rest_end is not None
@@ -227,7 +227,7 @@ class SumLoops:
         return inside
 
     def _taps(self, level: int, at: Factors, sums: list[Value], count: int) -> list[Value]:
-        """The taps of a window at an edge: those that have the same rows share code."""
+        """Write the taps of a window at an edge: those that have the same rows share code."""
         for rows, taps in groupby(range(self.loops[level].taps), key=self.kind.taps.__getitem__):
             first, *others = taps
             if rows[0] == rows[1]:
@@ -246,7 +246,7 @@ class SumLoops:
         return sums
 
     def _limits(self, loop: SummedLoop, unroll: int) -> tuple[Value, Value]:
-        """From where to where a loop goes here, in steps of `unroll` positions."""
+        """Return the range of a loop here, in steps of `unroll` positions."""
         split, part = self.kernel.split, self.tile.part
         window = None if loop.window is None else self.tile.place.windows[loop.window.number]
         if part is not None and split is not None and loop is self.loops[split.level]:
@@ -263,14 +263,14 @@ class SumLoops:
         return i64(0), whole
 
     def _stop(self, end: LoopEnd) -> Value:
-        """Where a loop ends that no window limits."""
+        """Return the end of a loop that no window limits."""
         b, positions = self.b, number_of(self.b, end.positions)
         if end.upper is None:
             return positions
         before = b.op("mul", self.counters[end.upper], i64(-end.ratio))
         return b.scalar_intrinsic("smin", b.op("add", before, positions), i64(end.most))
 
-    # --- places
+    # --- addresses
 
     def _behind(self, at: Factors, level: int, counter: Value, unroll: int) -> Factors:
         first, second = (
@@ -287,11 +287,11 @@ class SumLoops:
         return (self._apart(first), self._apart(second)) if positions else (first, second)
 
     def _row(self, at: Factors, row: int) -> Factors:
-        """Where a row of the first factor is."""
+        """Return the address of a row of the first factor."""
         return self.b.advance(at[FIRST], row * self.kernel.strides[FIRST].row), at[SECOND]
 
     def _vectors(self, at: Factors, access: int) -> list[tuple[Value, int]]:
-        """Where the vectors of columns are, and how many lanes of each are columns."""
+        """Return the addresses of the vectors of columns, and how many lanes of each are columns."""
         pointer, blocks, found = at[access], 0, list[tuple[Value, int]]()
         places = self.kernel.strides[access].vectors
         for place, valid in zip(places, self.tile.columns.valid, strict=False):
@@ -302,7 +302,7 @@ class SumLoops:
         return found
 
     def _apart(self, pointer: Value) -> Value:
-        """The same pointer, of which LLVM does not know what is beside it: what lies side by side it loads at
-        once, and what rows share it loads once, into registers of which there are none left.
+        """Return the same pointer, hidden from LLVM: it would load adjacent elements at once, and what rows
+        share only once, into registers that are not available.
         """
         return pointer if self.kernel.is_by_lanes else self.b.hidden(pointer)

@@ -1,19 +1,19 @@
-"""Microkernels of contractions: the sums of one tile, and what becomes of them.
+"""Microkernels of contractions: the sums of one tile, and the results from them.
 
     zero rows x vectors sums                     in registers (phi)
     for the summed loops, far strides outside:
-      load the vectors of columns                from the second cache
+      load the vectors of columns                from the L2 cache
       for each row:
-        broadcast its element                    from the first cache
+        broadcast its element                    from the L1 cache
         multiply it with each vector, and add
     for each row and vector: convert the sum, and store it
 
-How large a tile is, and why, is said in `schedule/contraction/tiles.py`; what one instruction multiplies in
+The size of a tile is explained in `schedule/contraction/tiles.py`; the multiply instructions in
 `emit/contraction_products.py`.
 
-Most tiles need the sums of products alone. Where zero points are subtracted, or elements are moved so that
-an instruction takes them, the sums of one factor alone are needed too: of columns (`emit/column_sums.py`),
-and of rows. They are found by the same loops.
+Most tiles need only sums of products. If zero points are subtracted, or elements are offset to suit an
+instruction, the sums of one factor alone are needed too: of columns (`emit/column_sums.py`), and of rows.
+They are computed by the same loops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .contraction_result import ResultWriter
 from .contraction_values import GroupValues, TilePlace, TileSums
 from .kernel import Style
 
-# By how much a row's elements are moved: 2 ** 7.
+# The offset of a row's elements: 2 ** 7.
 _MOVED_BITS = 7
 
 
@@ -52,7 +52,7 @@ def emit_microkernel(
     *,
     fused: bool,
 ) -> None:
-    """Write the code of one kind of tile: its sums, and what becomes of them. `table`: of column sums."""
+    """Write the code of one kind of tile: its sums and results. `table`: of column sums."""
     products = products_of(b, kernel, style, fused=fused)
     prefetch_operands(b, kernel, tile)
     needs_columns = kernel.moves_rows or kernel.has_sums_of(COLUMN_SUMS)
@@ -79,7 +79,7 @@ def emit_microkernel(
 
 
 class ProductSums(SumLoops):
-    """The sums of products, `rows * vectors` vectors: of each vector of columns one for each part."""
+    """The sums of products, `rows * vectors` vectors: one for each part of each vector of columns."""
 
     def __init__(
         self, b: Builder, kernel: ContractionKernel, products: Products, tile: ContractionTile
@@ -90,16 +90,16 @@ class ProductSums(SumLoops):
 
     @property
     def vectors(self) -> int:
-        """The number of vectors of sums a row has."""
+        """The number of vectors of sums in a row."""
         return self.tile.vectors * len(self.kernel.parts)
 
     def _turn(self, counter: Value) -> None:
-        """Ask for the next columns meanwhile."""
+        """Prefetch the next columns."""
         if self._next_columns is not None and self.kernel.stream is not None:
             prefetch_columns(self.b, self.kernel.stream.lines, self._next_columns, counter)
 
     def _level(self, level: int, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
-        """The summed loops from `level` on; the last one at once where its taps share what rows read."""
+        """Write the summed loops from `level` on; the last one at once if its taps share what rows read."""
         is_last = level == len(self.loops) - 1
         if FIRST in self.kernel.operands and level == self._inner_level:
             prefetch_rows(self.b, self.kernel, self.tile, at[FIRST])
@@ -112,8 +112,8 @@ class ProductSums(SumLoops):
         return super()._level(level, at, rows, sums, count)
 
     def _shared(self, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
-        """All taps of the innermost loop: a vector that several rows read, each with a tap of its own, is
-        read once. Taps of a row stay in their order.
+        """Write all taps of the innermost loop: a vector that several rows read, each with its own tap, is
+        read once. Taps of a row stay in order.
         """
         level, found, pairs = len(self.loops) - 1, list(sums), dict[int, list[tuple[int, int]]]()
         stride = self.loops[level].strides[FIRST]
@@ -137,7 +137,7 @@ class ProductSums(SumLoops):
         return found
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
-        """A product for every sum of some rows, or `count` of them."""
+        """Add a product to every sum of some rows, or `count` of them."""
         products, b, found = self.products, self.b, list(sums)
         products.keeps_places = rows[1] - rows[0] < self.vectors
         vectors = self._vectors(at, SECOND)
@@ -162,7 +162,7 @@ class ProductSums(SumLoops):
         return found
 
     def sums(self) -> list[Value]:
-        """The sums of all rows; those of groups as what they become."""
+        """Return the sums of all rows; for groups, the values computed from them."""
         groups, b = self.kernel.groups_of_sums, self.b
         if groups is None:
             return super().sums()
@@ -189,7 +189,7 @@ class RowSums(SumLoops):
 
     @property
     def vectors(self) -> int:
-        """One: all columns have the same."""
+        """One: it is the same for all columns."""
         return 1
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:

@@ -1,6 +1,6 @@
-"""How a tile asks ahead for what it reads, and for the next columns: `schedule/contraction/prefetch.py`.
+"""Prefetch of a tile's operands, and of the next columns: `schedule/contraction/prefetch.py`.
 
-They never fault: behind the last columns they may point past the end.
+Prefetches never fault: those after the last columns can point past the end.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .contraction_loops import ContractionTile
 from .contraction_numbers import Distance, distance_of, number_of, times
 
 _FIRST_CACHE, _SECOND_CACHE = 3, 2
-# So many groups ahead: each lies in a page of its own, which no processor asks for by itself.
+# The number of groups ahead: each is in a separate page, which no processor prefetches by itself.
 _GROUPS_AHEAD = 8
 
 
 def prefetch_operands(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -> None:
-    """Ask for what the results of a tile are made of beside the sums, into the first cache."""
+    """Prefetch the further inputs of a tile's results, into the L1 cache."""
     for access in (number for number in kernel.operands if number != FIRST):
         strides = kernel.strides[access]
         block = distance_of(b, strides.block)
@@ -31,7 +31,7 @@ def prefetch_operands(b: Builder, kernel: ContractionKernel, tile: ContractionTi
 
 
 def prefetch_rows(b: Builder, kernel: ContractionKernel, tile: ContractionTile, at: Value) -> None:
-    """Ask for the rows of the next tile in one block, into the first cache."""
+    """Prefetch the rows of the next tile in one block, into the L1 cache."""
     nbytes = tile.kind.rows * kernel.strides[FIRST].row
     for line in range(nbytes, 2 * nbytes, LINE):
         b.prefetch(b.advance(at, line), _FIRST_CACHE)
@@ -44,7 +44,7 @@ def prefetch_groups(
     place: Sequence[Value],
     strides: Sequence[Distance],
 ) -> None:
-    """Ask for what sums of further groups are multiplied by, a row of values for the columns of a tile."""
+    """Prefetch the factors of sums of further groups, a row of values for the columns of a tile."""
     groups = kernel.groups_of_sums
     assert groups is not None
     for access in range(len(kernel.types) - len(groups.loads), len(kernel.types)):
@@ -55,14 +55,14 @@ def prefetch_groups(
 
 
 def prefetch_behind(b: Builder, kernel: ContractionKernel, pointers: Sequence[Value]) -> None:
-    """Ask for columns behind those of a turn, a line each."""
+    """Prefetch columns beyond those of an iteration, a line each."""
     for place, pointer in zip(kernel.strides[SECOND].vectors, pointers, strict=False):
         if place.nbytes % LINE == 0:
             b.prefetch(b.advance(pointer, kernel.behind), _FIRST_CACHE)
 
 
 def next_columns(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -> Value | None:
-    """Where the share of a tile in the next columns begins; None where it asks for none."""
+    """Return where the share of a tile in the next columns begins; None if it prefetches none."""
     stream = kernel.stream
     if stream is None:
         return None
@@ -71,7 +71,7 @@ def next_columns(b: Builder, kernel: ContractionKernel, tile: ContractionTile) -
 
 
 def prefetch_columns(b: Builder, lines: int, share: Value, turn: Value) -> None:
-    """Ask for some lines of a share, into the second cache; `turn` of the summed loop."""
+    """Prefetch some lines of a share, into the L2 cache; `turn`: of the summed loop."""
     place = b.step(share, turn, lines * LINE)
     for line in range(lines):
         b.prefetch(b.advance(place, line * LINE), _SECOND_CACHE)

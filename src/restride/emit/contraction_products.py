@@ -1,17 +1,17 @@
-"""What a step of a contraction multiplies: elements of a row and of a column, or packs of them.
+"""The multiplications in a step of a contraction: elements of a row and of a column, or packs of them.
 
-| factors | how |
+| factors | method |
 | --- | --- |
-| floats | widened to f32, one fused multiply-add where the instruction set has it |
+| floats | widened to f32, one fused multiply-add if the instruction set has it |
 | bytes without a pack | widened to 32 bits |
 | a pack, and an instruction for it | `vpdpbusd`: 4 products of u8 and s8; `vdpbf16ps`: 2 products of bf16 |
-| lane by lane, and an instruction | `vpdpwssd` of bytes as 16 bits, `vdpbf16ps`: zeros stand for the second |
+| lane by lane, and an instruction | `vpdpwssd` of bytes as 16 bits, `vdpbf16ps`: second elements are zero |
 | a pack of bytes | even and odd elements as 16 bits, `pmaddwd` of each |
-| words of 4 bits | decoded to f32 one by one, or to pairs of bf16 |
-| words of 4 bits by bytes | even and odd elements: `pmaddubsw`, or `vpdpbusd` |
+| 4-bit words | decoded to f32 one by one, or to pairs of bf16 |
+| 4-bit words by bytes | even and odd elements: `pmaddubsw`, or `vpdpbusd` |
 | a pack of bf16 | even and odd elements as f32, a multiply-add of each |
 
-A pack is 32 bits; of one that is not full only the leading places count.
+A pack is 32 bits; in a partial one, only the leading elements count.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .convert import look_up_codes, look_up_floats, to_real
 from .kernel import Style
 
 Factor = tuple[Value, ...]
-"""A vector that is multiplied, or its halves."""
+"""A vector to be multiplied, or its halves."""
 
 _REAL = "float"
-# The place of the uppermost 4 bits of a word.
+# The position of the uppermost 4 bits of a word.
 _TOP = 28
-# Bits of floats of 4 bits below 1.
+# The bits of 4-bit floats below 1.
 _FRACTION = {DataType.f4_e2m1: 1, DataType.f4_e3m0: 2}
-# Elements that are left in their places are those of so many bits.
+# Elements of this many bits need not be shifted.
 _LEFT = 16
 _PAIRS = {
     16: "llvm.x86.sse2.pmadd.wd",
@@ -48,7 +48,7 @@ _BYTE_PAIRS = {
 
 
 def products_of(b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> Products:
-    """How a kernel multiplies."""
+    """Return how a kernel multiplies."""
     if kernel.packs is None and kernel.is_dot:
         return (ByteLanes if kernel.is_integral else BfloatLanes)(b, kernel, style, fused=fused)
     if kernel.packs is None:
@@ -67,31 +67,31 @@ class Products:
     def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
         self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.types = kernel.types[FIRST], kernel.types[SECOND]
-        # True where a row costs less than a vector of columns: what can be done to either is done to it.
+        # Whether a row costs less than a vector of columns: work that suits either is done on it.
         self.keeps_places = False
 
     def turns(self, count: int) -> int:
-        """How many times each sum is added to for `count` elements."""
+        """Return how many times each sum is added to for `count` elements."""
         return 1
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """An element of the rows' factor, or `count` of them, in every lane. `is_alone`: to be summed, not
-        multiplied.
+        """Return an element of the rows' factor, or `count` of them, in every lane. `is_alone`: to be summed,
+        not multiplied.
         """
         one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
         return (self.b.shuffle(one, one, (0,) * self.kernel.lanes),)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """A vector of columns, or `count` elements of each; lanes that are no columns are zero."""
+        """Return a vector of columns, or `count` elements of each; lanes past the columns are zero."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self._widened(bits, access),)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """A sum with the products."""
+        """Return a sum with the products added."""
         return self._one_added(row[0], column[0], total)
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
-        """A sum of integers with the elements of one factor alone, `count` of each pack."""
+        """Return an integer sum with the elements of one factor alone added, `count` of each pack."""
         return self.b.op("add", total, factor[0])
 
     def _one_added(self, a: Value, b: Value, total: Value) -> Value:
@@ -100,19 +100,19 @@ class Products:
         return self.b.multiply_add(a, b, total, fused=self.fused)
 
     def _widened(self, bits: Value, access: int) -> Value:
-        """Elements as they are multiplied: reals, or integers of 32 bits."""
+        """Return elements as they are multiplied: reals, or 32-bit integers."""
         data_type = self.types[access]
         if self.kernel.sums_integers:
             return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
         return to_real(self.b, bits, data_type, _REAL, self.style.can)
 
     def _row_word(self, pointer: Value, turn: int) -> Value:
-        """The word of a turn of the rows' factor in every lane."""
+        """Return the word of an iteration of the rows' factor in every lane."""
         word = self.b.value("i32", f"load i32, {self.b.advance(pointer, 4 * turn)}, align 1")
         return self.b.broadcast(word, self.kernel.lanes)
 
     def _dot_of_bfloat(self, first: Factor, second: Factor, total: Value) -> Value:
-        """The sums with the products of pairs of bf16. The second alone may be in memory."""
+        """Return the sums with products of pairs of bf16 added. Only the second can be in memory."""
         pairs = (_halves(self.b, each[0], "bfloat") for each in (first, second))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, *pairs)
 
@@ -124,34 +124,34 @@ class Products:
 
 
 class BfloatLanes(Products):
-    """`vdpbf16ps` of numbers with a zero behind each."""
+    """`vdpbf16ps` of numbers, each followed by a zero."""
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """A vector of columns, each in 32 bits."""
+        """Return a vector of columns, each in 32 bits."""
         bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self.b.cast("zext", bits, "i32"),)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with a product each."""
+        """Return the sums with a product each."""
         return self._dot_of_bfloat(row, column, total)
 
 
 class ByteLanes(Products):
-    """`vpdpwssd` of bytes as 16 bits; behind those of the second factor are zeros."""
+    """`vpdpwssd` of bytes as 16 bits; those of the second factor are followed by zeros."""
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """A vector of columns, each in 32 bits."""
+        """Return a vector of columns, each in 32 bits."""
         (words,) = super().column(pointer, valid, count, access)
         if access != SECOND:
             return (words,)
         return (self.b.op("and", words, self.b.splat("i32", self.kernel.lanes, "65535")),)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with a product each."""
+        """Return the sums with a product each."""
         return self._dot("llvm.x86.avx512.vpdpwssd", total, row[0], column[0])
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
-        """A sum with the elements of the second factor: each times 1."""
+        """Return a sum with the elements of the second factor added: each times 1."""
         return self._dot(
             "llvm.x86.avx512.vpdpwssd", total, factor[0], self.b.splat("i32", self.kernel.lanes, "1")
         )
@@ -161,12 +161,12 @@ class _Packs(Products):
     """Packs as words of 32 bits."""
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """A pack of the rows' factor in every lane."""
+        """Return a pack of the rows' factor in every lane."""
         return self._split(self._row_words(pointer, count, is_alone=is_alone), FIRST)
 
     def _row_words(self, pointer: Value, count: int, *, is_alone: bool) -> Value:
-        """Packs as words. Places from `count` on are zero, but where integers are multiplied: there zeros in
-        the columns are enough.
+        """Return packs as words. Elements from `count` on are zero, except for integers, for which zeros in
+        the columns suffice.
         """
         b, lanes = self.b, self.kernel.lanes
         assert self.kernel.packs is not None
@@ -179,19 +179,19 @@ class _Packs(Products):
         return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """A pack of each column."""
+        """Return a pack of each column."""
         bits = self.types[access].bits
         words = load_words(self.b, pointer, self.kernel.lanes, valid, bits // 8)
         return self._split(self._leading(words, count * bits), access)
 
     def _leading(self, words: Value, bits: int) -> Value:
-        """The leading bits of each word, zeros behind them."""
+        """Return the leading bits of each word, followed by zeros."""
         if bits == 32:
             return words
         return self.b.op("and", words, self.b.splat("i32", lanes_of(words), str((1 << bits) - 1)))
 
     def _pieces(self, pointer: Value, bits: int) -> Value:
-        """A word of its leading 8, 16 or 24 bits; nothing behind them is read."""
+        """Return a word of its leading 8, 16 or 24 bits; nothing after them is read."""
         b, found, at = self.b, None, 0
         for size in (16, 8):
             if not bits & size:
@@ -209,24 +209,24 @@ class _Packs(Products):
 
 
 class NibbleWords(Products):
-    """Elements of 4 bits, decoded to f32 from words of eight of a column."""
+    """4-bit elements, decoded to f32 from words of eight of a column."""
 
     def turns(self, count: int) -> int:
         """An element of each column at a time."""
         return count
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """The element of a turn in every lane, divided by what `column` leaves columns multiplied by."""
+        """Return an iteration's element in every lane, divided by the remaining factor of `column`."""
         (row,) = super().row(self.b.advance(pointer, self.types[FIRST].bits // 8 * turn), 1)
         return (self._divided(row, self._place(turn)),)
 
     def _divided(self, value: Value, bits: int) -> Value:
-        """A value without so many bits."""
+        """Return a value divided by 2**bits."""
         factor = self.b.splat(_REAL, self.kernel.lanes, f"{0.5**bits:.20e}")
         return self.b.op("fmul", value, factor) if bits else value
 
     def _place(self, turn: int) -> int:
-        """By how many bits the elements of a turn are left too high: f32 holds their products."""
+        """Return how many bits the elements of an iteration stay shifted: f32 can hold their products."""
         if not self.keeps_places:
             return 0
         if self.types[SECOND] in _FRACTION:
@@ -236,12 +236,12 @@ class NibbleWords(Products):
 
     @property
     def _is_moved(self) -> bool:
-        """True where integers with signs are moved to begin at 0."""
+        """Whether an offset makes signed integers nonnegative."""
         groups = self.kernel.groups_of_sums
         return groups is not None and groups.moved > 0
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """The elements of a turn."""
+        """Return the elements of an iteration."""
         b, kind, lanes = self.b, self.types[SECOND], self.kernel.lanes
         words = load_words(b, pointer, lanes, valid, 1)
         if self._is_moved:
@@ -265,18 +265,18 @@ class NibbleWords(Products):
 
 
 class NibblePairs(NibbleWords):
-    """`vpdpbf16ps` of elements of 4 bits as bf16, two at a time."""
+    """`vdpbf16ps` of 4-bit elements as bf16, two at a time."""
 
     def turns(self, count: int) -> int:
         """Two elements of each column at a time."""
         return count // 2
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """The two elements of a turn in every lane."""
+        """Return the two elements of an iteration in every lane."""
         return (self._row_word(pointer, turn),)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """Both elements of a turn, the first in the lower half."""
+        """Return both elements of an iteration, the first in the lower half."""
         b, lanes = self.b, self.kernel.lanes
         reals = [super(NibblePairs, self).column(pointer, valid, 1, access, 2 * turn + i)[0] for i in (0, 1)]
         even, odd = (b.bitcast(real, "i32") for real in reals)
@@ -290,13 +290,13 @@ class NibblePairs(NibbleWords):
         return 0
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with two products each."""
+        """Return the sums with two products each."""
         return self._dot_of_bfloat(column, row, total)
 
 
 class NibbleDots(Products):
-    """Elements of 4 bits as bytes, times bytes: those at even places of a word in one turn, those at odd
-    places in the next. Without an instruction that adds them to 32 bits, some words are summed in 16.
+    """4-bit elements as bytes, times bytes: those at even positions of a word in one iteration, those at odd
+    ones in the next. Without an instruction that adds them to 32 bits, some words are summed in 16.
     """
 
     def turns(self, count: int) -> int:
@@ -304,11 +304,11 @@ class NibbleDots(Products):
         return count // 4
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """The four bytes of a turn in every lane."""
+        """Return the four bytes of an iteration in every lane."""
         return (self._row_word(pointer, turn),)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND, turn: int = 0) -> Factor:
-        """The elements of a turn, from 0 to 15."""
+        """Return the elements of an iteration, from 0 to 15."""
         b, lanes = self.b, self.kernel.lanes
         words, kind = load_words(b, pointer, lanes, valid, 1), self.types[SECOND]
         if kind in _FRACTION:
@@ -319,25 +319,25 @@ class NibbleDots(Products):
         return (_four_bits(b, words, turn),)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with four products each; of 16 bits with two."""
+        """Return the sums with four products each; 16-bit ones with two."""
         if self.kernel.is_dot:
             return self._dot("llvm.x86.avx512.vpdpbusd", total, column[0], row[0])
         return self.b.op("add", total, byte_pairs(self.b, column[0], row[0], self.style))
 
     @property
     def short_level(self) -> int:
-        """From which of the summed loops on sums have 16 bits; -1 where none have."""
+        """The summed loop from which on sums have 16 bits; -1 if none have."""
         packs = self.kernel.packs
         assert packs is not None
         return -1 if self.kernel.is_dot else len(self.kernel.loops) - (not packs.is_alone)
 
     @property
     def short_zero(self) -> Value:
-        """Of the sums of 16 bits."""
+        """The zero of 16-bit sums."""
         return Value(vector("i16", 2 * self.kernel.lanes), "zeroinitializer")
 
     def with_short(self, before: Value, total: Value) -> Value:
-        """A sum with two of 16 bits."""
+        """Return a sum with two of 16 bits added."""
         b = self.b
         if self.style.can.byte_pairs:
             ones = b.splat("i16", lanes_of(total), "1")
@@ -350,23 +350,23 @@ class NibbleDots(Products):
 
 
 class ByteDots(_Packs):
-    """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`schedule/contraction/parts.py`)."""
+    """`vpdpbusd`: u8 by s8. Sums wrap, but the final ones fit (`schedule/contraction/parts.py`)."""
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False, turn: int = 0) -> Factor:
-        """A pack; of s8 by s8 each of its elements and 128, as u8."""
+        """Return a pack; for s8 by s8, each element plus 128, as u8."""
         words = self._row_words(pointer, count, is_alone=is_alone)
         if not self.kernel.moves_rows or is_alone:
             return (words,)
         return (self.b.op("xor", words, _bytes(self.b, self.kernel.lanes, 0x80)),)
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
-        """A sum with the elements of a pack: each times 1."""
+        """Return a sum with the elements of a pack added: each times 1."""
         ones = _bytes(self.b, self.kernel.lanes, 1)
         pair = (factor[0], ones) if self.types[access] is DataType.u8 else (ones, factor[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, *pair)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with four products each."""
+        """Return the sums with four products each."""
         is_unsigned = self.kernel.moves_rows or self.types[FIRST] is DataType.u8
         first, second = (row[0], column[0]) if is_unsigned else (column[0], row[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, first, second)
@@ -376,7 +376,7 @@ class BytePairs(_Packs):
     """Even and odd bytes as 16 bits."""
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
-        """A sum with the elements of a pack: each times 1."""
+        """Return a sum with the elements of a pack added: each times 1."""
         one = self.b.splat("i16", lanes_of(factor[0]), "1")
         return self.added(factor, (one, one), total)
 
@@ -389,30 +389,30 @@ class BytePairs(_Packs):
         return b.op("ashr", b.op("shl", pairs, eight), eight), b.op("ashr", pairs, eight)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with the products of even elements, then of odd ones."""
+        """Return the sums with the products of even elements, then of odd ones."""
         for a, b in zip(row, column, strict=True):
             total = self.b.op("add", total, word_pairs(self.b, a, b, total.type))
         return total
 
 
 class BfloatDots(_Packs):
-    """`vdpbf16ps`: two multiply-adds, in which numbers below the normal ones count as zero."""
+    """`vdpbf16ps`: two multiply-adds, in which subnormal numbers count as zero."""
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with two products each."""
+        """Return the sums with two products each."""
         return self._dot_of_bfloat(column, row, total)
 
 
 def _four_bits(b: Builder, words: Value, place: int) -> Value:
-    """The lower or the upper elements of 4 bits of all bytes."""
+    """Return the lower or the upper 4-bit elements of all bytes."""
     lanes = lanes_of(words)
     words = b.op("lshr", words, b.splat("i32", lanes, "4")) if place else words
     return b.op("and", words, _bytes(b, lanes, 0x0F))
 
 
 def four_bit_numbers(b: Builder, words: Value, place: int, kind: DataType, moved: int, style: Style) -> Value:
-    """The bytes for the lower or upper floats of 4 bits of all bytes: what they are, and `moved`, without
-    their fraction.
+    """Return the bytes of the lower or upper 4-bit floats of all bytes: their values plus `moved`, scaled to
+    integers.
     """
     codes = _four_bits(b, words, place)
     kind_of_bytes = vector("i8", 4 * lanes_of(words))
@@ -424,12 +424,12 @@ def four_bit_numbers(b: Builder, words: Value, place: int, kind: DataType, moved
 
 
 def word_pairs(b: Builder, one: Value, other: Value, kind: str) -> Value:
-    """The sums of two neighbors' products each, of words of 16 bits in 32."""
+    """Return 32-bit sums of the products of adjacent pairs of 16-bit words."""
     return b.call(kind, _PAIRS[lanes_of(one) * 2], f"{one}, {other}", f"{one.type}, {other.type}")
 
 
 def byte_pairs(b: Builder, unsigned: Value, signed: Value, style: Style) -> Value:
-    """The sums of two neighbors' products each, of words of bytes in 16 bits."""
+    """Return 16-bit sums of the products of adjacent pairs of bytes."""
     kind = vector("i16", 2 * lanes_of(unsigned))
     if style.can.byte_pairs:
         name, byte = _BYTE_PAIRS[lanes_of(unsigned) * 4], vector("i8", 4 * lanes_of(unsigned))
@@ -443,19 +443,19 @@ def byte_pairs(b: Builder, unsigned: Value, signed: Value, style: Style) -> Valu
 
 
 def _bytes(b: Builder, lanes: int, byte: int) -> Value:
-    """A byte in all places of words."""
+    """Return words with a byte in all positions."""
     word = int.from_bytes(bytes([byte]) * 4, "little", signed=True)
     return b.splat("i32", lanes, str(word))
 
 
 def _halves(b: Builder, words: Value, element: str) -> Value:
-    """The same bits in lanes of 16."""
+    """Return the same bits in 16-bit lanes."""
     kind = vector(element, 2 * lanes_of(words))
     return b.value(kind, f"bitcast {words} to {kind}")
 
 
 class BfloatHalves(_Packs):
-    """Even and odd elements as f32: their bits, and zeros behind them."""
+    """Even and odd elements as f32: their bits followed by zeros."""
 
     def _split(self, words: Value, access: int) -> Factor:
         b, lanes = self.b, lanes_of(words)
@@ -464,7 +464,7 @@ class BfloatHalves(_Packs):
         return b.bitcast(even, _REAL), b.bitcast(odd, _REAL)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with the products of even elements, then of odd ones."""
+        """Return the sums with the products of even elements, then of odd ones."""
         for a, b in zip(row, column, strict=True):
             total = self._one_added(a, b, total)
         return total

@@ -1,4 +1,4 @@
-"""What becomes of the sums of a tile: the expression behind the fold, the conversion, the stores."""
+"""The results of a tile: the expression after the fold, the conversion, the stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .convert import canonical_nan, convert, from_real
 from .kernel import Style
 from .small_float import can_round_at_once, normal_floats_to_bfloat
 
-# What 32-bit integers become by rounding or saturating once.
+# The types that 32-bit integers become by rounding or saturating once.
 _ONE_STEP = (DataType.s32, DataType.s8, DataType.u8, DataType.f32)
 
 
@@ -24,14 +24,14 @@ class ResultWriter:
         self.b, self.kernel, self.style, self.place = b, kernel, style, place
 
     def emit(self, sums: TileSums) -> None:
-        """Store the results of all sums, a row after the other."""
+        """Store the results of all sums, row by row."""
         values = ResultValues(self.b, self.kernel, self.style, self.place, sums)
         for row in range(self.place.rows):
             for number in range(len(self.place.columns.valid)):
                 self._results(values, row, number)
 
     def _results(self, values: ResultValues, row: int, number: int) -> None:
-        """Store what becomes of the sums of one row and vector: all is computed before anything is stored."""
+        """Store the results of one row and vector: everything is computed before anything is stored."""
         if self._is_plain_integer():
             data_type = self._type(DESTINATION)
             bits = convert(self.b, values.total(0, row, number), DataType.s32, data_type, self.style.can)
@@ -46,7 +46,7 @@ class ResultWriter:
         return self.kernel.types[access]
 
     def _is_plain_integer(self) -> bool:
-        """True where sums of integers are the result, in a type that they become in one step."""
+        """Whether sums of integers are the result, in a type that they become in one step."""
         return (
             self.kernel.is_integral
             and [type(result.value) for result in self.kernel.results] == [Ref]
@@ -61,7 +61,7 @@ class ResultWriter:
         return from_real(self.b, value, data_type, self.style.can)
 
     def _is_never_subnormal(self) -> bool:
-        """True where results are sums of an instruction that makes zeros of subnormal ones."""
+        """Whether results are sums from an instruction that flushes subnormals to zero."""
         are_sums = all(isinstance(result.value, Ref) for result in self.kernel.results)
         return are_sums and self.kernel.is_dot and self.style.can.bfloat_of_normals
 

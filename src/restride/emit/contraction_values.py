@@ -1,8 +1,8 @@
 """Values of the result of a contraction, from the sums of a tile: vectors of f32 or f64.
 
-Sums of integers are exact, and become f64, or f32 at once where the expression rounds them: operations
-between roundings to f32 are done in f32, which is half the work. What does not change from row to row is
-found once.
+Sums of integers are exact, and become f64, or f32 directly if the expression rounds them: operations between
+roundings to f32 are done in f32, which is half the work. Values that do not change from row to row are
+computed once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .kernel import Style
 
 _PARAMS = Value("ptr", "%params")
 _FLOAT, _DOUBLE = "float", "double"
-# Functions of which a result of f64, rounded to f32, is that of f32: they round once.
+# Functions whose f64 result, rounded to f32, equals that of f32: they round once.
 _ROUNDED_ONCE = frozenset(("abs", "clip", "clip_v2", "relu", "round", "sqrt", "square"))
-# What f64 has besides f32.
+# The operations that f64 has besides those of f32.
 _WIDE = (DataType.s32, DataType.f64)
 
 
@@ -51,7 +51,7 @@ class TilePlace:
 
 
 class ResultValues:
-    """Evaluates the expression behind the sums."""
+    """Evaluates the expression after the sums."""
 
     def __init__(
         self, b: Builder, kernel: ContractionKernel, style: Style, place: TilePlace, sums: TileSums
@@ -60,11 +60,11 @@ class ResultValues:
         self.arithmetic = VectorArithmetic(b, style.can.round_even)
         self._of_columns: dict[tuple[Expr, str, int], Value] = {}
         self._vectors: dict[tuple[int, int], Value] = {}
-        # Of expressions that the results of one vector share; the kernel keeps them alive.
+        # Expressions shared by the results of one vector; the kernel keeps them alive.
         self._shared: dict[tuple[int, str], Value] = {}
 
     def results(self, row: int, number: int) -> list[Value]:
-        """The values of a vector of the tile, one for each result."""
+        """Return the values of a vector of the tile, one for each result."""
         self._shared = {}
         values = [result.value for result in self.kernel.results]
         return [self._value(value, self._real_of(value), row, number) for value in values]
@@ -73,12 +73,12 @@ class ResultValues:
         return _DOUBLE if self.kernel.is_integral and not self._is_single(expr) else _FLOAT
 
     def total(self, part: int, row: int, number: int) -> Value:
-        """The sum of a part of the products."""
+        """Return the sum of a part of the products."""
         parts = len(self.kernel.parts)
         return self.sums.totals[(row * len(self.place.columns.valid) + number) * parts + part]
 
     def pointer(self, access: int, row: int, number: int) -> Value:
-        """Where a vector of an access begins."""
+        """Return where a vector of an access begins."""
         strides, b = self.kernel.strides[access], self.b
         place = strides.vectors[number]
         if (access, number) not in self._vectors:
@@ -87,7 +87,7 @@ class ResultValues:
         return b.advance(self._vectors[access, number], strides.row * row + place.nbytes)
 
     def _value(self, expr: Expr, real: str, row: int, number: int) -> Value:
-        """An expression; as floats where it has such values, or rounded to them."""
+        """Return an expression; as f32 if its values are, or rounded to f32."""
         if isinstance(expr, Ref):
             return self._sum(expr.name, real, row, number)
         if isinstance(expr, Const):
@@ -102,7 +102,7 @@ class ResultValues:
         return self._shared[key]
 
     def _kept(self, expr: Expr, real: str, number: int, find: Callable[[], Value]) -> Value:
-        """What all rows have, found for the first of them."""
+        """Return a value that all rows share, computed for the first of them."""
         key = expr, real, number
         if key not in self._of_columns:
             self._of_columns[key] = find()
@@ -120,7 +120,7 @@ class ResultValues:
     # --- rounded to f32
 
     def _is_single(self, expr: Expr) -> bool:
-        """True where a value is one of f32."""
+        """Return whether a value is an f32."""
         if isinstance(expr, Const):
             return float(np.float32(expr.number)) == expr.number
         if isinstance(expr, Load):
@@ -128,7 +128,7 @@ class ResultValues:
         return isinstance(expr, Apply) and expr.op == "single"
 
     def _rounded(self, expr: Expr, row: int, number: int) -> Value:
-        """An expression of f64, rounded to f32."""
+        """Return an f64 expression rounded to f32."""
         if not isinstance(expr, Apply):
             # A conversion rounds once.
             return self._value(expr, _FLOAT, row, number)
@@ -139,10 +139,10 @@ class ResultValues:
             )
         return self.b.cast("fptrunc", self._value(expr, _DOUBLE, row, number), _FLOAT)
 
-    # --- what expressions are made of
+    # --- operands of expressions
 
     def _sum(self, name: str, real: str, row: int, number: int) -> Value:
-        """A sum of products, or of the factor of rows or columns alone."""
+        """Return a sum of products, or of the factor of rows or columns alone."""
         if name == ROW_SUMS:
             total = self.sums.rows[row]
         elif name == COLUMN_SUMS:
@@ -166,7 +166,7 @@ class ResultValues:
         return DESTINATION + 1 + self.kernel.loads.index(load)
 
     def _is_of_column(self, load: Load) -> bool:
-        """True where all rows of a tile have the same."""
+        """Return whether all rows of a tile share the value."""
         return self.kernel.strides[self._access(load)].row == 0
 
     def _scalar(self, number: int, real: str) -> Value:
@@ -177,7 +177,7 @@ class ResultValues:
         return b.broadcast(one, self.kernel.lanes)
 
     def _loaded(self, load: Load, real: str, row: int, number: int) -> Value:
-        """A vector of an operand, as reals."""
+        """Load a vector of an operand, as reals."""
         b, can, access = self.b, self.style.can, self._access(load)
         data_type, lanes = self.kernel.types[access], self.kernel.lanes
         pointer, valid = self.pointer(access, row, number), self.place.columns.valid[number]
@@ -201,10 +201,10 @@ class ResultValues:
 
 
 class GroupValues(ResultValues):
-    """Evaluates what the sum of a group becomes, in f32."""
+    """Evaluates the expression of a group's sum, in f32."""
 
     def added(self, total: Value, row: int, number: int, *, fused: bool) -> Value:
-        """A total with the value of a group."""
+        """Return a total with the value of a group added."""
         b, groups = self.b, self.kernel.groups_of_sums
         assert groups is not None
         expr, self._shared = groups.value, {}
@@ -223,7 +223,7 @@ class GroupValues(ResultValues):
         whole = b.cast("sitofp", total, real)
         if self.kernel.types[SECOND].is_integral:
             return whole
-        # Floats of 4 bits are multiplied as halves.
+        # 4-bit floats are multiplied as halves.
         return b.op("fmul", whole, b.splat(real, self.kernel.lanes, "5.0e-01"))
 
     def _access(self, load: Load) -> int:

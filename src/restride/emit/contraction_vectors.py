@@ -1,4 +1,4 @@
-"""Loads and stores of vectors of which some lanes are no elements."""
+"""Loads and stores of vectors in which only the leading lanes are elements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .convert import bits_type, zeros
 
 
 def load_vector(b: Builder, data_type: DataType, pointer: Value, lanes: int, valid: int) -> Value:
-    """`valid` elements in the leading lanes, zeros in the others; nothing behind them is read."""
+    """Load `valid` elements into the leading lanes, zeros into the others; nothing after them is read."""
     kind = bits_type(data_type)
     if valid == 0:
         return zeros(data_type, lanes)
@@ -20,7 +20,7 @@ def load_vector(b: Builder, data_type: DataType, pointer: Value, lanes: int, val
 
 
 def load_words(b: Builder, pointer: Value, lanes: int, valid: int, align: int) -> Value:
-    """`valid` words of 32 bits in the leading lanes, zeros in the others."""
+    """Load `valid` 32-bit words into the leading lanes, zeros into the others."""
     full = vector("i32", lanes)
     if valid == 0:
         return Value(full, "zeroinitializer")
@@ -40,7 +40,7 @@ def store_vector(
 
 
 def only_leading(b: Builder, value: Value, lanes: int, valid: int) -> Value:
-    """The leading lanes, zeros in the others."""
+    """Keep the leading lanes, with zeros in the others."""
     if valid >= lanes:
         return value
     zero = Value(value.type, "zeroinitializer")

@@ -1,8 +1,8 @@
-"""One vector of values from one data type to another, by arithmetic or by a table (N1 to N7).
+"""Conversion of a vector of values between data types, by arithmetic or by a table (N1 to N7).
 
-The table is what `ir/conversion.py`, the definition, makes of every code. Types of 4 bits have 16 codes,
-which nearly every processor looks up in one register; types of 8 have 256, for which AVX-512 VBMI and NEON
-have instructions.
+The table lists the results of `ir/conversion.py` for every code. 4-bit types have 16 codes, which nearly
+every processor can look up in one register; 8-bit types have 256, for which AVX-512 VBMI and NEON have
+instructions.
 
 Vectors carry bits: the element type of every value here is an integer as wide as the data type.
 `ir/conversion.py` is the definition; this must match it bit for bit on every instruction set.
@@ -50,7 +50,7 @@ from .small_float import (
 )
 
 # --- by a table --------------------------------------------------------------
-# Bytes to bytes by a table, where a float of 8 bits is on either side: a few instructions for a register.
+# Bytes to bytes by a table, if either side is an 8-bit float: a few instructions per register.
 
 _MOVE = Compute()
 _SHUFFLE = {16: "llvm.x86.ssse3.pshuf.b.128", 32: "llvm.x86.avx2.pshuf.b", 64: "llvm.x86.avx512.pshuf.b.512"}
@@ -59,14 +59,14 @@ _PERMUTE, _PERMUTED = "llvm.x86.avx512.vpermi2var.qi.512", 64
 
 
 def entries(src: DataType, dst: DataType) -> int:
-    """How many codes a table for these types has; 0 where arithmetic does as well, or lanes are wider."""
+    """Return the size of a table for these types; 0 if arithmetic is as good, or lanes are wider."""
     if src is dst or max(src.bits, dst.bits) > 8 or is_integer_move(src, dst, _MOVE):
         return 0
     return 1 << src.bits
 
 
 def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], can: Abilities) -> Value:
-    """Each byte as the table of `types` says, a register at a time."""
+    """Look up each byte in the table of `types`, a register at a time."""
     codes = _codes(*types)
     if len(codes) == 16:
         return look_up_codes(b, v, codes, can)
@@ -77,7 +77,7 @@ def look_up(b: Builder, v: Value, types: tuple[DataType, DataType], can: Abiliti
 
 
 def look_up_codes(b: Builder, v: Value, codes: tuple[int, ...], can: Abilities) -> Value:
-    """Each byte, from 0 to 15, as a table says."""
+    """Look up each byte, from 0 to 15, in a table."""
     size, lanes = can.shuffled_bytes, lanes_of(v)
     if not size:
         found = Value(v.type, "zeroinitializer")
@@ -97,7 +97,7 @@ def _look_up_register(b: Builder, v: Value, codes: tuple[int, ...], can: Abiliti
 
 @functools.cache
 def _codes(src: DataType, dst: DataType) -> tuple[int, ...]:
-    """What each code becomes; a result of 4 bits fills its byte, with its sign."""
+    """Return the result of each code; a 4-bit result is sign-extended to its byte."""
     every = np.arange(1 << src.bits, dtype=np.uint8)
     codes = convert_codes(every, (src, dst), _MOVE, Inputs())
     if dst is DataType.s4:
@@ -110,14 +110,14 @@ def _constant(codes: tuple[int, ...]) -> Value:
 
 
 def _in_one(b: Builder, v: Value, codes: tuple[int, ...], size: int) -> Value:
-    """A table of one register, the same in every 16 bytes."""
+    """Look up in a table of one register, repeated every 16 bytes."""
     place = b.op("and", v, b.splat("i8", size, "15"))
     table = _constant(codes * (size // 16))
     return b.call(v.type, _SHUFFLE[size], f"{table}, {place}", f"{v.type}, {v.type}")
 
 
 def _in_four(b: Builder, v: Value, codes: tuple[int, ...]) -> Value:
-    """A table of four registers: the lower half of it in two, the upper half, for bytes below 0, in two."""
+    """Look up in a table of four registers: its lower half in two, and its upper half, for bytes below 0."""
     quarters = [_constant(codes[first : first + _PERMUTED]) for first in range(0, 256, _PERMUTED)]
     kinds = ", ".join([v.type] * 3)
     lower, upper = (b.call(v.type, _PERMUTE, f"{quarters[i]}, {v}, {quarters[i + 1]}", kinds) for i in (0, 2))
@@ -125,10 +125,10 @@ def _in_four(b: Builder, v: Value, codes: tuple[int, ...]) -> Value:
 
 
 def _look_up_reals(b: Builder, v: Value, src: DataType) -> Value:
-    """Registers of floats of 8 bits as floats by tables of 128: both bytes of a bf16, which holds them all.
+    """Convert registers of 8-bit floats to f32 by tables of 128: both bytes of a bf16, which holds them all.
 
-    The sign is put back, then bytes become words and words floats within each 16 bytes: so the source is
-    first put in the order in which that leaves them in theirs.
+    The sign is restored, then bytes are interleaved to words and words to floats within each 16 bytes: so the
+    source is first permuted so that these steps leave it in order.
     """
     pieces = [b.lanes(v, first, _PERMUTED) for first in range(0, lanes_of(v), _PERMUTED)]
     return b.join([_reals_of_register(b, piece, src) for piece in pieces])
@@ -150,14 +150,14 @@ def _reals_of_register(b: Builder, v: Value, src: DataType) -> Value:
 
 
 def _transposed_words(b: Builder, v: Value) -> Value:
-    """The 4 by 4 words of 32 bits of a register, transposed."""
+    """Transpose the 4 by 4 matrix of 32-bit words in a register."""
     words = b.value("<16 x i32>", f"bitcast {v} to <16 x i32>")
     moved = b.shuffle(words, words, [4 * (i % 4) + i // 4 for i in range(16)])
     return b.value(v.type, f"bitcast {moved} to {v.type}")
 
 
 def _interleaved(lanes: int, group: int, upper: int) -> list[int]:
-    """Lanes of two registers by turns, in each group those of its lower or upper half."""
+    """Return a mask that alternates lanes of two registers, from the lower or upper half of each group."""
     half = group // 2
     starts = [first + upper * half for first in range(0, lanes, group)]
     return [start + i + side * lanes for start in starts for i in range(half) for side in (0, 1)]
@@ -165,65 +165,65 @@ def _interleaved(lanes: int, group: int, upper: int) -> list[int]:
 
 @functools.cache
 def _bfloat_bytes(src: DataType) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The lower and the upper bytes of what codes without a sign stand for, as bf16."""
+    """Return the lower and the upper bytes of the magnitudes of codes, as bf16."""
     words = convert_codes(np.arange(128, dtype=np.uint8), (src, DataType.bf16), _MOVE, Inputs())
     return tuple(int(word) & 255 for word in words), tuple(int(word) >> 8 for word in words)
 
 
 # --- by arithmetic -----------------------------------------------------------
-# One vector of values from one data type to another, as the numeric contract says (N1 to N7).
+# Conversion of a vector of values between data types by the numeric contract (N1 to N7).
 
 # Adding 1.5 * 2**23 to a float of magnitude below 2**22 rounds it half to even into the low mantissa bits.
 _ROUND_FLOAT, _ROUND_BITS = "12582912.0", 0x4B400000
-# Bits of an integer type whose values, rounded so, are right.
+# The widths of integer types for which this rounding is correct.
 _MOST_ROUNDED_BITS = 16
 _QUIET_NAN = {"float": ("i32", 0x7FC00000), "double": ("i64", 0x7FF8000000000000)}
-# Magnitudes from which on every value is whole: 2**23 and 2**52.
+# Magnitudes from which on every value is an integer: 2**23 and 2**52.
 _WHOLE_FROM = {"float": "8388608.0", "double": "4503599627370496.0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the instruction set converts by itself, with the right bits."""
+    """The conversions that the instruction set provides, with the correct bits."""
 
     half: bool = False
     round_even: bool = False
     masks: bool = False
     packs: bool = False
-    # Products of bytes are added in pairs.
+    # Whether products of bytes are added in pairs.
     byte_pairs: bool = False
-    # What `neon.py` writes; and floats to bf16: right always, or but for subnormals.
+    # The conversions in `neon.py`; and floats to bf16: always correct, or except for subnormals.
     neon: bool = False
     bfloat: bool = False
     bfloat_of_normals: bool = False
-    # Bytes of the register in which a byte looks up one of 16; and whether it looks up one of 256.
+    # The bytes of a register in which a byte selects one of 16; and whether it can select one of 256.
     shuffled_bytes: int = 0
     has_tables: bool = False
 
     def looks_up(self, src: DataType, dst: DataType) -> bool:
-        """True where bytes are converted to bytes by a table."""
+        """Return whether bytes are converted to bytes by a table."""
         count = entries(src, dst)
         return self.has_tables if count > 16 else count > 0 and self.shuffled_bytes > 0
 
 
 def bits_type(data_type: DataType) -> str:
-    """The IR integer type that carries a data type; 4-bit types have a byte each in registers."""
+    """Return the IR integer type that carries a data type; 4-bit types take a byte each in registers."""
     return f"i{carrier_bits(data_type)}"
 
 
 def carrier_bits(data_type: DataType) -> int:
-    """Bits of a lane that carries a data type."""
+    """Return the bits of a lane that carries a data type."""
     return max(data_type.bits, 8)
 
 
 def zeros(data_type: DataType, lanes: int) -> Value:
-    """A vector of zero bits."""
+    """Return a vector of zero bits."""
     return Value(vector(bits_type(data_type), lanes), "zeroinitializer")
 
 
 def keeps_zeros(src: DataType, dst: DataType) -> bool:
-    """True where zero bits become zero bits: not in e8m0, where they are the least power of two,
-    and nf4, where they are -1.
+    """Return whether zero bits become zero bits: not in e8m0, where they are the least power of two, and nf4,
+    where they are -1.
     """
     return src is dst or not {DataType.e8m0, DataType.nf4} & {src, dst}
 
@@ -240,18 +240,18 @@ def convert(b: Builder, v: Value, src: DataType, dst: DataType, can: Abilities) 
         return widen_small(b, v, src, dst)
     value = to_real(b, v, src, real_type(src, dst), can)
     if dst is DataType.bf16 and src.kind != "float" and src.bits <= 8:
-        # Of 8 bits at most, as many as are kept.
+        # At most 8 bits, as many as are kept.
         return leading_half(b, b.bitcast(value, "i32"))
     return from_real(b, value, dst, can)
 
 
 def real_type(src: DataType, dst: DataType, compute: Compute = _MOVE) -> str:
-    """The IR type in which values are computed (N1)."""
+    """Return the IR type in which values are computed (N1)."""
     return "double" if is_wide(src, dst, compute) else "float"
 
 
 def canonical_nan(b: Builder, value: Value) -> Value:
-    """Real values with every NaN the one quiet NaN."""
+    """Replace every NaN by the one quiet NaN."""
     real = element_of(value)
     kind, quiet = _QUIET_NAN[real]
     is_nan = b.compare("fcmp uno", value, value)
@@ -282,7 +282,7 @@ def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType, can: 
 
 
 def _is_set(b: Builder, v: Value) -> Value:
-    """1 where a lane is not zero, as bytes."""
+    """Return 1 where a lane is not zero, as bytes."""
     zero = Value(v.type, "zeroinitializer")
     name = "fcmp une" if element_of(v) in _QUIET_NAN else "icmp ne"
     return b.cast("zext", b.compare(name, v, zero), "i8")
@@ -292,7 +292,7 @@ def _is_set(b: Builder, v: Value) -> Value:
 
 
 def to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> Value:
-    """Values of `src` as real numbers: exact, but s32 past 2**24 as float rounds half to even."""
+    """Convert values of `src` to reals: exact, but s32 past 2**24 rounds half to even as f32."""
     if src is DataType.boolean:
         v, src = _is_set(b, v), DataType.u8
     if src.is_integral:
@@ -305,7 +305,7 @@ def to_real(b: Builder, v: Value, src: DataType, real: str, can: Abilities) -> V
 
 
 def look_up_floats(b: Builder, codes: Value, src: DataType, can: Abilities) -> Value:
-    """Floats of 4 bits by tables: their codes are the lowest bits of words, of which others do not matter."""
+    """Look up 4-bit floats in tables: codes are the lowest bits of words, whose other bits do not matter."""
     numbers = [int(number) for number in np.array(CODE_VALUES[src], np.float32).view(np.uint32)]
     lanes = lanes_of(codes)
     size = 16 if can.masks else 8 if can.shuffled_bytes == 32 else 0
@@ -330,7 +330,7 @@ def look_up_floats(b: Builder, codes: Value, src: DataType, can: Abilities) -> V
 
 
 def _join_bytes(b: Builder, codes: Value, numbers: Sequence[int], can: Abilities) -> Value:
-    """The same, each byte of a float by a table of its own."""
+    """Do the same with a separate table for each byte of a float."""
     place_of_table, found = b.cast("trunc", codes, "i8"), Value(codes.type, "zeroinitializer")
     for bits in range(0, 32, 8):
         table = tuple(number >> bits & 255 for number in numbers)
@@ -352,7 +352,7 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
     if src is DataType.nf4 or (src.bits == 4 and can.masks and lanes_of(v) % 16 == 0):
         return look_up_floats(b, b.cast("zext", v, "i32"), src, can)
     if src.bits == 4:
-        # Half of the work in lanes of 16 bits.
+        # Half of the work in 16-bit lanes.
         wide = b.cast("zext", widen_small(b, v, src, DataType.bf16), "i32")
         return b.bitcast(b.op("shl", wide, splat(b, v, "i32", 16)), "float")
     if src.bits == 8 and can.masks and can.has_tables and lanes_of(v) % _PERMUTED == 0:
@@ -366,9 +366,9 @@ def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:
 
 
 def from_real(b: Builder, value: Value, dst: DataType, can: Abilities, *, is_result: bool = False) -> Value:
-    """Real numbers as values of `dst`: saturated, rounded half to even once (N2 to N5).
+    """Convert real numbers to values of `dst`: saturated, rounded half to even once (N2 to N5).
 
-    `is_result`: of a computation, where every NaN is the one quiet NaN.
+    `is_result`: they are computed, so that every NaN is the one quiet NaN.
     """
     if dst is DataType.bf16 and can.bfloat_of_normals and can_round_at_once(value):
         return floats_to_bfloat_at_once(
@@ -408,7 +408,7 @@ def _from_float(b: Builder, value: Value, dst: DataType, can: Abilities, is_resu
 
 
 def _nearest_code(b: Builder, value: Value) -> Value:
-    """How many ends of codes are below a number."""
+    """Return how many upper limits of codes are below a number."""
     lanes = lanes_of(value)
     code = b.splat("i32", lanes, "0")
     for end in NF4_ENDS:
@@ -419,7 +419,7 @@ def _nearest_code(b: Builder, value: Value) -> Value:
 
 
 def splat_limits(b: Builder, value: Value, dst: DataType) -> tuple[Value, Value]:
-    """The least and the greatest value of an integer type, in the type and the lanes of real values."""
+    """Return the least and the greatest value of an integer type, in the type and lanes of real values."""
     lanes, real = lanes_of(value), element_of(value)
     low, high = (FLOAT_LIMITS if real == "float" else DOUBLE_LIMITS)[dst]
     return b.splat(real, lanes, f"{low:.1f}"), b.splat(real, lanes, f"{high:.1f}")
@@ -430,7 +430,7 @@ def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
         return nearest_integers(b, value, dst)
     lanes, real = lanes_of(value), element_of(value)
     low, high = splat_limits(b, value, dst)
-    # Where the lower limit is 0 it is what a NaN must become: the comparison below does it.
+    # A lower limit of 0 is also the result for NaN: the comparison below gives it.
     if FLOAT_LIMITS[dst][0]:
         ordered = b.compare("fcmp ord", value, value)
         value = b.select(ordered, value, b.splat(real, lanes, "0.0"))
@@ -446,7 +446,7 @@ def _to_integer(b: Builder, value: Value, dst: DataType, can: Abilities) -> Valu
 
 
 def _round_even(b: Builder, value: Value, can: Abilities) -> Value:
-    """Round half to even where there are fractions."""
+    """Round half to even if there are fractions."""
     if can.round_even:
         return b.intrinsic("roundeven", value)
     real = element_of(value)

@@ -1,4 +1,4 @@
-"""The functions of a kernel, by name: what whoever loads one looks for, and whoever writes one defines."""
+"""The names of a kernel's functions, shared by the code that defines them and the code that loads them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ ENTRY = "restride"
 WHOLE = "restride_whole"
 """All of it: `void restride_whole(ptr src, ptr dst, ptr params)`."""
 OPTIMISE = "; optimise"
-"""The first line of a module whose values are in memory until LLVM brings them into registers; with the name
-of a function behind it, of those of that function alone.
+"""The first line of a module whose values are in memory until LLVM promotes them to registers; with the name
+of a function appended, only those of that function.
 """

@@ -1,15 +1,15 @@
-"""LLVM IR text of what runs the calls of a grid: kernels of trees at positions that threads share.
+"""LLVM IR text of the code that runs the calls of a grid: kernels of trees at positions that threads share.
 
-It is a kernel as all others, whose numbers are a table of i64 at `src`; `params` are the addresses of memory,
-by their numbers in the table::
+It is a kernel like any other, whose numbers are a table of i64 at `src`; `params` are the addresses of
+memory, by their numbers in the table::
 
     head       positions that threads share, axes, positions of the last one, bytes of own memory, calls,
                the most words that one call reads, then the extents of the axes but the last
     call       entry, whole, words of the record, conditions, places, then these, then the kernel's numbers
-    condition  constant, how often an s64 in memory is added, a factor for each axis, the place of that one
-    place      number of a memory or -1 for the own one, bytes behind it, bytes along each axis
+    condition  constant, how often an s64 in memory is added, a factor for each axis, the place of the s64
+    place      number of a memory or -1 for own memory, byte offset, bytes along each axis
 
-A call is made where all of its conditions are at least 0.
+A call is made if all of its conditions are at least 0.
 """
 
 from __future__ import annotations
@@ -195,5 +195,5 @@ define void @restride_whole(ptr %table, ptr %dst, ptr %params) nounwind {
 
 
 def grid_ir() -> str:
-    """The module; it is the same for every grid and every target."""
+    """Return the module; it is the same for every grid and every target."""
     return _IR

@@ -1,4 +1,4 @@
-"""A nest with bounds, element by element, bounds checked inside: for nests that peel into too many boxes."""
+"""A nest with bounds, run by element with bounds checks: for nests that peel into too many boxes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tile_shape import TileAxis
 
 
 def emit_guarded(nest: LoopNest, style: Style) -> str:
-    """The IR text of a nest with bounds, run element by element."""
+    """Return the IR text of a nest with bounds, run element by element."""
     b = style.builder()
     params = load_params(b, [nest])
     why = "too many partial blocks"
@@ -25,7 +25,7 @@ class GuardedWriter(NestWriter):
     """Loops over every axis; the outermost is shared by the parts."""
 
     def emit_all(self) -> None:
-        """The outermost axis in shares, the others whole."""
+        """Write the outermost axis in shares, the others whole."""
         low, high = self.share(self.nest.axes[0].extent)
         zero: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
         self.guarded_loop(0, low, high, self.start(), zero)
@@ -33,7 +33,7 @@ class GuardedWriter(NestWriter):
     def guarded_loop(
         self, index: int, low: Value, high: Value, cursor: Cursor, at: tuple[Value, ...]
     ) -> None:
-        """Positions from `low` to `high` of an axis, and all of the axes inside it."""
+        """Write positions from `low` to `high` of an axis, and all of the axes inside it."""
         with self.b.loop(low, high) as position:
             moved, here = self.step(index, position, cursor, at)
             if index + 1 < len(self.nest.axes):
@@ -44,7 +44,7 @@ class GuardedWriter(NestWriter):
     def step(
         self, index: int, position: Value, cursor: Cursor, at: tuple[Value, ...]
     ) -> tuple[Cursor, tuple[Value, ...]]:
-        """The cursor and the bounded indices at one position of an axis."""
+        """Return the cursor and the bounded indices at one position of an axis."""
         axis = self.nest.axes[index]
         moved = self.move_cursor(index, position, cursor, (1, 1))
         here = tuple(
@@ -54,7 +54,7 @@ class GuardedWriter(NestWriter):
         return moved, here
 
     def element(self, cursor: Cursor, at: tuple[Value, ...]) -> None:
-        """One element, at these indices of the bounded dimensions: moved, set to zero, or left alone."""
+        """Write one element, at these bounded indices: moved, set to zero, or left alone."""
         b, limits = self.b, self.nest.bounds
         written = self._all_below(at, [bound.padded for bound in limits])
         with b.when("eq", written, Value("i1", "true")):
@@ -65,7 +65,7 @@ class GuardedWriter(NestWriter):
                 emit_tile(b, self.spec, self._one(0), cursor.places)
 
     def _one(self, valid: int) -> tuple[TileAxis, ...]:
-        """A tile of one element that is read, or set to zero."""
+        """Return a tile of one element that is read, or set to zero."""
         return (TileAxis(1, 1, valid, 0, 0, (0,) * len(self.nest.operands)),)
 
     def _all_below(self, at: tuple[Value, ...], limits: list[int]) -> Value:

@@ -1,9 +1,8 @@
-"""Scheduled nests -> the text of one LLVM module with the entry `void restride(src, dst, params, part,
-parts)`.
+"""Code for scheduled nests: an LLVM module with the entry `void restride(src, dst, params, part, parts)`.
 
-`params` points at slots of 8 bytes: the addresses of the operands of the computation, then its scalars as
-doubles. The entry runs the share `part` of `parts` of every nest's
-grid, so that any number of threads can share a kernel, each calling it with its own part.
+`params` points to slots of 8 bytes: the addresses of the operands of the computation, then its scalars as
+f64. The entry runs the share `part` of `parts` of every nest's grid, so that any number of threads can share
+a kernel, each calling it with its own part.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .tile_shape import TileAxis
 
 _PARAMS = Value("ptr", "%params")
 _HEAD = "define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {\nentry:\n"
-# One thread's call of the whole: three arguments cost a foreign call less than five.
+# A single thread's call of the whole kernel: three arguments make a foreign call cheaper than five.
 _WHOLE = """define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
   tail call void @restride(ptr %src, ptr %dst, ptr %params, i64 0, i64 1)
   ret void
@@ -35,8 +34,8 @@ _WHOLE = """define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwin
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a target wants its code: vector width, what one permutation costs, what it converts by itself, and
-    constant distances up to which LLVM may know (`Builder`).
+    """The code style of a target: vector width, cost of a permutation, available conversions, and the largest
+    constant distances that LLVM may see (`Builder`).
     """
 
     vector_bytes: int
@@ -46,13 +45,13 @@ class Style:
     reach: int = ANYWHERE
 
     def builder(self) -> Builder:
-        """What writes code of this style."""
+        """Return a builder for code of this style."""
         return Builder(reach=self.reach)
 
 
 @dataclass(frozen=True, slots=True)
 class _TileRange:
-    """Tiles of one axis that are alike: the first, how many, and the (count, valid) positions of each."""
+    """Similar tiles of one axis: the first, how many, and the (count, valid) positions of each."""
 
     first: int
     tiles: int
@@ -61,7 +60,7 @@ class _TileRange:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the loops stand: all addresses, and how many positions of each axis the tile covers."""
+    """The state of the loops: all addresses, and how many positions of each axis the tile covers."""
 
     places: TileAddresses
     spans: tuple[tuple[int, int], ...]
@@ -69,14 +68,14 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class KernelParams:
-    """What %params holds: the addresses of the operands, and the scalars in the real type."""
+    """The contents of %params: the addresses of the operands, and the scalars in the real type."""
 
     operands: tuple[Value, ...] = ()
     scalars: tuple[Value, ...] = ()
 
 
 def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
-    """The IR text that runs all of `plans` in turn."""
+    """Return the IR text that runs all of `plans` in turn."""
     b = style.builder()
     params = load_params(b, [plan.nest for plan in plans])
     for plan in plans:
@@ -86,7 +85,7 @@ def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
 
 
 def share_of(b: Builder, total: int | Value) -> tuple[Value, Value]:
-    """The share %part of %parts of `total` steps: first, and one past the last."""
+    """Return the share %part of %parts of `total` steps: first, and one past the last."""
     part, parts = Value("i64", "%part"), Value("i64", "%parts")
     steps = i64(total) if isinstance(total, int) else total
     low = b.op("udiv", b.op("mul", part, steps), parts)
@@ -95,7 +94,7 @@ def share_of(b: Builder, total: int | Value) -> tuple[Value, Value]:
 
 
 def module_text(b: Builder) -> str:
-    """A whole module around the body in `b`."""
+    """Return a whole module around the body in `b`."""
     outside = *b.constants, *sorted(b.declared.values()), *b.defined.values()
     notes = ["!0 = !{i32 1}", *(['!1 = !{!"branch_weights", i32 1000, i32 1}'] if b.has_seldom else [])]
     parts = [*outside, _HEAD + b.body() + "\n}", _WHOLE, *b.block_table(ENTRY), *notes]
@@ -103,7 +102,7 @@ def module_text(b: Builder) -> str:
 
 
 def load_params(b: Builder, nests: Sequence[LoopNest], at: Value = _PARAMS) -> KernelParams:
-    """Load what the computation reads from `at` on; nests that only write zeros read nothing."""
+    """Load the inputs of the computation from `at` on; nests that only write zeros read nothing."""
     nest = next((nest for nest in nests if not nest.is_zero), None)
     if nest is None:
         return KernelParams()
@@ -114,12 +113,12 @@ def load_params(b: Builder, nests: Sequence[LoopNest], at: Value = _PARAMS) -> K
 
 
 def load_pointer(b: Builder, at: Value, slot: int) -> Value:
-    """The address in a slot of 8 bytes."""
+    """Load the address in a slot of 8 bytes."""
     return b.value("ptr", f"load ptr, {b.advance(at, 8 * slot)}, align 8")
 
 
 def _packs(plan: Schedule, can: Abilities) -> bool:
-    """True where packs make bytes of what a schedule finishes before it is permuted."""
+    """Return whether values converted before they are permuted are packed to bytes."""
     nest = plan.nest
     types = nest.src_type, nest.dst_type
     if not can.packs or plan.late or (nest.compute.is_move and can.looks_up(*types)):
@@ -132,7 +131,7 @@ class NestWriter:
 
     def __init__(self, b: Builder, plan: Schedule, style: Style, params: KernelParams) -> None:
         self.b, self.plan, self.nest, self.params = b, plan, plan.nest, params
-        # Bits by which each operand moves for an element.
+        # The bits by which each operand moves for an element.
         self.widths = tuple(
             HALVES if splits_operand(plan, i) else operand.data_type.bits
             for i, operand in enumerate(self.nest.operands)
@@ -156,17 +155,17 @@ class NestWriter:
         )
 
     def emit(self) -> None:
-        """The grid loop over this part's share, and everything inside it."""
+        """Write the grid loop over this part's share, and everything inside it."""
         start = self.start()
         if not self.plan.grid:
-            # Nothing to share: the first part does it all.
+            # Nothing to share: the first part does all of it.
             with self.b.when("eq", Value("i64", "%part"), i64(0)):
                 self._loops(self._order, {}, start)
             return
         self.steps(start, *self.share(self.plan.steps()))
 
     def steps(self, start: Cursor, low: Value, high: Value) -> None:
-        """The grid's steps [low, high), and everything inside them."""
+        """Write the grid's steps [low, high), and everything inside them."""
         if not self.plan.grid:
             self._loops(self._order, {}, start)
             return
@@ -175,16 +174,16 @@ class NestWriter:
 
     @property
     def _order(self) -> list[int]:
-        """The axes of all loops, outermost first."""
+        """Return the axes of all loops, outermost first."""
         plan = self.plan
         return [g.axis for g in plan.grid if g.axis not in plan.inner] + list(plan.inner)
 
     def start(self) -> Cursor:
-        """Where the nest begins."""
+        """Return the cursor at the beginning of the nest."""
         return self.start_at(TileAddresses(Value("ptr", "%src"), Value("ptr", "%dst"), self.params.operands))
 
     def start_at(self, at: TileAddresses) -> Cursor:
-        """Where the nest begins, given where offset 0 of every operand is."""
+        """Return the cursor at the beginning of the nest, given the address of offset 0 of each operand."""
         nest = self.nest
         src = self._begin(at.src, nest.src_base, nest.src_type)
         dst = self._begin(at.dst, nest.dst_base, nest.dst_type)
@@ -203,11 +202,11 @@ class NestWriter:
         return self.b.advance(halves_at(self.b, pointer), operand.base)
 
     def share(self, total: int) -> tuple[Value, Value]:
-        """This part's share of `total` steps: first, and one past the last."""
+        """Return this part's share of `total` steps: first, and one past the last."""
         return share_of(self.b, total)
 
     def _decode(self, step: Value) -> dict[int, Value]:
-        """The position of each grid loop in a flat step number."""
+        """Return the position of each grid loop in a flat step number."""
         values: dict[int, Value] = {}
         for grid in reversed(self.plan.grid):
             extent = self.plan.grid_extent(grid)
@@ -230,7 +229,7 @@ class NestWriter:
             self._whole(index, cursor, inside)
 
     def _whole(self, index: int, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
-        """All tiles of an axis, section by section."""
+        """Write all tiles of an axis, section by section."""
         for section in self._sections(index):
             if section.tiles == 1:
                 inside(self.move_cursor(index, i64(section.first), cursor, section.span))
@@ -239,7 +238,7 @@ class NestWriter:
                 inside(self.move_cursor(index, tile, cursor, section.span))
 
     def _block(self, index: int, step: Value, cursor: Cursor, inside: Callable[[Cursor], None]) -> None:
-        """The tiles of one grid step of an axis."""
+        """Write the tiles of one grid step of an axis."""
         b, sections = self.b, self._sections(index)
         tiles = next(g.tiles for g in self.plan.grid if g.axis == index)
         if tiles == 1 and len(sections) == 1:
@@ -262,7 +261,7 @@ class NestWriter:
         return self.b.value("i64", f"select {condition}, {value}, i64 {limit}")
 
     def _sections(self, index: int) -> list[_TileRange]:
-        """The tiles of an axis: those read whole, the one read in part, those of zeros, the cut-off last."""
+        """Return the tiles of an axis: those read whole, a partly read one, those of zeros, a cut-off one."""
         axis, chunk = self.nest.axes[index], self.plan.chunks[index]
         valid = axis.extent if self.nest.is_zero else axis.valid
         full, whole = valid // chunk, axis.extent // chunk
@@ -277,7 +276,7 @@ class NestWriter:
         return [section for section in sections if section.tiles > 0]
 
     def move_cursor(self, index: int, tile: Value, cursor: Cursor, span: tuple[int, int]) -> Cursor:
-        """The cursor at one piece of an axis, which covers `span` (count, valid) of it."""
+        """Return the cursor at one piece of an axis, which covers `span` (count, valid) of it."""
         axis, nest, at = self.nest.axes[index], self.nest, cursor.places
         chunk = self.plan.chunks[index]
         src = self._advance(at.src, axis.src, tile, chunk * nest.src_type.bits)
@@ -290,7 +289,7 @@ class NestWriter:
         return Cursor(TileAddresses(src, dst, more), spans)
 
     def _advance(self, pointer: Value, stride: Stride, tile: Value, bits: int) -> Value:
-        """The pointer at a piece of an axis; `bits` of a stride of 1. 4-bit pieces are whole bytes."""
+        """Return the pointer at a piece of an axis; `bits`: of stride 1. 4-bit pieces are whole bytes."""
         if isinstance(stride, int):
             return self.b.step(pointer, tile, stride * bits // 8)
         return self.b.step_by_table(pointer, tile, [offset * bits // 8 for offset in stride])

@@ -1,19 +1,19 @@
-"""LLVM IR text of what runs a list of launches: one native call for all kernels of a program.
+"""LLVM IR text of the code that runs a list of launches: one native call for all kernels of a program.
 
     void restride_launches(ptr list, ptr run, ptr pool, ptr scratch, ptr src, ptr dst, ptr words)
 
-`list` is a table of i64; `words` are the addresses of the slots behind `src` and `dst`, and then the scalars;
+`list` is a table of i64; `words` are the addresses of the slots after `src` and `dst`, and then the scalars;
 `run` and `pool` are `restride_pool_run` and its first argument. The table:
 
     head      launches, the most words that one launch reads, the number of the first scalar among `words`
     launch    entry, whole, parts, src, dst, operands, scalars, first scalar, numbers, then `operands` places,
-              then `numbers` words, then `scalars` of its own where the first one is -1
-    place     buffer, bytes behind it, bytes a turn     buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
-    repeat    0, turns, launches            so many of the launches behind it run in turn, `turns` times
+              then `numbers` words, then `scalars` of its own if the first one is -1
+    place     buffer, byte offset, bytes per turn     buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
+    repeat    0, turns, launches            this many of the following launches run in turn, `turns` times
 
-Where a launch has numbers, its kernel finds them at `src`. A launch of one part calls `whole`, others are
-regions of the pool. A launch begins when the one before it has ended. A repeat is no launch, and has none of
-its kind inside.
+If a launch has numbers, its kernel finds them at `src`. A launch of one part calls `whole`, others are
+regions of the pool. A launch begins when the previous one has ended. A repeat is not a launch, and must not
+contain another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD_WORDS = 3
 """Words before the first launch."""
 
 OWN_SCALARS = -1
-"""Stands for the first scalar where those of a launch are behind it in the list."""
+"""Marks the first scalar if those of a launch follow it in the list."""
 
 LAUNCHES = "restride_launches"
 
@@ -177,5 +177,5 @@ leave:
 
 
 def launches_ir() -> str:
-    """The module; it is the same for every target."""
+    """Return the module; it is the same for every target."""
     return _IR

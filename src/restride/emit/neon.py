@@ -1,12 +1,12 @@
-"""Conversions by the instructions of AArch64: floats to integers, integers to narrower ones, bytes by tables.
+"""Conversions by instructions of AArch64: floats to integers, integers to narrower ones, bytes by tables.
 
-`fcvtns` rounds half to even, saturates to 32 or 64 bits with a sign, and makes 0 of a NaN (N2, N4); `fcvtnu`
-does the same without a sign. What narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn`
-and `sqxtun` for limits like these. So no limit is compared with as a float: of such a comparison and the
-selection after it LLVM 22 makes `fmaxnm`, which keeps a signalling NaN.
+`fcvtns` rounds half to even, saturates to signed 32 or 64 bits, and converts NaN to 0 (N2, N4); `fcvtnu` does
+the same for unsigned. Narrowing saturates too, to half of the bits at a time; LLVM selects `sqxtn` and
+`sqxtun` for such limits. So limits are never compared as floats: LLVM 22 would turn such a comparison and
+selection into `fmaxnm`, which keeps a signaling NaN.
 
-`tbl` looks bytes up in up to four registers. What lies behind them gives 0, or with `tbx` what was there
-before: so a table of 256 bytes takes four steps.
+`tbl` looks bytes up in up to four registers. Indices past them give 0, or with `tbx` keep the old value: so a
+table of 256 bytes takes four steps.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ..ir.conversion import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS
 from .builder import Builder, Value, element_of, lanes_of, vector
 
 REGISTER = 16
-"""Bytes of a register."""
+"""The bytes of a register."""
 _TO_NEAREST = {"int": "llvm.aarch64.neon.fcvtns", "uint": "llvm.aarch64.neon.fcvtnu"}
-# Integers as wide as floats, and doubles.
+# The integer types as wide as f32 and f64.
 _INTEGERS = {"float": ("i32", 32), "double": ("i64", 64)}
 
 
 def nearest_integers(b: Builder, value: Value, dst: DataType) -> Value:
-    """Real numbers as integers of a type, in lanes that carry it."""
+    """Convert reals to integers of a type, in lanes that carry it."""
     limits = FLOAT_LIMITS if element_of(value) == "float" else DOUBLE_LIMITS
     if dst.bits > _INTEGERS[element_of(value)][1]:
         value = b.cast("fpext", value, "double")
     kind, bits = _INTEGERS[element_of(value)]
-    # What is as wide has limits of its own; to what is narrower integers with a sign are narrowed.
+    # The widest types have their own limits; signed integers are narrowed to the other types.
     sign = dst.kind if dst.bits == bits else "int"
     size = 8 * REGISTER // bits
     full, name = vector(kind, size), f"{_TO_NEAREST[sign]}.v{size}i{bits}.v{size}f{bits}"
@@ -39,13 +39,13 @@ def nearest_integers(b: Builder, value: Value, dst: DataType) -> Value:
     rounded = b.lanes(whole, 0, lanes_of(value))
     if dst.bits < bits:
         return narrow(b, rounded, dst)
-    # From 2**31 on all become the largest float below it, of other types likewise (N3).
+    # From 2**31 on, all become the largest float below it; for other types likewise (N3).
     most = b.splat(kind, lanes_of(rounded), str(int(limits[dst][1])))
     return b.intrinsic("umin" if sign == "uint" else "smin", rounded, most)
 
 
 def narrow(b: Builder, v: Value, dst: DataType) -> Value:
-    """Integers with a sign, in lanes of more bits than the type has, saturated to it half by half."""
+    """Saturate signed integers in wider lanes to a type, halving the width each time."""
     bits = int(element_of(v)[1:])
     while bits > max(dst.bits, 8):
         bits //= 2
@@ -73,7 +73,7 @@ def _clamp(b: Builder, v: Value, low: int, high: int) -> Value:
 
 
 def look_up(b: Builder, v: Value, codes: Sequence[int]) -> Value:
-    """Bytes of one register as a table of 16 or of 256 says; of 16 by the lower half of each byte."""
+    """Look up the bytes of one register in a table of 16 or 256; for 16, by the lower half of each byte."""
     rows = [_row(codes[first : first + REGISTER]) for first in range(0, len(codes), REGISTER)]
     if len(rows) == 1:
         return _table(b, "tbl1", rows, b.op("and", v, b.splat("i8", REGISTER, "15")))

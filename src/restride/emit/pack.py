@@ -1,9 +1,9 @@
 """Narrowing to bytes four registers at a time, by the saturating packs of x86.
 
-A pack takes a register of 32-bit lanes each from four parts of the elements, and writes bytes: within each 16
-bytes the four lanes of the first part that lie there, then those of the second, and so on. Nothing is lost
-by this order, since a permutation follows anyway. Against narrowing each register for itself it takes a
-quarter of the instructions, and no lower limit, which the packs know.
+A pack takes a register of 32-bit lanes from each of four parts of the elements, and writes bytes: within each
+16 bytes, first the four lanes of the first part there, then those of the second, and so on. This order costs
+nothing, since a permutation follows anyway. Compared with narrowing each register separately, it takes a
+quarter of the instructions, and needs no lower limit, as packs saturate.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import splat_limits
 from .register_permutation import Lanes
 
-# Lanes of a part that lie together in 16 bytes, and how many parts there are.
+# The lanes of a part that are adjacent in 16 bytes, and the number of parts.
 GROUP, PARTS = 4, 4
 
 _X86 = "llvm.x86."
-# By bytes of a register: words of two registers of integers, and bytes of two registers of words, with a sign
-# and without.
+# By bytes of a register: words from two registers of integers, and bytes from two registers of words, signed
+# and unsigned.
 _TO_WORDS = {16: "sse2.packssdw.128", 32: "avx2.packssdw", 64: "avx512.packssdw.512"}
 _TO_BYTES = {
     (16, "int"): "sse2.packsswb.128",
@@ -30,13 +30,13 @@ _TO_BYTES = {
     (64, "int"): "avx512.packsswb.512",
     (64, "uint"): "avx512.packuswb.512",
 }
-# Floats, and doubles, to integers of 32 bits.
+# f32 and f64 to 32-bit integers.
 _ROUND = {16: "sse2.cvtps2dq", 32: "avx.cvt.ps2dq.256", 64: "avx512.mask.cvtps2dq.512"}
 _ROUND_DOUBLES = {16: "sse2.cvtpd2dq", 32: "avx.cvt.pd2dq.256", 64: "avx512.mask.cvtpd2dq.512"}
 
 
 def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
-    """True where values pass through 32-bit lanes on their way to a byte or less."""
+    """Return whether values pass through 32-bit lanes on their way to a byte or less."""
     if is_small_float(dst):
         return src is not dst or not compute.is_move
     if not dst.is_integral or dst.bits > 8:
@@ -45,18 +45,18 @@ def can_pack(src: DataType, dst: DataType, compute: Compute) -> bool:
 
 
 def is_small_float(dst: DataType) -> bool:
-    """True for floats of a byte or less: their codes pass through packs as numbers without a sign."""
+    """Return whether it is a float of a byte or less: its codes pass through packs as unsigned numbers."""
     return dst.kind == "float" and dst.bits <= 8 and dst is not DataType.nf4
 
 
 def parts_of(lanes: Lanes) -> list[Lanes]:
-    """The elements of each part, from those of a packed register."""
+    """Return the elements of each part, from those of a packed register."""
     groups = [lanes[i : i + GROUP] for i in range(0, len(lanes), GROUP)]
     return [tuple(e for group in groups[part::PARTS] for e in group) for part in range(PARTS)]
 
 
 def packed_order(lanes: Lanes) -> Lanes:
-    """The elements of a packed register, from those of its parts one after another."""
+    """Return the elements of a packed register, from those of its parts one after another."""
     size = len(lanes) // PARTS
     return tuple(
         lanes[part * size + start + i]
@@ -67,11 +67,11 @@ def packed_order(lanes: Lanes) -> Lanes:
 
 
 def integers_of(b: Builder, value: Value, dst: DataType, *, is_number: bool = False) -> Value:
-    """Floats as integers that a pack saturates to `dst`: rounded half to even, NaN as 0 (N2, N4).
+    """Convert floats to integers that a pack saturates to `dst`: rounded half to even, NaN as 0 (N2, N4).
 
-    What is below every integer becomes the lowest one by itself; from above the limit is needed, and from
-    below for types of 4 bits with a sign. Where the lower limit is 0 the comparison with it turns NaN into
-    it. `is_number`: no value is NaN.
+    Values below all integers become the lowest one by themselves; the upper limit must be applied, and the
+    lower one for signed 4-bit types. If the lower limit is 0, comparing with it turns NaN into it.
+    `is_number`: no value is NaN.
     """
     low, high = splat_limits(b, value, dst)
     has_sign, ordered = bool(FLOAT_LIMITS[dst][0]), None
@@ -92,7 +92,7 @@ def _round(b: Builder, value: Value) -> Value:
 
 
 def _round_doubles(b: Builder, value: Value) -> Value:
-    """A register's worth at a time: a part of a packed register is two of doubles."""
+    """Round a register's worth at a time: a part of a packed register is two of f64."""
     lanes = lanes_of(value)
     half = lanes // 2
     # The narrowest conversion fills the upper half of its register with zeros.
@@ -108,14 +108,14 @@ def _round_doubles(b: Builder, value: Value) -> Value:
 def _convert(b: Builder, value: Value, kind: str, name: str) -> Value:
     if not name.endswith(".512"):
         return b.call(kind, _X86 + name, f"{value}", value.type)
-    # All lanes, and the rounding that is set.
+    # All lanes, with the current rounding mode.
     flags = f"i{max(lanes_of(value), 8)}"
     args = f"{value}, {kind} zeroinitializer, {flags} -1, i32 4"
     return b.call(kind, _X86 + name, args, f"{value.type}, {kind}, {flags}, i32")
 
 
 def clamp(b: Builder, value: Value, dst: DataType) -> Value:
-    """Integers of 32 bits as a pack saturates them to `dst`: only 4-bit types need limits of their own."""
+    """Clamp 32-bit integers as a pack saturates them to `dst`: only 4-bit types need explicit limits."""
     if dst.bits != 4:
         return value
     low, high = (int(limit) for limit in FLOAT_LIMITS[dst])
@@ -125,7 +125,7 @@ def clamp(b: Builder, value: Value, dst: DataType) -> Value:
 
 
 def pack(b: Builder, parts: list[Value], dst: DataType) -> Value:
-    """One register of bytes from four of 32-bit integers."""
+    """Return one register of bytes from four of 32-bit integers."""
     nbytes = 4 * lanes_of(parts[0])
     words, name = f"<{nbytes // 2} x i16>", _TO_WORDS[nbytes]
     low, high = (_two(b, words, name, parts[i], parts[i + 1]) for i in (0, 2))

@@ -1,4 +1,4 @@
-"""The shuffles of a recipe as instructions: without those that reach no store, and lanes nobody needs."""
+"""The shuffles of a recipe as instructions, without shuffles that reach no store and unused lanes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BYTES_512 = 64
 def permuted(
     b: Builder, plan: RegisterPermutation, loaded: list[Value], stored: dict[int, set[int]], *, kept: bool
 ) -> list[Value]:
-    """Run a recipe's shuffles; those that reach no store, or have nothing but zeros to move, are left out."""
+    """Run a recipe's shuffles; those that reach no store, or have only zeros to move, are left out."""
     registers = list(loaded)
     needed = _needed(plan, stored)
     for number, step in enumerate(plan.shuffles):
@@ -20,7 +20,7 @@ def permuted(
             b.start_block(kept=kept)
         a, c = registers[step.a], registers[step.b]
         wanted = needed.get(len(registers), set())
-        # A shuffle of zeros is written as the zero it is: LLVM 22 aborts on storing one that interleaves.
+        # A shuffle of zeros becomes a constant zero: LLVM 22 aborts on storing one that interleaves.
         is_zero = a.ref == c.ref == "zeroinitializer"
         if is_zero or all(step.mask[i] == i for i in wanted):
             registers.append(a)
@@ -30,7 +30,7 @@ def permuted(
 
 
 def wanted_part(mask: Lanes, wanted: set[int], *, is_alone: bool) -> Lanes:
-    """The mask with nothing in the eighths of a register that no store needs; `is_alone`: of one register."""
+    """Return the mask, undefined in eighths of a register that no store needs; `is_alone`: one register."""
     if len(wanted) == len(mask):
         return mask
     eighths = _parts_with(mask, wanted, 8)
@@ -39,18 +39,18 @@ def wanted_part(mask: Lanes, wanted: set[int], *, is_alone: bool) -> Lanes:
 
 
 def _parts_with(mask: Lanes, wanted: set[int], count: int) -> Lanes:
-    """The mask with nothing in those of `count` equal parts where nothing is wanted."""
+    """Return the mask, undefined in those of `count` equal parts where nothing is needed."""
     size = max(len(mask) // count, 1)
     kept = {i // size for i in wanted}
     return tuple(m if i // size in kept else NOTHING for i, m in enumerate(mask))
 
 
 def _may_circle(mask: Lanes) -> bool:
-    """True for a permutation of one register that LLVM 22 may split and join again in turns, without end.
+    """Return whether LLVM 22 might split and rejoin a permutation of one register forever.
 
-    It makes two steps of a permutation of 64 bytes: words of 4 or 8 bytes to the right 16, then bytes within
-    these. Where half of such 16 is of no interest, the first step may become the permutation that it began
-    with. No step of the kind is tried where 16 bytes take from more than four words.
+    It splits a permutation of 64 bytes in two steps: words of 4 or 8 bytes to the right 16, then bytes within
+    these. If half of such 16 is undefined, the first step can become the original permutation. It does not
+    try this if 16 bytes come from more than four words.
     """
     if len(mask) != _BYTES_512:
         return False
@@ -59,7 +59,7 @@ def _may_circle(mask: Lanes) -> bool:
 
 
 def _needed(plan: RegisterPermutation, stored: dict[int, set[int]]) -> dict[int, set[int]]:
-    """The lanes that reach a store, by register; a tail tile stores few."""
+    """Return the lanes that reach a store, by register; a tail tile stores few."""
     needed = {register: set(lanes) for register, lanes in stored.items()}
     is_whole = all(len(lanes) == len(plan.loads[0]) for lanes in stored.values())
     for number in range(len(plan.shuffles) - 1, -1, -1):

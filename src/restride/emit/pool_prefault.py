@@ -1,10 +1,10 @@
-"""LLVM IR text that asks the system for the pages of a destination before it is written (see `pool`).
+"""LLVM IR text that touches the pages of a destination before it is written (see `pool`).
 
     restride_pool_prefault(count, dst, offsets, part, parts)     one part of the `count` pages at `offsets`
 
-The byte at each offset is written with what it holds, in one atomic step: whoever else writes it at the same
-time loses nothing. LLVM drops a write where it knows that it changes nothing, so what is added is a zero that
-it cannot know of: the highest bit of the count.
+The byte at each offset is rewritten atomically with its own value: concurrent writes by others are not lost.
+LLVM drops a write that it knows changes nothing, so what is added is a zero that it cannot recognize: the
+highest bit of the count.
 """
 
 from __future__ import annotations

@@ -1,27 +1,27 @@
-"""LLVM IR text of what the thread pool asks of the system and the processor (see `pool`), per target triple.
+"""LLVM IR text of the thread pool's system and processor operations (see `pool`), per target triple.
 
     park(pool, word, i32 seen)      sleep on an i32 word of the pool while it equals `seen`; may wake early
     unpark(pool, word, i32 n)       wake at least n of those who sleep on the word
-    processor() -> i32              the processor that the thread is on, plus one; 0 where unknown
+    processor() -> i32              the processor that the thread is on, plus one; 0 if unknown
     keep_off(pool, place, i32 p)    let the worker of a place run on any allowed processor but p
-    bring(place, i32 p)             move it to the processor p, where it stays
+    bring(place, i32 p)             move it to the processor p, and pin it there
     allow(pool, place)              let it run on any allowed processor
-    relax()                         one turn of a spin loop
-    default_mode() -> i64           set the default floating-point mode, return what it was
+    relax()                         one iteration of a spin loop
+    default_mode() -> i64           set the default floating-point mode, return the previous one
     restore_mode(i64)
 
 In the text, @field@ is the address of a field of the pool.
 
-A worker on the caller's processor is moved off it (Linux), by itself or by the caller: some schedulers pack
-threads that wake each other, and then they only wait for each other. It may run on all other processors.
-A caller that goes to sleep for a worker, which another program may keep off its processor for milliseconds,
-brings it to its own, which falls idle.
+A worker on the caller's processor is moved off it (Linux), by itself or by the caller: some schedulers put
+threads that wake each other on one processor, where they only wait for each other. It can run on all others.
+A caller that goes to sleep waiting for a worker, which another program might keep off its processor for
+milliseconds, moves it to its own, which becomes idle.
 
     take_place(pool) -> place       a new worker's place: its thread number and its processor, none yet
     note_place(pool, place)         note the processor that the worker is on, and move it off the caller's
-    scatter(pool)                   note the caller's processor, and move the workers off that are on it
-    gather(pool)                    bring a worker that has something to do to the caller's processor
-    released(pool, place)           note that the worker has nothing to do; it may leave again
+    scatter(pool)                   note the caller's processor, and move workers that are on it away
+    gather(pool)                    move a worker that has work to the caller's processor
+    released(pool, place)           note that the worker has no work; it can move away again
 
 In the text, @field@ is the address of a field of the pool, @field=type@ its value.
 """
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 # --- pool system -------------------------------------------------------------
 
-# Linux's numbers of system calls.
+# The numbers of Linux's system calls.
 _CALLS = {"x86_64": {"futex": 202, "gettid": 186}, "aarch64": {"futex": 98, "gettid": 178}}
 
 _SYSCALL = """
@@ -96,7 +96,7 @@ define internal void @open_parking(ptr %pool) {
 }
 """
 
-# The byte and the bit of a processor in a mask; where there is none, nothing is done.
+# The byte and the bit of a processor in a mask; if there is none, nothing is done.
 _BIT_OF_HERE = """\
   %mask = alloca [1024 x i8], align 8
   %cpu = sub i32 %here, 1
@@ -274,7 +274,7 @@ define internal void @restore_mode(i64 %mode) {
 
 
 def system_ir(triple: str, *, futex: bool = True) -> str:
-    """Return the functions above for a target triple; `futex` off takes POSIX conditions on Linux as well."""
+    """Return the functions above for a target triple; `futex` off uses POSIX conditions on Linux as well."""
     arch = _arch(triple)
     calls = _CALLS.get(arch) if "linux" in triple else None
     parking = _FUTEX if calls and futex else _CONDITION
@@ -286,7 +286,7 @@ def system_ir(triple: str, *, futex: bool = True) -> str:
 
 
 def mode_ir(triple: str) -> str:
-    """Return `default_mode` and `restore_mode` alone."""
+    """Return only `default_mode` and `restore_mode`."""
     return _MODE.get(_arch(triple), _MODE_PLAIN)
 
 
@@ -295,9 +295,9 @@ def _arch(triple: str) -> str:
 
 
 # --- pool places -------------------------------------------------------------
-# LLVM IR text of where the pool's workers run (see `pool`).
+# LLVM IR text that controls where the pool's workers run (see `pool`).
 
-# The loop over the places of workers: what comes before and behind what is done with %place.
+# The loop over the places of workers: the text before and after the work on %place.
 _EACH_PLACE = """look:
   %i = phi i32 [ 0, %entry ], [ %next, %step ]
   %more = icmp ult i32 %i, %workers.v

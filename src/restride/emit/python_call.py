@@ -1,4 +1,4 @@
-"""LLVM IR text of a CPython function that calls native code: what ctypes does, in a tenth of the time.
+"""LLVM IR text of a CPython function that calls native code: like ctypes, in a tenth of the time.
 
 restride_call(fn, *words)   calls void fn(i64, ...) in the default floating-point mode, returns None
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from restride.emit.pool_system import mode_ir
 
-# CPython's vector call, METH_FASTCALL; `self` is None. The module needs Python's own symbols in the process.
+# CPython's vectorcall, METH_FASTCALL; `self` is None. The module needs Python's own symbols in the process.
 _CALL = """
 declare i64 @PyLong_AsUnsignedLongLongMask(ptr)
 declare ptr @PyErr_Occurred()

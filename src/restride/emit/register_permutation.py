@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 Lanes = tuple[int, ...]
-# A lane that holds nothing that matters.
+# A lane whose content does not matter.
 NOTHING = -1
 
 
@@ -32,7 +32,7 @@ class RegisterShuffle:
 
 @dataclass(frozen=True, slots=True)
 class RegisterPermutation:
-    """Registers 0..n-1 are loaded as `loads` says; each shuffle appends one; `stores` maps (register, lanes).
+    """Registers 0..n-1 are loaded as in `loads`; each shuffle appends one; `stores` maps (register, lanes).
 
     `rounds` are the numbers of shuffles after which a round of the network is complete.
     """
@@ -112,7 +112,7 @@ def _append(a: int, b: int, mask: Lanes, loads: int, shuffles: list[RegisterShuf
 
 
 def ordered_after(plan: RegisterPermutation, order: Callable[[Lanes], Lanes]) -> RegisterPermutation:
-    """The same recipe for registers that are loaded in another order: each is put in order first."""
+    """Return the recipe for registers that are loaded in another order: each is permuted first."""
     count = len(plan.loads)
     lanes = tuple(range(len(plan.loads[0])))
     loaded = order(lanes)
@@ -139,7 +139,7 @@ class _ExchangeRound:
 
 @dataclass(slots=True)
 class _BitOrder:
-    """Which element bit each lane position and each register-number position stands for."""
+    """The element bit of each lane position and each register-number position."""
 
     lane: list[int]
     reg: list[int]
@@ -180,8 +180,7 @@ class _BitOrder:
 def exchange(
     lane: tuple[int, ...], wanted: tuple[int, ...], bits: int, quarter: int, packed: tuple[int, ...] = ()
 ) -> RegisterPermutation:
-    """Turn registers whose lane bits are `lane` into registers whose lane bits are `wanted` (innermost
-    first).
+    """Turn registers with lane bits `lane` into registers with lane bits `wanted` (innermost first).
 
     Element numbers have `bits` bits; the bits in no lane number the registers, ascending. `quarter` is the
     number of lane bits within 16 bytes, where interleaving two registers is a single instruction everywhere.
@@ -198,7 +197,7 @@ def exchange(
             state.run(_interleave(state, wanted, quarter))
         state.run(_swap_in(state, wanted))
     if tuple(state.lane) != wanted:
-        # In one piece with the round before: some instruction sets do both at once.
+        # Merged with the previous round: some instruction sets do both at once.
         del state.rounds[-1:]
         _permute_lanes(state, wanted)
     names = _registers(state.lane, state.reg)
@@ -213,7 +212,7 @@ def _registers(lane: list[int], reg: list[int]) -> tuple[Lanes, ...]:
 
 
 def _spreads(bits: list[int]) -> list[int]:
-    """What the numbers from 0 on become when their bits lie at `bits`."""
+    """Return the numbers from 0 on with their bits moved to `bits`."""
     spread = [0]
     for bit in bits:
         spread += [low | 1 << bit for low in spread]

@@ -1,4 +1,4 @@
-"""Floats narrower than 32 bits by integer arithmetic: of 16, 8 and 4 bits, and doubles on their way."""
+"""Floats narrower than 32 bits by integer arithmetic: of 16, 8 and 4 bits, also from f64."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .builder import Builder, Value, element_of, lanes_of, vector
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """A small binary float. Codes from `special` on are not finite.
+    """A small binary float format. Codes from `special` on are not finite.
 
-    Values that round past the largest one become `beyond`, which is the code that would follow its.
+    Values that round past the largest one become `beyond`, the code that would follow it.
     `keeps_payload`: a NaN keeps its leading mantissa bits (N5); otherwise it is `nan`.
     """
 
@@ -28,21 +28,21 @@ class _Format:
 
     @property
     def shift(self) -> int:
-        """Mantissa bits of float32 that are rounded away."""
+        """The mantissa bits of f32 that are rounded away."""
         return 23 - self.mantissa
 
     @property
     def least_nan(self) -> int:
-        """The first code that is no number."""
+        """The first code that is NaN."""
         return self.special + (self.special != self.nan)
 
     @property
     def smallest_normal(self) -> int:
-        """The smallest normal magnitude, as the bits of a float32."""
+        """The smallest normal magnitude, as f32 bits."""
         return (127 + 1 - self.bias) << 23
 
     def widened(self, code: int) -> int:
-        """The float32 bits of a magnitude that is no subnormal, by its code; as if none were special."""
+        """Return the f32 bits of a magnitude that is not subnormal, by its code; as if none were special."""
         return (code << self.shift) + ((127 - self.bias) << 23)
 
 
@@ -51,30 +51,30 @@ _FORMATS = {
     DataType.f16: _Format(16, 10, 15, 0x7C00, 0x7E00, 0x7C00, keeps_payload=True),
     DataType.f8_e5m2: _Format(8, 2, 15, 0x7C, 0x7E, 0x7C),
     DataType.f8_e4m3: _Format(8, 3, 7, 0x7F, 0x7F, 0x7F),
-    # All codes are numbers, the last one is the largest. A NaN is a zero of the other sign.
+    # All codes are numbers, the last one is the largest. NaN becomes a zero of opposite sign.
     DataType.f4_e2m1: _Format(4, 1, 1, 7, 8, 8),
     DataType.f4_e3m0: _Format(4, 0, 3, 7, 8, 8),
 }
-# What a float of 16 bits needs to hold any of 8: mantissa bits, bias, infinity and the quiet NaN.
+# A 16-bit float that holds any 8-bit one: mantissa bits, bias, infinity and the quiet NaN.
 _WIDER = {DataType.bf16: (7, 127, 0x7F80, 0x7FC0), DataType.f16: (10, 15, 0x7C00, 0x7E00)}
 
 
-# Lanes of two registers of 64 bytes.
+# The lanes of two 64-byte registers.
 _PICKED = 32
 
 
 def splat(b: Builder, like: Value, element: str, number: int) -> Value:
-    """An integer constant in as many lanes as `like` has."""
+    """Return an integer constant in as many lanes as `like` has."""
     return b.splat(element, lanes_of(like), str(number))
 
 
 def _power(exponent: int) -> str:
-    """2**exponent as LLVM writes floats: the bits of the double."""
+    """Return 2**exponent in LLVM's syntax for floats: the bits of the f64."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', 2.0**exponent))[0]:016X}"
 
 
 def small_to_float(b: Builder, v: Value, src: DataType) -> Value:
-    """A small float as float32: exact, NaNs quiet."""
+    """Convert a small float to f32: exact, NaNs quiet."""
     form = _FORMATS[src]
     wide = b.cast("zext", v, "i32")
 
@@ -95,7 +95,7 @@ def small_to_float(b: Builder, v: Value, src: DataType) -> Value:
 
 
 def small_to_float_by_half(b: Builder, v: Value, src: DataType) -> Value:
-    """The same for 8 bits where one instruction converts f16, whose exponents are as high or 8 higher."""
+    """Do the same for 8 bits if an instruction converts f16, whose exponent bias is equal or 8 higher."""
     form, half = _FORMATS[src], _FORMATS[DataType.f16]
 
     def constant(number: int) -> Value:
@@ -104,7 +104,7 @@ def small_to_float_by_half(b: Builder, v: Value, src: DataType) -> Value:
     shift = half.mantissa - form.mantissa
     shifted = b.op("shl", b.cast("sext", v, "i16"), constant(shift))
     sign = b.op("and", shifted, constant(0x8000))
-    # Of fewer bits of the exponent, as e4m3 has, those below the sign are the sign once more.
+    # With fewer exponent bits, as in e4m3, those below the sign repeat the sign.
     value = shifted
     if form.bias != half.bias:
         value = b.op("and", shifted, constant(0x8000 | (0x80 << shift) - 1))
@@ -121,12 +121,12 @@ def small_to_float_by_half(b: Builder, v: Value, src: DataType) -> Value:
 
 
 def can_widen(src: DataType, dst: DataType) -> bool:
-    """True where a float of 4 or 8 bits becomes one of 16, which holds all its values."""
+    """Return whether a float of 4 or 8 bits becomes a 16-bit one that holds all its values."""
     return src in _FORMATS and src.bits <= 8 and dst in _WIDER
 
 
 def widen_small(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
-    """A float of 4 or 8 bits as one of 16: exact, NaNs quiet. In lanes of 16, half the work of float32."""
+    """Convert a float of 4 or 8 bits to 16: exact, NaNs quiet. In 16-bit lanes, half the work of f32."""
     form, (_, _, infinity, nan) = _FORMATS[src], _WIDER[dst]
     wide = b.cast("zext", v, "i16")
 
@@ -145,7 +145,7 @@ def widen_small(b: Builder, v: Value, src: DataType, dst: DataType) -> Value:
 
 
 def _widen_finite(b: Builder, magnitude: Value, form: _Format, dst: DataType) -> Value:
-    """Finite magnitudes; subnormals become normal, each leading bit with an exponent of its own."""
+    """Convert finite magnitudes; subnormals become normal, each leading bit with its own exponent."""
     mantissa, bias, *_ = _WIDER[dst]
 
     def constant(number: int) -> Value:
@@ -174,7 +174,7 @@ def _widen_finite(b: Builder, magnitude: Value, form: _Format, dst: DataType) ->
 
 
 def exponent_to_float(b: Builder, v: Value) -> Value:
-    """e8m0, powers of two by their exponents, as float32: 0 is 2**-127, 255 is NaN."""
+    """Convert e8m0, powers of two by exponent, to f32: 0 is 2**-127, 255 is NaN."""
     wide = b.cast("zext", v, "i32")
     normal = b.op("shl", wide, splat(b, v, "i32", 23))
     is_least = b.compare("icmp eq", wide, splat(b, v, "i32", 0))
@@ -200,12 +200,12 @@ def _with_specials(b: Builder, result: Value, magnitude: Value, shifted: Value, 
 
 
 def float_to_small(b: Builder, bits: Value, dst: DataType) -> Value:
-    """float32 bits as a small float: half to even, subnormals kept. One of 4 bits has a byte."""
+    """Convert f32 bits to a small float: half to even, subnormals kept. A 4-bit one takes a byte."""
     return b.cast("trunc", small_code(b, bits, dst), f"i{max(dst.bits, 8)}")
 
 
 def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
-    """The same in lanes of 32 bits."""
+    """Do the same in 32-bit lanes."""
     if dst is DataType.e8m0:
         return _exponent_code(b, bits)
     form = _FORMATS[dst]
@@ -225,14 +225,14 @@ def small_code(b: Builder, bits: Value, dst: DataType) -> Value:
 
 
 def _exponent_code(b: Builder, bits: Value) -> Value:
-    """float32 bits as e8m0: half of the step to the next power of two rounds up, what is none is NaN."""
+    """Convert f32 bits to e8m0: a tie between powers of two rounds up, invalid numbers become NaN."""
 
     def constant(number: int) -> Value:
         return splat(b, bits, "i32", number)
 
-    # Negative numbers and NaNs as infinity, which becomes code 255 below.
+    # Negative numbers and NaN count as infinity, which becomes code 255 below.
     capped = b.intrinsic("umin", bits, constant(0x7F800000))
-    # What is above the least power rounds up to the next.
+    # Values above the least power round up to the next.
     is_subnormal = b.compare("icmp ult", capped, constant(0x00800000))
     half = b.select(is_subnormal, constant(0x003FFFFF), constant(0x00400000))
     code = b.op("lshr", b.op("add", capped, half), constant(23))
@@ -240,30 +240,30 @@ def _exponent_code(b: Builder, bits: Value) -> Value:
 
 
 def _round_to_power(b: Builder, magnitude: Value, form: _Format) -> Value:
-    """The code of a magnitude up to the largest, where codes are exponents: the even code at a tie."""
+    """Return the code of a magnitude up to the largest, if codes are exponents: the even code at a tie."""
 
     def constant(number: int) -> Value:
         return splat(b, magnitude, "i32", number)
 
     last = b.op("and", b.op("lshr", magnitude, constant(23)), constant(1))
     rounded = b.op("lshr", b.op("add", magnitude, b.op("add", last, constant(0x3FFFFF))), constant(23))
-    # Between 0 and the first code the tie is at half of it, which is a power of two.
+    # Between 0 and the first code, the tie is at half of it, which is a power of two.
     is_above = b.compare("icmp ugt", magnitude, constant(form.smallest_normal - (1 << 23)))
     first = b.cast("zext", is_above, "i32")
     return b.intrinsic("smax", b.op("sub", rounded, constant(127 - form.bias)), first)
 
 
 def _select_ordered(b: Builder, name: str, bits: Value, number: int) -> Value:
-    """Of floats, as bits, and one number those for which the comparison holds, else the number; NaN too.
+    """Select floats, as bits, for which a comparison with a number holds, else the number; NaN too.
 
-    Not by comparing integers: LLVM would follow every bit of them, and take half as long again.
+    Not by comparing integers: LLVM would track each of their bits, and take half as long again.
     """
     value, limit = (b.bitcast(v, "float") for v in (bits, splat(b, bits, "i32", number)))
     return b.bitcast(b.select(b.compare(f"fcmp {name}", value, limit), value, limit), "i32")
 
 
 def _round_to_code(b: Builder, magnitude: Value, form: _Format) -> Value:
-    """The code of a magnitude up to `beyond`: its steps in its binade, after those of the binades below.
+    """Return the code of a magnitude up to `beyond`: its steps in its binade, after those of lower binades.
 
     Adding the power of two whose last place is such a step rounds to whole steps, half to even.
     """
@@ -281,7 +281,7 @@ def _round_to_code(b: Builder, magnitude: Value, form: _Format) -> Value:
 
 
 def _nan(b: Builder, magnitude: Value, form: _Format) -> Value:
-    """What a NaN of this float32 magnitude becomes."""
+    """Return the result for a NaN of this f32 magnitude."""
     nan = splat(b, magnitude, "i32", form.nan)
     if not form.keeps_payload:
         return nan
@@ -290,7 +290,7 @@ def _nan(b: Builder, magnitude: Value, form: _Format) -> Value:
 
 
 def float_to_bfloat(b: Builder, bits: Value) -> Value:
-    """float32 bits as bf16: half to even, subnormals kept, a NaN keeps sign and leading payload."""
+    """Convert f32 bits to bf16: half to even, subnormals kept, a NaN keeps sign and leading payload."""
 
     def constant(number: int) -> Value:
         return splat(b, bits, "i32", number)
@@ -303,10 +303,10 @@ def float_to_bfloat(b: Builder, bits: Value) -> Value:
 
 
 def quiet_float_to_bfloat(b: Builder, bits: Value, can_pick_halves: bool) -> Value:
-    """The same where every NaN is the one quiet NaN, which rounds to itself.
+    """Do the same if every NaN is the one quiet NaN, which rounds to itself.
 
-    `can_pick_halves`: one instruction takes the upper halves of two registers, and one the lower. Then the
-    upper ones alone are rounded, by comparing the lower with what is left to the next, at a tie the even one.
+    `can_pick_halves`: one instruction takes the upper halves of two registers, and one the lower. Then only
+    the upper ones are rounded, by comparing the lower with half a step, at a tie to even.
     """
     lanes = lanes_of(bits)
     if not can_pick_halves or lanes % _PICKED:
@@ -325,23 +325,23 @@ def _round_halves(b: Builder, bits: Value) -> Value:
     return b.select(b.compare("icmp ugt", low, tie), b.op("add", high, splat(b, high, "i16", 1)), high)
 
 
-# Classes of floats as AVX-512 tells them apart: NaNs of both kinds, and subnormals.
+# AVX-512's classes of floats: both kinds of NaN, and subnormals.
 _CLASSES, _NAN_CLASS, _SUBNORMAL_CLASS = "llvm.x86.avx512.fpclass.ps.512", 0x81, 0x20
 _TO_BFLOAT, _TWO_TO_BFLOAT = "llvm.x86.avx512bf16.cvtneps2bf16.512", "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
 _LANES_512 = 16
 
 
 def can_round_at_once(value: Value) -> bool:
-    """True for whole registers of floats."""
+    """Return whether values are whole registers of f32."""
     return element_of(value) == "float" and lanes_of(value) % _LANES_512 == 0
 
 
 def floats_to_bfloat_at_once(
     b: Builder, value: Value, exact: Callable[[], Value], *, is_nan_exact: bool
 ) -> Value:
-    """Floats as bf16 by an instruction that takes subnormals for zeros: where there is none, else `exact`.
+    """Convert f32 to bf16 by an instruction that flushes subnormals; if there are any, use `exact`.
 
-    A NaN keeps its sign and leading payload; it is left to `exact` too unless `is_nan_exact`.
+    A NaN keeps its sign and leading payload; `exact` handles it too unless `is_nan_exact`.
     """
     parts = [b.lanes(value, i, _LANES_512) for i in range(0, lanes_of(value), _LANES_512)]
     wanted = _SUBNORMAL_CLASS if is_nan_exact else _SUBNORMAL_CLASS | _NAN_CLASS
@@ -367,25 +367,26 @@ def floats_to_bfloat_at_once(
 
 
 def normal_floats_to_bfloat(b: Builder, value: Value) -> Value:
-    """A register of floats, none of them subnormal, as bf16 by that instruction."""
+    """Convert a register of f32 without subnormals to bf16 by that instruction."""
     made = b.call(f"<{_LANES_512} x bfloat>", _TO_BFLOAT, str(value), value.type)
     return b.bitcast(made, "i16")
 
 
 def leading_half(b: Builder, bits: Value) -> Value:
-    """The upper 16 bits of float32 bits: a bf16 where nothing is rounded."""
+    """Return the upper 16 bits of f32 bits: the bf16 if nothing is rounded."""
     return b.cast("trunc", b.op("lshr", bits, splat(b, bits, "i32", 16)), "i16")
 
 
-# An instruction of AVX-512 that narrows so many doubles, and how it says: towards zero.
+# An AVX-512 instruction that narrows this many f64, and its rounding mode: toward zero.
 _CUT, _CUT_LANES, _TOWARDS_ZERO = "llvm.x86.avx512.mask.cvtpd2ps.512", 8, 11
 
 
 def narrow_to_odd(b: Builder, value: Value, *, can_cut: bool) -> Value:
-    """Doubles as floats, inexact ones as the odd neighbour: another rounding is as if it were alone.
+    """Convert f64 to f32, rounding inexact values to odd: a later rounding then acts as if it were the only
+    one.
 
-    `can_cut`: there is AVX-512, which rounds towards zero where it is told to: nobody need look for the lower
-    neighbour.
+    `can_cut`: AVX-512 is available, which can round toward zero directly: otherwise the lower neighbor must
+    be computed.
     """
     if can_cut and lanes_of(value) % _CUT_LANES == 0:
         near = _cut(b, value)
@@ -403,7 +404,7 @@ def narrow_to_odd(b: Builder, value: Value, *, can_cut: bool) -> Value:
 
 
 def _cut(b: Builder, value: Value) -> Value:
-    """Doubles as the floats next to them towards zero."""
+    """Truncate f64 to f32, toward zero."""
     zeros = Value(vector("float", _CUT_LANES), "zeroinitializer")
     types = f"{vector('double', _CUT_LANES)}, {zeros.type}, i8, i32"
     parts = [b.lanes(value, first, _CUT_LANES) for first in range(0, lanes_of(value), _CUT_LANES)]

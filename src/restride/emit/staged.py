@@ -1,4 +1,4 @@
-"""Work in stages -> IR: a loop over chunks, in each the loops of its stages, between buffers on the stack."""
+"""Code for work in stages: a loop over chunks, with the loops of their stages, between stack buffers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .builder import Builder, Value, i64, vector
 from .kernel import Cursor, KernelParams, NestWriter, Style, module_text, share_of
 from .tile_registers import TileAddresses
 
-# Writes what asks for so many lines more of the next chunk.
+# Writes prefetches for this many further lines of the next chunk.
 Prefetch = Callable[[int], None]
 _NOTHING = KernelParams()
 
 
 def emit_staged(staged: StagedSchedule, style: Style) -> str:
-    """The IR text that runs the chunks of `staged`."""
+    """Return the IR text that runs the chunks of `staged`."""
     b = style.builder()
     StagedWriter(b, staged, style).emit()
     b.line("ret void")
@@ -27,10 +27,10 @@ def emit_staged(staged: StagedSchedule, style: Style) -> str:
 
 
 class StageWriter(NestWriter):
-    """Writes the loops of one schedule between two addresses, all of them, whoever shares the chunks."""
+    """Writes all loops of one schedule between two addresses, however the chunks are shared."""
 
     def run(self, src: Value, dst: Value, ask: Prefetch | None = None) -> None:
-        """Run from `src` to `dst`, where offset 0 is; `ask` for as many lines as a tile has."""
+        """Run from `src` to `dst` (offset 0); `ask` prefetches as many lines as a tile has."""
         nest = self.nest
         self._ask = ask
         places = TileAddresses(
@@ -70,7 +70,7 @@ class FlushWriter:
             self._flush(flush, loops[1:], (src, self._along(dst, axis.dst, place), ahead), moved)
 
     def _flush_run(self, flush: Flush, at: tuple[Value, Value, Value], offset: Value) -> None:
-        """Bytes up to the first line, whole lines past the caches, and the bytes behind the last line."""
+        """Write bytes up to the first line, whole lines past the caches, and bytes after the last line."""
         b, (scratch, dst, ahead) = self.b, at
         src = b.advance(scratch, offset)
         if flush.way != "runs":
@@ -79,7 +79,7 @@ class FlushWriter:
         address = b.value("i64", f"ptrtoint {dst} to i64")
         head, length = b.op("and", b.op("sub", i64(0), address), i64(LINE - 1)), flush.length * self.width
         if length < LINE:
-            # A last chunk may end before the first line does.
+            # A last chunk can end before the first line does.
             is_less = b.value("i1", f"icmp ult {head}, {length}")
             head = b.value("i64", f"select {is_less}, {head}, i64 {length}")
         self._piece(src, dst, i64(0), head)
@@ -94,12 +94,12 @@ class FlushWriter:
             b.line(f"store {value}, {b.advance(dst, place)}, align {LINE}, !nontemporal !0")
         asked = b.op("mul", lines, i64(LINE))
         with b.when("ult", asked, i64(length)):
-            # Pieces at both ends are of one more line.
+            # The pieces at both ends belong to one more line.
             self._prefetch(flush.ahead, ahead, b.op("add", offset, asked))
         self._piece(src, dst, b.op("add", head, asked), b.op("and", rest, i64(LINE - 1)))
 
     def _copy_run(self, flush: Flush, at: tuple[Value, Value, Value], offset: Value) -> None:
-        """A short run: as whole lines past the caches, or through them."""
+        """Write a short run: as whole lines past the caches, or through them."""
         b, (src, dst, ahead), length = self.b, at, flush.length * self.width
         place, is_past = 0, flush.way == "lines"
         while place < length:
@@ -112,9 +112,9 @@ class FlushWriter:
             place += size
 
     def _prefetch(self, runs: tuple[StridedRun, ...], ahead: Value, offset: Value) -> None:
-        """Ask for a line of the next chunk's source, as far into it as the line that is flushed.
+        """Prefetch a line of the next chunk's source, at the same distance into it as the flushed line.
 
-        By its last byte: the first ones of a run are in the line where the run before it ended.
+        By its last byte: the first bytes of a run are in the line where the previous run ended.
         """
         if not runs:
             return
@@ -127,7 +127,7 @@ class FlushWriter:
         b.prefetch(b.advance(self._along(ahead, last.stride, place), LINE - self.width))
 
     def _piece(self, src: Value, dst: Value, first: Value, count: Value) -> None:
-        """`count` bytes, fewer than a line, from `first` on: a power of two for each bit of the count."""
+        """Write `count` bytes, fewer than a line, from `first` on: a power of two for each count bit."""
         b, size = self.b, LINE // 2
         while size:
             bit = b.op("and", count, i64(size))
@@ -148,7 +148,7 @@ class StagedWriter(FlushWriter):
         self.staged, self.style = staged, style
 
     def emit(self) -> None:
-        """The loop over this part's share of the chunks."""
+        """Write the loop over this part's share of the chunks."""
         b, staged = self.b, self.staged
         size = -(-staged.scratch * self.width // LINE) * LINE
         buffers = [b.value("ptr", f"alloca [{size} x i8], align {LINE}") for _ in range(2)]
@@ -170,7 +170,7 @@ class StagedWriter(FlushWriter):
             self._steps(staged.rest, (src, dst, ahead), buffers)
 
     def _place(self, step: Value) -> tuple[Value, Value, Value]:
-        """The number of a chunk along the cut axis, and where it begins on both sides."""
+        """Return the number of a chunk along the cut axis, and where it begins on both sides."""
         b, staged = self.b, self.staged
         chunk = b.op("urem", step, i64(staged.chunks))
         step = b.op("udiv", step, i64(staged.chunks))
@@ -185,7 +185,7 @@ class StagedWriter(FlushWriter):
         return chunk, src, dst
 
     def _move(self, at: tuple[Value, Value], axis: Axis, place: Value) -> tuple[Value, Value]:
-        """Both addresses moved to a position of an axis."""
+        """Return both addresses moved to a position of an axis."""
         return self._along(at[0], axis.src, place), self._along(at[1], axis.dst, place)
 
     def _steps(self, steps: ChunkStages, at: tuple[Value, Value, Value], buffers: list[Value]) -> None:
@@ -201,8 +201,8 @@ class StagedWriter(FlushWriter):
             self._flush(steps.flush, steps.flush.loops, (read, dst, ahead), i64(0))
 
     def _prefetcher(self, runs: tuple[StridedRun, ...], ahead: Value, stages: int) -> Prefetch:
-        """What asks for line after line of the next chunk, so that memory is never at rest; the stages share
-        them. How far it has come is kept in memory.
+        """Return a function that prefetches the next chunk line by line, so that memory is never idle; the
+        stages share the lines. Its progress is kept in memory.
         """
         b, asked = self.b, self.asked
         b.line(f"store i64 0, {asked}, align 8")

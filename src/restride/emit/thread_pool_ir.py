@@ -1,29 +1,29 @@
 """LLVM IR text of the thread pool: native workers that never need Python's lock.
 
 One region runs kernel(src, dst, params, part, parts) for a range of parts on the calling thread and on
-however many workers come in time. The whole of it hangs on one atomic word:
+however many workers arrive in time. It all depends on one atomic word:
 
-    ticket   parts of the region not yet claimed. A claim takes one off and is good where the old value was
-             above zero; then the job's fields are valid, and stay so until the claim is reported in `done`.
+    ticket   parts of the region not yet claimed. A claim decrements it and is valid if the old value was
+             above zero; then the job's fields are valid until the claim is reported in `done`.
     done     parts that workers have finished. The caller returns once its own parts and these are all.
     epoch    counts regions. Workers spin on it for a while, then sleep on it.
 
-A worker that comes late finds the ticket at zero or below and touches nothing else, so a region never waits
+A worker that arrives late finds the ticket at zero or below and touches nothing else, so a region never waits
 for a sleeping worker. A busy, closed or empty pool runs the region on the caller alone.
 
-Where workers run is in `pool_places`, what is asked of the system in `pool_system`, how pages are asked for
-before a region in `pool_prefault`.
+The placement of workers is in `pool_places`, system calls are in `pool_system`, and touching pages before a
+region is in `pool_prefault`.
 
 Kernels see the default floating-point mode whatever the caller's is (a library may have set flush-to-zero):
 results do not depend on the thread that computes them.
 
 Functions, all C calling convention:
-    void restride_pool_open(pool, i32 spins)                  first of all, on zeroed memory of POOL_BYTES
+    void restride_pool_open(pool, i32 spins)                  first, on zeroed memory of POOL_BYTES
     ptr  restride_pool_worker(pool)                           the body of a worker thread
-    void restride_pool_join(pool, i32 workers)                say how many workers there are
+    void restride_pool_join(pool, i32 workers)                set the number of workers
     void restride_pool_run(pool, fn, src, dst, params, i64 parts, i64 first, i64 count)
-    i32  restride_pool_close(pool)                            1: workers are leaving; 0: busy, ask again
-    void restride_pool_spin(i64 n)                            n turns of the spin loop, to measure them
+    i32  restride_pool_close(pool)                            1: workers are exiting; 0: busy, try again
+    void restride_pool_spin(i64 n)                            n iterations of the spin loop, to time them
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ MOST_WORKERS = 1024
 POOL_BYTES = 512 + 1024 + 12 * MOST_WORKERS
 POOL_ALIGNMENT = LINE
 
-# A cache line for the region, one for its end, one for who may open it and who sleeps, then mutex and
-# condition with room for any system's. Threads sleep upon the i32 words `epoch` and `done`.
+# A cache line for the region, one for its end, one for opening and sleeping, then mutex and condition with
+# room for any system's. Threads sleep on the i32 words `epoch` and `done`.
 _TYPES = """
 %line = type [64 x i8]
 %place = type { i32, i32, i32 }
@@ -312,7 +312,7 @@ _ACCESS = re.compile(r"@(\w+)(?:(=|<-)([^@]*))?@")
 def pool_ir(triple: str, *, futex: bool = True) -> str:
     """Return the pool's module for a target triple.
 
-    Workers sleep on Linux's futex where its number is known and `futex` is on, else on a POSIX condition.
+    Workers sleep on Linux's futex if its number is known and `futex` is on, else on a POSIX condition.
     """
     text = system_ir(triple, futex=futex) + _DRAIN + PLACES + _WORKER + _RUN + _LIFE + PREFAULT
     return _TYPES + _ACCESS.sub(_access, text)

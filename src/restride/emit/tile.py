@@ -14,7 +14,7 @@ from .tile_halves import are_apart, byte_tile, can_exchange, exchanged
 from .tile_registers import TileAddresses, TileRegisters, TileSpec
 from .tile_shape import TileAxis, TileLayout, recipe, tile_layout
 
-# How many registers AArch64 stores by turns for which shuffles would not do as well.
+# The numbers of registers that AArch64 stores interleaved and that shuffles cannot handle as well.
 _TURNS = 3
 
 
@@ -47,7 +47,7 @@ class _TileWriter:
         self.registers = TileRegisters(b, spec, self.layout, at)
 
     def emit(self) -> None:
-        """Load, permute, store; values are finished where the schedule says."""
+        """Load, permute, store; values are converted where the schedule says."""
         plan = self._plan
         has = self.registers.dst.has
         stores = [(register, lanes) for register, lanes in plan.stores if any(map(has, lanes))]
@@ -66,7 +66,7 @@ class _TileWriter:
 
     @property
     def _plan(self) -> RegisterPermutation:
-        """The loads, the permutation and the stores of the tile."""
+        """Return the loads, the permutation and the stores of the tile."""
         bits = carrier_bits(self.spec.mid_type)
         axes = tuple(replace(axis, more=()) for axis in self.axes)
         width = self.spec.vector_bytes * 8 // bits
@@ -74,30 +74,30 @@ class _TileWriter:
 
     @property
     def is_possible(self) -> bool:
-        """True unless bytes are to exchange halves that never meet."""
+        """Return False if bytes would have to exchange halves but are never in corresponding lanes."""
         return not self.is_torn or any(map(can_exchange, self._sides))
 
     @property
     def _exchanges_early(self) -> bool:
-        """True where bytes exchange halves as they are loaded: apart there, or possible on no other side."""
+        """Return whether bytes exchange halves when they are loaded: apart there, or only possible there."""
         loads, stores = self._sides
         is_late = not are_apart(loads) and (are_apart(stores) or not can_exchange(loads))
         return self.is_torn and not is_late
 
     @property
     def _sides(self) -> tuple[list[Lanes], list[Lanes]]:
-        """The registers that are loaded, and those that are stored."""
+        """Return the registers that are loaded, and those that are stored."""
         return list(self._plan.loads), [lanes for _, lanes in self._plan.stores]
 
     @property
     def _can_interleave(self) -> bool:
-        """True where one store may take registers by turns, or one load give them: nothing is absent."""
+        """Return whether one store can interleave registers, or one load separate them: no gaps."""
         spec, is_whole = self.spec, all(self.layout.read) and all(self.layout.written)
         is_plain = not (spec.is_zero or spec.packs or spec.streams)
         return spec.can.neon and is_plain and is_whole and min(spec.src_type.bits, spec.dst_type.bits) >= 8
 
     def _moves_threes(self, plan: RegisterPermutation) -> bool:
-        """Move a tile of three registers that lie by turns on one side; False where it is none."""
+        """Move a tile of three registers that are interleaved on one side; return False if it is not one."""
         stores = sorted((lanes for _, lanes in plan.stores), key=lambda lanes: self.layout.src[lanes[0]])
         if len(plan.loads) == _TURNS and _by_turns(plan.loads) == _run_of(self.layout.dst):
             self._store_by_turns(plan.loads)
@@ -108,7 +108,7 @@ class _TileWriter:
         return True
 
     def _store_by_turns(self, registers: Sequence[Lanes]) -> None:
-        """Registers as they are loaded, and one store of their lanes by turns: `st3`."""
+        """Load registers, and store their lanes interleaved at once: `st3`."""
         b, values = self.b, [self.registers.load(lanes) for lanes in registers]
         if self.spec.late:
             values = [
@@ -120,7 +120,7 @@ class _TileWriter:
         b.line(f"store {whole}, {self.registers.dst.at(b, registers[0][0])}, align 1")
 
     def _load_by_turns(self, registers: Sequence[Lanes]) -> None:
-        """One load whose lanes are those of registers by turns, `ld3`, and each as it is stored."""
+        """Load interleaved lanes into registers at once, `ld3`, and store each."""
         b, run = self.b, _by_turns(registers)
         whole = self.registers.read(run)
         for number, lanes in enumerate(registers):
@@ -129,19 +129,19 @@ class _TileWriter:
 
     @property
     def _compiles_long(self) -> bool:
-        """True where blocks are kept apart: not for moves of wide elements. These compile in time, and LLVM
-        mixes their loads and shuffles so that they run up to a tenth faster.
+        """Return whether blocks are kept separate: not for moves of wide elements. These compile in time, and
+        LLVM mixes their loads and shuffles so that they run up to a tenth faster.
         """
         return carrier_bits(self.spec.mid_type) == 8 or not self.spec.compute.is_move
 
 
 def _by_turns(registers: Sequence[Lanes]) -> Lanes:
-    """The elements of registers by turns: the first of each, the second of each, ..."""
+    """Return the elements of registers interleaved: the first of each, the second of each, ..."""
     return tuple(element for elements in zip(*registers, strict=True) for element in elements)
 
 
 def _run_of(offsets: tuple[int, ...]) -> Lanes:
-    """All elements in the order of their offsets where these follow each other; else none."""
+    """Return all elements in the order of their offsets if these are consecutive; else none."""
     order = sorted(range(len(offsets)), key=offsets.__getitem__)
     first = offsets[order[0]]
     return tuple(order) if all(offsets[e] == first + i for i, e in enumerate(order)) else ()

@@ -1,10 +1,10 @@
-"""Tiles of 4-bit elements that only move, as tiles of bytes: half the registers, and no element on its own.
+"""Tiles of 4-bit elements that only move, as tiles of bytes: half the registers, and no unpacking.
 
-Where two elements share a byte of the source along one bit of their number, x, and a byte of the destination
-along another, y, four elements are a square: two bytes of the source become two of the destination, which
-exchange halves. So the tile is one of bytes, in which the bit t says which of the two; it is y where they are
-read, and x where they are written. They exchange their halves at once for whole registers, where t is no bit
-of a lane, else each with its neighbour in the same register.
+If two elements share a byte of the source along one bit x of their number, and a byte of the destination
+along another bit y, four elements are a square: two bytes of the source become two of the destination by
+exchanging halves. So the tile is one of bytes, in which the bit t selects one of the two; it is y where they
+are read, and x where they are written. They exchange halves in whole registers if t is not a lane bit, else
+each with its neighbor in the same register.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LOW, _HIGH = 0x0F0F, 0xF0F0
 
 
 class ByteTile(NamedTuple):
-    """A tile of bytes; `is_torn`: the bit 0 of an element's number says which of two that exchange halves."""
+    """A tile of bytes; `is_torn`: bit 0 of an element's number selects one of two that exchange halves."""
 
     axes: tuple[TileAxis, ...]
     is_torn: bool
 
 
 def byte_tile(axes: tuple[TileAxis, ...]) -> ByteTile | None:
-    """The bytes of a tile of 4-bit elements; None unless it is whole, and bytes of both sides lie in it."""
+    """Return the bytes of a tile of 4-bit elements; None unless whole, with whole bytes on both sides."""
     if not all(axis.is_linear and axis.count == axis.valid == axis.template for axis in axes):
         return None
     if any(axis.template & (axis.template - 1) for axis in axes):
@@ -55,23 +55,23 @@ def _bit(src: int, dst: int) -> TileAxis:
 
 
 def are_apart(registers: Sequence[Lanes]) -> bool:
-    """True where bytes that exchange halves are in the same lane of two registers."""
+    """Return whether bytes that exchange halves are in the same lane of two registers."""
     there = set(registers)
     return all(_mate(lanes) in there for lanes in registers)
 
 
 def can_exchange(registers: Sequence[Lanes]) -> bool:
-    """True where they are, or all of them in one register."""
+    """Return whether they are, or are all in one register."""
     return are_apart(registers) or all(set(_mate(lanes)) == set(lanes) for lanes in registers)
 
 
 def _mate(lanes: Lanes) -> Lanes:
-    """The bytes with which these exchange halves."""
+    """Return the bytes with which these exchange halves."""
     return tuple(element ^ 1 for element in lanes)
 
 
 def exchanged(b: Builder, values: Sequence[Value], registers: Sequence[Lanes]) -> list[Value]:
-    """The registers after their bytes have exchanged halves."""
+    """Return the registers after their bytes have exchanged halves."""
     if not are_apart(registers):
         return [_exchanged_within(b, value, lanes) for value, lanes in zip(values, registers, strict=True)]
     found, at = list(values), {lanes: number for number, lanes in enumerate(registers)}
@@ -85,7 +85,7 @@ def exchanged(b: Builder, values: Sequence[Value], registers: Sequence[Lanes]) -
 
 
 def _exchanged_within(b: Builder, value: Value, lanes: Lanes) -> Value:
-    """One register, each byte with its neighbour."""
+    """Exchange halves within one register, each byte with its neighbor."""
     size = len(lanes)
     places = {element: lane for lane, element in enumerate(lanes)}
     beside = _words(b, b.shuffle(value, value, [places[e ^ 1] for e in lanes]))
@@ -110,7 +110,7 @@ def _shifted(b: Builder, name: str, words: Value) -> Value:
 
 
 def _joined(b: Builder, low: Value, high: Value, kind: str) -> Value:
-    """The lower halves of the bytes of `low`, and the upper ones of `high`."""
+    """Join the lower halves of the bytes of `low` with the upper ones of `high`."""
     count = lanes_of(low)
     both = b.op(
         "or",

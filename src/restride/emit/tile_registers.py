@@ -23,7 +23,7 @@ from .tile_shape import TileLayout, piece
 
 @dataclass(frozen=True, slots=True)
 class TileSpec:
-    """What every tile of a kernel shares."""
+    """The properties that all tiles of a kernel share."""
 
     src_type: DataType
     dst_type: DataType
@@ -51,9 +51,9 @@ class TileAddresses:
 
 
 class TileRegisters:
-    """What is done to single registers of a tile; whoever writes the tile permutes them in between.
+    """Operations on single registers of a tile, which the tile's writer permutes in between.
 
-    Values become destination bits as they are loaded, or as they are stored where `late` is set.
+    Values become destination bits when they are loaded, or when they are stored if `late` is set.
     """
 
     def __init__(self, b: Builder, spec: TileSpec, layout: TileLayout, at: TileAddresses) -> None:
@@ -69,7 +69,7 @@ class TileRegisters:
         )
 
     def load_all(self, registers: Sequence[Lanes]) -> list[Value]:
-        """All registers as they are permuted."""
+        """Load all registers, ready to be permuted."""
         spec = self.spec
         if spec.late or spec.packs or spec.is_zero or self._group_size < 2:
             return [self.load(lanes) for lanes in registers]
@@ -79,7 +79,7 @@ class TileRegisters:
         return found
 
     def store_all(self, values: Sequence[Value], registers: Sequence[Lanes]) -> None:
-        """All registers, as they are stored."""
+        """Store all permuted registers."""
         if not self.spec.late or self.spec.is_zero or self._group_size < 2:
             for value, lanes in zip(values, registers, strict=True):
                 self._store(value, lanes)
@@ -92,7 +92,7 @@ class TileRegisters:
             done += len(group)
 
     def load(self, lanes: Lanes) -> Value:
-        """One register, as it is permuted."""
+        """Load one register, ready to be permuted."""
         spec = self.spec
         if spec.is_zero or not any(map(self.src.has, lanes)):
             return zeros(spec.mid_type, len(lanes))
@@ -103,13 +103,13 @@ class TileRegisters:
         return value if spec.late else self.finish(value, lanes)
 
     def read(self, lanes: Lanes) -> Value:
-        """Source bits of these elements."""
+        """Return the source bits of these elements."""
         if self.spec.prefetch:
             _prefetch(self.b, self.src, lanes, self.spec.prefetch)
         return load(self.b, self.spec.can, self.src, lanes)
 
     def finish(self, value: Value, lanes: Lanes) -> Value:
-        """Source bits as destination bits; zero where nothing is read."""
+        """Convert source bits to destination bits; zero where nothing is read."""
         spec = self.spec
         if spec.compute.is_move and keeps_zeros(*self._types):
             return convert(self.b, value, *self._types, spec.can)
@@ -121,7 +121,7 @@ class TileRegisters:
         return _zero_where(self.b, value, [not self.src.has(e) for e in lanes])
 
     def store_finished(self, value: Value, lanes: Lanes) -> None:
-        """Source bits, as what they become in the destination."""
+        """Convert source bits to destination bits, and store them."""
         self._write(self.finish(value, lanes), lanes)
 
     def _value(self, lanes: Lanes) -> Value:
@@ -130,7 +130,7 @@ class TileRegisters:
         return self.read(lanes)
 
     def _part(self, lanes: Lanes) -> Value:
-        """A quarter of a packed register: source values as integers of 32 bits."""
+        """Return a quarter of a packed register: source values as 32-bit integers."""
         spec = self.spec
         if not any(map(self.src.has, lanes)):
             return zeros(DataType.s32, len(lanes))
@@ -143,7 +143,7 @@ class TileRegisters:
         return integers_of(self.b, real, spec.dst_type)
 
     def _after_steps(self, real: Value) -> Value:
-        """Floats as the last step leaves them: but for a move every NaN is the one quiet NaN."""
+        """Canonicalize floats after the last step: except in a move, every NaN is the one quiet NaN."""
         ended = real if self.spec.compute.is_move else canonical_nan(self.b, real)
         if element_of(ended) != "double":
             return ended
@@ -160,7 +160,7 @@ class TileRegisters:
         store(self.b, self.spec.can, self.dst, bits, lanes, self.spec.streams)
 
     def _together(self, registers: Sequence[Lanes]) -> list[Sequence[Lanes]]:
-        """Registers in groups, each for one call of the functions of the chain."""
+        """Return registers in groups, each for one call of the chain's functions."""
         size, done, groups = self._group_size, 0, list[Sequence[Lanes]]()
         while done < len(registers):
             count = min(size, 1 << (len(registers) - done).bit_length() - 1)
@@ -170,7 +170,7 @@ class TileRegisters:
 
     @property
     def _group_size(self) -> int:
-        """The number of registers that are finished together: 1 where no function is called."""
+        """The number of registers that are converted together: 1 if no function is called."""
         spec = self.spec
         names = [step.name for step in spec.compute.steps if step.is_eltwise and is_costly(step.name)]
         real = real_type(spec.src_type, spec.dst_type, spec.compute)
@@ -178,7 +178,7 @@ class TileRegisters:
         return max(1, lanes * carrier_bits(spec.mid_type) // (8 * spec.vector_bytes))
 
     def _finish_all(self, values: Sequence[Value], registers: Sequence[Lanes]) -> list[Value]:
-        """Registers of source bits as destination bits, by one call of each function."""
+        """Convert registers of source bits to destination bits, with one call of each function."""
         if len(values) == 1:
             return [self.finish(values[0], registers[0])]
         b, lanes = self.b, tuple(element for register in registers for element in register)
@@ -190,7 +190,7 @@ class TileRegisters:
         return self.spec.src_type, self.spec.dst_type
 
     def _inputs(self, lanes: Lanes) -> StepInputs:
-        """What the steps read in these lanes."""
+        """Return the inputs of the steps in these lanes."""
         return StepInputs(
             self.spec.scalars,
             lambda index: self._tensors.lanes(index, lanes),
@@ -198,7 +198,7 @@ class TileRegisters:
         )
 
     def _old(self, data_type: DataType, lanes: Lanes) -> Value:
-        """The old destination, read as a data type, where something is read and written."""
+        """Return the old destination, read as a data type, where something is read and written."""
         both = tuple(r and w for r, w in zip(self.layout.read, self.layout.written, strict=True))
         return load(self.b, self.spec.can, replace(self.dst, data_type=data_type, present=both), lanes)
 
@@ -212,9 +212,9 @@ def _zero_where(b: Builder, value: Value, absent: list[bool]) -> Value:
 
 
 def _prefetch(b: Builder, side: Side, lanes: Lanes, ahead: int) -> None:
-    """Ask for what lies `ahead` bytes further in each source row: hardware does not follow so many rows.
+    """Prefetch `ahead` bytes further in each source row: hardware does not follow so many rows.
 
-    Into the second cache, which holds a whole block; it may point past the end.
+    Into the L2 cache, which holds a whole block; it can point past the end.
     """
     size, bits = piece(lanes, side.offsets), side.data_type.bits
     if (span := span_of(side, lanes)) is not None:

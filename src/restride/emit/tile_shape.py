@@ -1,4 +1,4 @@
-"""A tile as numbered elements: where each is read and written, and which recipe permutes them."""
+"""A tile as numbered elements: their source and destination offsets, and the recipe that permutes them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MERGE_REGISTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class TileAxis:
-    """One axis of a tile: positions in the template, how many are written, how many read, and the strides.
+    """One axis of a tile: positions in the template, how many are written and read, and the strides.
 
-    A table of offsets may stand for a stride, where the tile has all of an axis. `more` are the strides of
-    the operands of the computation.
+    A table of offsets can replace a stride if the tile has all of an axis. `more` are the strides of the
+    operands of the computation.
     """
 
     template: int
@@ -31,7 +31,7 @@ class TileAxis:
 
     @property
     def is_linear(self) -> bool:
-        """True when every operand moves by a stride."""
+        """Whether every operand moves by a stride."""
         return all(isinstance(stride, int) for stride in (self.src, self.dst, *self.more))
 
 
@@ -58,7 +58,7 @@ def tile_layout(axes: tuple[TileAxis, ...], operands: int = 0) -> TileLayout:
 
 
 def _offsets(axes: tuple[TileAxis, ...], strides: list[Stride]) -> tuple[int, ...]:
-    """The offset of each element, axis by axis: a tile has thousands of elements, and few axes."""
+    """Return the offset of each element, axis by axis: a tile has thousands of elements, but few axes."""
     offsets = [0]
     for axis, stride in zip(axes, strides, strict=True):
         steps = [i * stride for i in range(axis.template)] if isinstance(stride, int) else stride
@@ -67,7 +67,7 @@ def _offsets(axes: tuple[TileAxis, ...], strides: list[Stride]) -> tuple[int, ..
 
 
 def _below(axes: tuple[TileAxis, ...], limits: list[int]) -> tuple[bool, ...]:
-    """Whether each element's positions are below these limits."""
+    """Return whether each element's positions are below these limits."""
     flags = [True]
     for axis, limit in zip(axes, limits, strict=True):
         count = min(max(limit, 0), axis.template)
@@ -79,7 +79,7 @@ def _below(axes: tuple[TileAxis, ...], limits: list[int]) -> tuple[bool, ...]:
 def recipe(
     axes: tuple[TileAxis, ...], lanes: int, quarter_lanes: int, permute_cost: int, packs: bool = False
 ) -> RegisterPermutation:
-    """The cheapest recipe for a tile in registers of `lanes` lanes; `quarter_lanes` of them fill 16 bytes.
+    """Return the cheapest recipe for a tile in registers of `lanes`; `quarter_lanes` of them fill 16 bytes.
 
     With `packs`, full registers are loaded in the order of `packed_order`.
     """
@@ -103,7 +103,7 @@ def _merge(axes: tuple[TileAxis, ...], width: int, packs: bool) -> RegisterPermu
 
 
 def _chop(offsets: tuple[int, ...], width: int) -> tuple[Lanes, ...]:
-    """Registers of elements in address order."""
+    """Return registers of elements in address order."""
     order = sorted(range(len(offsets)), key=lambda e: offsets[e])
     rows = [order[i : i + width] for i in range(0, len(order), width)]
     return tuple(tuple(row + [NOTHING] * (width - len(row))) for row in rows)
@@ -132,7 +132,7 @@ def _bit_strides(axes: tuple[TileAxis, ...]) -> tuple[list[int], list[int]]:
 
 
 def _run_bits(strides: list[int]) -> list[int]:
-    """Bits of stride 1, 2, 4, ...: the longest run of consecutive elements, innermost bit first."""
+    """Return bits of stride 1, 2, 4, ...: the longest run of consecutive elements, innermost bit first."""
     run: list[int] = []
     while (1 << len(run)) in strides:
         run.append(strides.index(1 << len(run)))
@@ -145,7 +145,7 @@ def _fill(run: list[int], preferred: list[int], bits: int, lane_bits: int) -> li
 
 
 def _source_lanes(run: list[int], wanted: list[int], bits: int, lane_bits: int, quarter: int) -> list[int]:
-    """Lane bits to load: the source run, and above it the bits that the network wants there anyway.
+    """Return lane bits to load: the source run, and above it bits that the network wants there anyway.
 
     Within 16 bytes interleaving pops bits from the top, so the lowest wanted bits, needed last, go on top.
     """
@@ -163,8 +163,8 @@ def _source_lanes(run: list[int], wanted: list[int], bits: int, lane_bits: int, 
 
 
 def _packed_lanes(run: list[int], wanted: list[int], bits: int, lane_bits: int) -> tuple[int, ...]:
-    """Lane bits of a packed register: of a part the source run, above it bits that are wanted far up; and the
-    number of the part is what is wanted lowest.
+    """Return lane bits of a packed register: for a part the source run, above it bits that are wanted high;
+    the part numbers are the bits wanted lowest.
     """
     part: list[int | None] = [*run, *[None] * lane_bits][: lane_bits - 2]
     free = [bit for bit in (*wanted, *range(bits)) if bit not in part]
@@ -184,7 +184,7 @@ def _fill_gaps(places: list[int | None], free: list[int]) -> list[int]:
 
 
 def _lowest_first(packed: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]:
-    """The same with what is wanted lowest lowest: a permutation within 16 bytes, which is cheap."""
+    """Move the bits wanted lowest down: a permutation within 16 bytes, which is cheap."""
     near = packed[:4]
     first: list[int] = []
     for bit in wanted[:4]:
@@ -195,7 +195,7 @@ def _lowest_first(packed: tuple[int, ...], wanted: list[int]) -> tuple[int, ...]
 
 
 def piece(lanes: Lanes, offsets: tuple[int, ...]) -> int:
-    """The largest power of two of lanes such that each such group holds consecutive elements."""
+    """Return the largest power of two of lanes such that each such group holds consecutive elements."""
     size = len(lanes)
     while size > 1 and not all(_is_run(lanes[i : i + size], offsets) for i in range(0, len(lanes), size)):
         size //= 2
@@ -210,6 +210,6 @@ def _is_run(lanes: Lanes, offsets: tuple[int, ...]) -> bool:
 
 
 def prefix(flags: list[bool]) -> int | None:
-    """The number of leading flags that are set, or None when others are set after them."""
+    """Return the number of leading flags that are set, or None if others are set after them."""
     count = flags.index(False) if False in flags else len(flags)
     return None if any(flags[count:]) else count

@@ -1,6 +1,6 @@
-"""Scheduled loop trees -> the text of one LLVM module with the entry of all kernels.
+"""Code for scheduled loop trees: the text of one LLVM module with the entry point of all kernels.
 
-`params` points at slots of 8 bytes: the addresses of the tree's tensors, then its scalars as doubles. The
+`params` points to slots of 8 bytes: the addresses of the tree's tensors, then its scalars as f64. The
 entry runs the share `part` of `parts` of the grid, which are tiles of the outermost digits.
 """
 
@@ -36,7 +36,7 @@ Names = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class VectorRun:
-    """Lanes along a digit: how many, how many hold values, and tensors of which more or fewer are written."""
+    """Lanes along a digit: their number, how many hold values, and tensors with other numbers written."""
 
     digit: TreeDigit
     lanes: int
@@ -44,20 +44,20 @@ class VectorRun:
     counts: tuple[tuple[str, int], ...] = ()
 
     def count(self, tensor: str) -> int:
-        """The number of lanes of a tensor that are written."""
+        """Return the number of lanes of a tensor that are written."""
         return dict(self.counts).get(tensor, self.valid)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeCursor:
-    """Where the loops stand.
+    """The state of the loops.
 
-    `pointers`: the address of each access; `indices`: each axis, less the lanes; `limits`: axes of which
-    digits are left; `ranges`: the tiles of a grid step. `only`: tensors to write zeros to, None for values.
-    `known`: expressions that have a value here; `mask`: the lanes that guards leave. `sure`: guards that hold
-    wherever the loops inside stand; None at an edge, where none is looked for. `ahead`: what is asked for
-    before its use, in bytes from where it is read. `places`: the offsets of indices that are elements, of a
-    dim of a tensor, where they stay in all loops to come.
+    `pointers`: the address of each access; `indices`: each axis, without the lanes; `limits`: axes with
+    remaining digits; `ranges`: the tiles of a grid step. `only`: tensors to write zeros to, None for values.
+    `known`: expressions that have a value here; `mask`: the lanes that guards keep. `sure`: guards that hold
+    at all positions of the inner loops; None at an edge, where none is sought. `ahead`: what is prefetched,
+    in bytes from where it is read. `places`: the offsets of indices that are elements, for a dim of a tensor,
+    if they are constant in all inner loops.
     """
 
     pointers: dict[Access, Value]
@@ -75,7 +75,7 @@ class TreeCursor:
 
     @property
     def lanes(self) -> int:
-        """Lanes of vectors here."""
+        """The lanes of vectors here."""
         return self.run.lanes if self.run else 1
 
 
@@ -83,7 +83,7 @@ Inside = Callable[[TreeCursor], None]
 
 
 def emit_tree(schedule: TreeSchedule, style: Style) -> str:
-    """The IR text of a schedule. One that streams takes tensors that begin at cache lines."""
+    """Return the IR text of a schedule. One that streams needs tensors that begin at cache lines."""
     b = style.builder()
     params, slots = Value("ptr", "%params"), len(schedule.tree.tensors)
     scalars = [_scalar(b, schedule, b.advance(params, 8 * (slots + i))) for i in range(schedule.tree.scalars)]
@@ -119,7 +119,7 @@ class TreeWriter:
             self.ahead = [{access: -step for access, step in each.items()} for each in self.ahead]
 
     def start(self, addresses: Sequence[Value]) -> TreeCursor:
-        """Where the loops begin; `addresses` are those of the tree's tensors."""
+        """Return the state before the loops; `addresses` are those of the tree's tensors."""
         names = (tensor.name for tensor in self.schedule.tree.tensors)
         bases = dict(zip(names, addresses, strict=True))
         pointers = {
@@ -130,7 +130,7 @@ class TreeWriter:
         return TreeCursor(pointers, {}, {}, {}, {})
 
     def step(self, grid: Sequence[tuple[TreeDigit, int, int]], step: Value, start: TreeCursor) -> None:
-        """One step of a grid, and everything inside it."""
+        """Write one step of a grid, and everything inside it."""
         ranges = list(start.ranges)
         for digit, tiles, turns in reversed(grid):
             turn = self.b.op("urem", step, i64(turns))
@@ -142,7 +142,7 @@ class TreeWriter:
     # --- loops
 
     def each(self, plan: EachPlan, cursor: TreeCursor) -> Names:
-        """A loop, and what its folds have found."""
+        """Write a loop; return the results of its folds."""
         each, is_zero = plan.each, cursor.only is not None
         if each.number not in (None, self.items.number):
             number, self.items.number = self.items.number, each.number
@@ -150,7 +150,7 @@ class TreeWriter:
             self.items.number = number
             return {}
         if each.in_order:
-            # What is known here of tensors that it writes is so in its first position alone.
+            # Values known from tensors that it writes are valid only in its first position.
             cursor = replace(cursor, known=dict(cursor.known))
             self.items.forget(cursor, each)
         joins = plan.lanes > 1 and cursor.run is not None
@@ -166,7 +166,7 @@ class TreeWriter:
         states = {item: self.items.new_states(item, lanes, keeps_lanes=keeps) for item in folds}
         limits = {**cursor.limits, **dict(plan.limits)}
         start = replace(cursor, limits=limits)
-        # Zeros are written where values would be: nowhere that a guard leaves out.
+        # Zeros are written where values would be: never where a guard excludes positions.
         guards = () if is_zero and not _stores(each) else each.guards
         self._guarded(
             plan.digits,
@@ -194,10 +194,10 @@ class TreeWriter:
         return replace(cursor, pointers=pointers)
 
     def _body(self, plan: EachPlan, cursor: TreeCursor, states: dict[Fold, FoldSlots]) -> None:
-        """The items, at one position of the loops."""
+        """Write the items, at one position of the loops."""
         inner = enumerate(plan.inner)
         items, written = plan.each.items, set[int]()
-        # What is found here is not known to those around.
+        # Values found here are not known outside.
         cursor = replace(cursor, names=dict(cursor.names), known=dict(cursor.known))
         cursor = self._with_locals(plan.each, cursor)
         for place, item in enumerate(items):
@@ -224,7 +224,7 @@ class TreeWriter:
                 self.items.fold(item, states[item], cursor)
 
     def _ahead(self, plan: EachPlan, number: int, cursor: TreeCursor) -> Mapping[Access, int]:
-        """What an inner loop asks for before its use; of several that read the same it is the last one."""
+        """Return what an inner loop prefetches; of several that read the same, the last one does."""
         if plan is self.schedule.plan:
             return self.ahead[number] if self.ahead else {}
         later = set().union(*map(loads_of, plan.inner[number + 1 :]))
@@ -265,9 +265,9 @@ class TreeWriter:
     def _inside_of_guards(
         self, plan: EachPlan, digit: TreeDigit, span: tuple[int, int], cursor: TreeCursor, align: int = 1
     ) -> Iterator[tuple[int, int, TreeCursor]]:
-        """A span of positions in three, where guards of the loops inside hold for all of the middle one.
+        """Split a span of positions in three, where guards of the inner loops hold for all of the middle one.
 
-        Windows of a pooling: those that reach over an edge, those that do not, and those at the other edge.
+        Windows of a pooling: those that extend over one edge, over none, and over the other edge.
         """
         first, end = span
         sure, ((axis, step), *others) = cursor.sure, digit.steps
@@ -288,7 +288,7 @@ class TreeWriter:
             yield high, end, edge
 
     def _sections(self, digit: TreeDigit, cursor: TreeCursor) -> Iterator[tuple[int, int, TreeCursor]]:
-        """The runs of positions of a digit that are alike: first, one past the last, and the cursor there."""
+        """Yield runs of equivalent positions of a digit: first, one past the last, and the state there."""
         limits = cursor.limits.get(digit.bound) if digit.bound else None
         if limits is None:
             yield 0, digit.extent, cursor
@@ -308,7 +308,7 @@ class TreeWriter:
             yield first, end, moved
 
     def _span(self, digit: TreeDigit, first: int, end: int, cursor: TreeCursor, inside: Inside) -> None:
-        """The positions [first, end) of a digit; within a grid step those of its tiles."""
+        """Write the positions [first, end) of a digit; within a grid step, those of its tiles."""
         tile = next(((low, high) for each, low, high in cursor.ranges if each == digit), None)
         if tile is None and end - first == 1:
             inside(self._moved(digit, i64(first), cursor))
@@ -327,7 +327,7 @@ class TreeWriter:
         return self.b.call("i64", f"llvm.{name}.i64", f"{value}, i64 {limit}", "i64, i64")
 
     def _moved(self, digit: TreeDigit, position: Value, cursor: TreeCursor, lanes: int = 1) -> TreeCursor:
-        """The cursor at a position of a digit, or at so many of them."""
+        """Return the state at a position of a digit, or at `lanes` of them."""
         pointers = dict(cursor.pointers)
         for access, stride in digit.strides:
             if access in pointers and stride != 0:
@@ -349,7 +349,7 @@ class TreeWriter:
         cursor: TreeCursor,
         inside: Inside,
     ) -> None:
-        """The last digit in vectors: whole ones, and the rest with what is to be zero behind it."""
+        """Write the last digit in vectors: whole ones, then the rest with the zeros after it."""
         limits = cursor.limits.get(digit.bound) if digit.bound else None
         limits = limits or AxisLimits(digit.extent)
         others = {name: limit for name, limit in cursor.limits.items() if name != digit.bound}
@@ -362,7 +362,7 @@ class TreeWriter:
         if limits.pads or is_gridded:
             self._vector_span(plan, digit, limits, guards, cursor, inside)
             return
-        # Whole vectors where they fit: stores that go past the caches begin at lines, and none is cut in two.
+        # Whole vectors where they fit: stores that bypass the caches begin at lines, and none is split.
         is_whole = limits.size % plan.widest == 0
         align = plan.widest if is_whole or self.items.streams else 1
         for low, high, at in self._inside_of_guards(plan, digit, (0, limits.size), cursor, align):
@@ -378,7 +378,7 @@ class TreeWriter:
         cursor: TreeCursor,
         inside: Inside,
     ) -> None:
-        """Positions of the last digit, from where the cursor stands."""
+        """Write positions of the last digit, from the current one on."""
         lanes = min(plan.widest, 1 << (max(limits.end, 1) - 1).bit_length())
         whole = limits.size // lanes
         tile = next(((low, high) for each, low, high in cursor.ranges if each == digit), None)
@@ -415,7 +415,7 @@ class TreeWriter:
         lanes: int,
         chunk: Callable[[Value, int, int, tuple[tuple[str, int], ...]], None],
     ) -> None:
-        """What is behind the whole vectors: values, and zeros up to the limit of each tensor."""
+        """Write what follows the whole vectors: values, and zeros up to the limit of each tensor."""
         while limits.end:
             here = limits.below(lanes)
             zeros = 0 if limits.size else min(pad for _, pad in limits.pads if pad) // lanes
@@ -436,7 +436,7 @@ class TreeWriter:
         cursor: TreeCursor,
         inside: Callable[[TreeCursor, tuple[Guard, ...]], None],
     ) -> None:
-        """`inside` where those guards hold that no digit of the rest has a part in; it gets the others."""
+        """Write `inside` under guards that do not depend on remaining digits; pass the others on."""
         guards = tuple(guard for guard in guards if guard not in (cursor.sure or ()))
         moving = {name for digit in rest for name, _ in digit.steps}
         moving |= {name for name, _ in cursor.run.digit.steps} if cursor.run else set()
@@ -454,7 +454,7 @@ class TreeWriter:
         index, divisor = guard.index, guard.index.divisor
         terms = [(cursor.indices[name], factor) for name, factor in index.terms]
         value = scalar_index(self.b, terms, index.constant)
-        # Below zero is far above every size.
+        # Unsigned, a negative index is above every size.
         with self.b.when("ult", value, i64(guard.size * divisor)):
             if divisor == 1:
                 self._when(others, cursor, inside)
@@ -468,8 +468,8 @@ def _stores(each: Each) -> bool:
 
 
 def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:
-    """True for small windows without tests, whose positions are code one after the other; under masks they
-    are then known, at an edge.
+    """Return whether a window is small and needs no tests, so that its positions are unrolled; under masks,
+    these are known at an edge.
     """
     positions, guards = prod(digit.extent for digit in plan.digits), plan.each.guards
     lanes = {name for name, _ in cursor.run.digit.steps} if cursor.run else set[str]()

@@ -1,4 +1,4 @@
-"""The items of loop trees as LLVM IR: values, stores, folds, at one place of the loops (`emit/tree.py`)."""
+"""The items of loop trees as LLVM IR: values, stores, folds, at a position of the loops (`emit/tree.py`)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 class ItemWriter:
-    """Writes items. `scalars`: the tree's, of one lane."""
+    """Writes items. `scalars`: the tree's, in one lane."""
 
     def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, scalars: Sequence[Value]) -> None:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
@@ -87,11 +87,11 @@ class ItemWriter:
 
     @property
     def element(self) -> str:
-        """The IR type of what is computed."""
+        """The IR type of computed values."""
         return element_type(self.number)
 
     def begin(self, access: Access, base: Value) -> Value:
-        """The address of an access where all axes are at 0."""
+        """Return the address of an access where all axes are at 0."""
         name, index = access
         tensor = self._tensor(name)
         offset = tensor.base
@@ -103,7 +103,7 @@ class ItemWriter:
     def advance(
         self, access: Access, pointer: Value, stride: TreeStride, position: Value, lanes: int
     ) -> Value:
-        """The address of an access at a position of a digit, or at so many of them."""
+        """Return the address of an access at a position of a digit, or at `lanes` of them."""
         bits = self._element_bits(access[0])
         if isinstance(stride, RepeatedStride):
             return self.b.step(pointer, position, stride.stride * lanes // stride.times * bits // 8)
@@ -112,7 +112,7 @@ class ItemWriter:
         return self.b.step_by_table(pointer, position, [offset * bits // 8 for offset in stride])
 
     def new_row(self, tensor: TreeTensor, lanes: int) -> Value:
-        """Memory for a local tensor whose elements are vectors of so many lanes."""
+        """Allocate a local tensor whose elements are vectors of `lanes`."""
         self.rows[tensor.name] = lanes
         data_type = self._data_type(tensor.name)
         element = self.element if data_type is self.number.storage else bits_type(data_type)
@@ -122,7 +122,7 @@ class ItemWriter:
         return self.rows.get(name, 1) > 1
 
     def _address(self, access: Access, cursor: TreeCursor) -> tuple[TreeStride, Callable[[int], Value]]:
-        """How far the lanes of an access are apart, and the address of each; of a row's, all together."""
+        """Return the distance of an access's lanes, and the address of each; for rows, of all together."""
         name, index = access
         pointer, tensor, run = cursor.pointers[access], self._tensor(name), cursor.run
         bits = self._element_bits(name)
@@ -163,7 +163,7 @@ class ItemWriter:
     def _computed(
         self, index: Affine, digits: IndexDigits, size: int, cursor: TreeCursor, lane: int
     ) -> Value:
-        """The offset of an index in one dim, in elements; what guards leave out is brought inside."""
+        """Return the offset of an index in one dim, in elements; where guards exclude it, it is clamped."""
         b = self.b
         steps = dict(cursor.run.digit.steps) if cursor.run else {}
         moved = sum(factor * steps.get(name, 0) * lane for name, factor in index.terms)
@@ -181,7 +181,7 @@ class ItemWriter:
         return offset
 
     def with_places(self, each: Each, moving: set[str], cursor: TreeCursor) -> TreeCursor:
-        """Find the offsets of indices that are elements before the loops in which they stay where they are.
+        """Compute the offsets of indices that are elements before the loops in which they are constant.
 
         `moving`: the axes of these loops.
         """
@@ -200,9 +200,9 @@ class ItemWriter:
         return replace(cursor, places=places)
 
     def _element_offsets(self, load: Load, tensor: TreeTensor, dim: int, cursor: TreeCursor) -> Value:
-        """The offsets of an index that is an element of a tensor, in elements: of every lane, or one of all.
+        """Return the offsets of an index that is an element, in elements: of every lane, or one for all.
 
-        Lanes that guards leave out, or that hold nothing, have the first place.
+        Lanes that guards exclude, or that are empty, have the first element.
         """
         digits, size = tensor.digits[dim], tensor.sizes[dim]
         b, run, access = self.b, cursor.run, (load.tensor, load.index)
@@ -237,7 +237,7 @@ class ItemWriter:
     # --- values
 
     def value(self, expr: Expr, cursor: TreeCursor) -> Value:
-        """The value of an expression; what is known is not computed again."""
+        """Return the value of an expression; known values are not computed again."""
         if isinstance(expr, Ref):
             return cursor.names[expr.name]
         if isinstance(expr, Const):
@@ -285,7 +285,7 @@ class ItemWriter:
             self._ask(at(0), cursor.ahead[access], run.lanes * data_type.bits // 8)
         is_row = self._is_row(expr.tensor)
         valid, mask = (run.lanes, None) if is_row else (run.valid, cursor.mask)
-        # Under a mask what is behind the last lane is left out too.
+        # Under a mask, lanes after the last are excluded too.
         mask = None if mask is None else self._present(cursor)
         if data_type.bits == 4:
             halves = load_lanes(
@@ -298,13 +298,13 @@ class ItemWriter:
         return value_of(self.b, bits, data_type, self.number, self.can)
 
     def _ask(self, address: Value, ahead: int, nbytes: int) -> None:
-        """Ask for lines ahead of an address, into the second cache."""
+        """Prefetch lines ahead of an address, into the L2 cache."""
         for line in range(0, nbytes, LINE):
             at = self.b.advance(address, ahead + line)
             self.b.call_void("llvm.prefetch.p0", f"{at}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
 
     def invariants(self, each: Each, cursor: TreeCursor) -> dict[Expr, Value]:
-        """The values that do not change from one position of a loop to the next, found before it."""
+        """Compute the loop-invariant values before a loop."""
         axes = {axis.name for axis in each.axes}
         lets = {item.name for item in items_of((each,)) if isinstance(item, Let)}
         lets |= {name for item in items_of((each,)) if isinstance(item, Fold) for name in item.names}
@@ -341,7 +341,7 @@ class ItemWriter:
     # --- stores
 
     def store(self, item: Store, cursor: TreeCursor) -> None:
-        """Write a value, or the zeros behind it."""
+        """Store a value, or the zeros after it."""
         if cursor.only is not None and item.tensor not in cursor.only:
             return
         access = item.tensor, item.index
@@ -358,7 +358,7 @@ class ItemWriter:
         if run is None or stride == 0:
             self.b.line(f"store {with_lanes(self.b, bits, 0, 1)}, {at(0)}, align 1")
             return
-        # What is written moves along every digit of vectors.
+        # Stores move along every digit of vectors.
         assert not isinstance(stride, RepeatedStride)
         bits = broadcast(self.b, bits, run.lanes)
         if self._is_row(item.tensor):
@@ -376,9 +376,9 @@ class ItemWriter:
         store_lanes(self.b, bits, at, stride, count, mask, can, how)
 
     def store_pair(self, even: Store, odd: Item, cursor: TreeCursor) -> bool:
-        """Write two stores of every second element, one between those of the other, as one of neighbours.
+        """Merge two interleaved stores of every second element into one of adjacent elements.
 
-        False, and nothing is written, where they are not such.
+        Returns False, and writes nothing, if they are not such.
         """
         run = cursor.run
         if run is None or cursor.only is not None or cursor.mask is not None or not isinstance(odd, Store):
@@ -398,14 +398,14 @@ class ItemWriter:
         order = [place for lane in range(run.lanes) for place in (lane, run.lanes + lane)]
         _, at = self._address(accesses[0], cursor)
         both = self.b.shuffle(first, second, order)
-        # A lane of the first store is two places of both: runs of neighbours begin at such.
+        # A lane of the first store is two elements of both: runs of adjacent elements begin there.
         how = self._how(accesses[0], tensor.data_type, run, 2 * run.valid, near=2)
         store_lanes(self.b, both, lambda place: at(place // 2), 1, 2 * run.valid, None, self.can, how)
         self._forget_tensors(cursor, {even.tensor})
         return True
 
     def _are_neighbours(self, first: Access, second: Access) -> bool:
-        """True where the second element lies behind the first."""
+        """Return whether the second element follows the first."""
         (name, before), (other, after) = first, second
         if name != other:
             return False
@@ -430,8 +430,8 @@ class ItemWriter:
         )
 
     def _how(self, access: Access, data_type: DataType, run: VectorRun, count: int, near: int = 1) -> str:
-        """What is known of the address of so many elements, `near` for each lane: where whole lines go past
-        the caches, they are aligned.
+        """Return the address attributes of `count` elements, `near` for each lane: whole lines that bypass
+        the caches are aligned.
         """
         nbytes = data_type.nbytes(count)
         is_cut = count < near * run.lanes and nbytes % LINE
@@ -444,7 +444,7 @@ class ItemWriter:
         return f"align {min(LINE, nbytes)}, {NONTEMPORAL}"
 
     def forget(self, cursor: TreeCursor, each: Each) -> None:
-        """Forget what was known of tensors that a loop has written."""
+        """Forget values known from tensors that a loop has written."""
         written = {item.tensor for item in items_of((each,)) if isinstance(item, Store)}
         if written:
             self._forget_tensors(cursor, written)
@@ -463,7 +463,7 @@ class ItemWriter:
     # --- folds
 
     def new_states(self, item: Fold, lanes: int, *, keeps_lanes: bool) -> FoldSlots:
-        """Memory for the states of a fold, in which nothing is yet."""
+        """Allocate the states of a fold, with neutral elements."""
         kind = vector(self.element, lanes)
         slots = FoldSlots(lanes, tuple(self.b.slot(kind) for _ in item.names), keeps_lanes)
         for slot, number in zip(slots.places, FOLDS[item.op].identity, strict=True):
@@ -481,18 +481,18 @@ class ItemWriter:
         states = self._states(slots)
         before = [with_lanes(b, state, 0, lanes) for state in states]
         made = fold(item.op, self._arithmetic, before, values)
-        # Of lanes with results of their own those behind the last one go nowhere.
+        # If lanes have separate results, those after the last are discarded.
         mask = cursor.mask if slots.keeps_lanes else self._present(cursor)
         for slot, whole, old, new in zip(slots.places, states, before, made, strict=True):
             chosen = new if mask is None else b.select(mask, new, old)
             b.line(f"store {_with_first(b, whole, chosen)}, {slot}, align 64")
 
     def _present(self, cursor: TreeCursor) -> Value | None:
-        """The lanes that hold values; None where all do."""
+        """Return the lanes that hold values; None if all do."""
         return self._first(cursor, cursor.run.valid) if cursor.run else cursor.mask
 
     def _first(self, cursor: TreeCursor, count: int) -> Value | None:
-        """Of the first lanes those that guards leave; None where these are all."""
+        """Return those of the first lanes that guards keep; None if these are all."""
         if count == cursor.lanes:
             return cursor.mask
         below = lanes_below(self.b, cursor.lanes, count)
@@ -503,8 +503,8 @@ class ItemWriter:
         return VectorArithmetic(self.b, self.can.round_even)
 
     def folded(self, item: Fold, slots: FoldSlots, results: int = 1) -> list[Value]:
-        """What a fold has found: in each lane its own or, of lanes along what is folded, these together; so
-        many results, whose lanes lie side by side.
+        """Return the results of a fold: separate ones per lane or, for lanes along the folded axis, combined;
+        `results` of them, whose lanes are adjacent.
         """
         states = self._states(slots)
         while not slots.keeps_lanes and lanes_of(states[0]) > results:
@@ -520,7 +520,7 @@ class ItemWriter:
     # --- masks
 
     def mask(self, guards: Sequence[Guard], cursor: TreeCursor) -> Value | None:
-        """The lanes in which guards hold, of those that were left; None where all are."""
+        """Return the lanes in which guards hold, out of the remaining ones; None for all."""
         mask = cursor.mask
         for guard in guards:
             holds = self._holds(guard, cursor)
@@ -533,7 +533,7 @@ class ItemWriter:
         first = scalar_index(b, terms, index.constant)
         places = index_lanes(b, first, self._lane_step(index, cursor), lanes)
         limit = broadcast(b, Value("<1 x i64>", f"splat (i64 {guard.size * index.divisor})"), lanes)
-        # Below zero is far above every size.
+        # Unsigned, a negative index is above every size.
         holds = b.compare("icmp ult", places, limit)
         if index.divisor == 1:
             return holds
@@ -544,9 +544,9 @@ class ItemWriter:
 
 @dataclass(frozen=True, slots=True)
 class FoldSlots:
-    """Where the states of a fold are while its loops run, as vectors of so many lanes.
+    """The memory of a fold's states while its loops run, as vectors of lanes.
 
-    `keeps_lanes`: each lane has a result of its own.
+    `keeps_lanes`: each lane has a separate result.
     """
 
     lanes: int
@@ -555,7 +555,7 @@ class FoldSlots:
 
 
 def _is_clipped(value: Expr, data_type: DataType) -> bool:
-    """True where a value is clipped to the numbers of a type."""
+    """Return whether a value is clipped to the numbers of a type."""
     if not isinstance(value, Apply) or value.op != "clip":
         return False
     most = LARGEST.get(data_type)
@@ -563,7 +563,7 @@ def _is_clipped(value: Expr, data_type: DataType) -> bool:
 
 
 def _with_first(b: Builder, whole: Value, first: Value) -> Value:
-    """`whole` with other lanes at its beginning."""
+    """Replace the first lanes of `whole`."""
     lanes, count = lanes_of(whole), lanes_of(first)
     if lanes == count:
         return first

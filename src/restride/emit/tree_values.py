@@ -1,7 +1,7 @@
 """Values of loop trees as LLVM IR: vectors of real numbers, loads and stores of them, masks.
 
-A value has as many lanes as the vectors of its loop, or one lane where it is the same for all of them;
-`align` makes operands alike. `ir/conversion.py` and `ir/expression.py` are the definition.
+A value has as many lanes as the vectors of its loop, or one lane if it is the same for all of them; `align`
+makes operands equal. `ir/conversion.py` and `ir/expression.py` are the definition.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Address = Callable[[int], Value]
 
 
 def constant(number: Number, value: float) -> Value:
-    """A number in one lane."""
+    """Return a number in one lane."""
     return VectorArithmetic(Builder()).constant(
         number.constant(value), Value(vector(element_type(number), 1), "")
     )
 
 
 def element_type(number: Number) -> str:
-    """The IR type of a value."""
+    """Return the IR type of a value."""
     return {Number.f32: "float", Number.f64: "double"}.get(number, number.name)
 
 
 def broadcast(b: Builder, value: Value, lanes: int) -> Value:
-    """A value of one lane in all of them."""
+    """Broadcast a value of one lane to all."""
     if lanes_of(value) == lanes:
         return value
     if value.ref.startswith("splat"):
@@ -45,26 +45,26 @@ def broadcast(b: Builder, value: Value, lanes: int) -> Value:
 
 
 def align(b: Builder, values: Sequence[Value]) -> list[Value]:
-    """Values with as many lanes as the longest of them."""
+    """Return values with as many lanes as the longest of them."""
     lanes = max(map(lanes_of, values))
     return [broadcast(b, value, lanes) for value in values]
 
 
 def lane_of(b: Builder, value: Value, lane: int) -> Value:
-    """One lane of a value; that of all where it has one lane."""
+    """Return one lane of a value; if it has one lane, that one."""
     place = lane if lanes_of(value) > 1 else 0
     return b.value(element_of(value), f"extractelement {value}, i64 {place}")
 
 
 def with_lanes(b: Builder, value: Value, first: int, count: int) -> Value:
-    """Some lanes of a value."""
+    """Return some lanes of a value."""
     if count == lanes_of(value) and not first:
         return value
     return b.shuffle(value, value, tuple(range(first, first + count)))
 
 
 def operation(b: Builder, op: str, args: Sequence[Value], can: Abilities, vector_bytes: int) -> Value:
-    """An operation on values; what takes many instructions is called, some registers at a time."""
+    """Write an operation on values; long functions are called, some registers at a time."""
     if not is_costly(op):
         return evaluate(op, VectorArithmetic(b, can.round_even), align(b, args))
     lanes = max(map(lanes_of, args))
@@ -86,13 +86,13 @@ def _part(b: Builder, value: Value, first: int, count: int) -> Value:
 
 
 def lanes_below(b: Builder, lanes: int, count: int) -> Value:
-    """The condition that holds in the first `count` lanes."""
+    """Return the condition that holds in the first `count` lanes."""
     kind = vector("i1", lanes)
     return Value(kind, prefix_mask(lanes, count).removeprefix(f"{kind} "))
 
 
 def index_lanes(b: Builder, first: Value, step: int, lanes: int) -> Value:
-    """`first + step * lane` in every lane, as i64."""
+    """Return `first + step * lane` in every lane, as i64."""
     whole = b.broadcast(first, lanes)
     offsets = ", ".join(f"i64 {step * lane}" for lane in range(lanes))
     return b.op("add", whole, Value(whole.type, f"<{offsets}>"))
@@ -102,13 +102,13 @@ def index_lanes(b: Builder, first: Value, step: int, lanes: int) -> Value:
 
 
 def load_scalar(b: Builder, data_type: DataType, address: Value, number: Number, can: Abilities) -> Value:
-    """One element as a number in one lane."""
+    """Load one element as a number in one lane."""
     kind = vector(bits_type(data_type), 1)
     return value_of(b, b.value(kind, f"load {kind}, {address}, align 1"), data_type, number, can)
 
 
 def value_of(b: Builder, bits: Value, data_type: DataType, number: Number, can: Abilities) -> Value:
-    """The bits of elements as numbers (`ir/numbers.py`)."""
+    """Convert the bits of elements to numbers (`ir/numbers.py`)."""
     if not number.is_integer:
         return to_real(b, bits, data_type, element_type(number), can)
     if data_type is DataType.boolean:
@@ -130,7 +130,7 @@ def load_lanes(
     mask: Value | None,
     can: Abilities,
 ) -> Value:
-    """The bits of the first `count` of so many lanes, `stride` elements apart; zero in the others."""
+    """Load the bits of the first `count` of `lanes`, `stride` elements apart; zero in the others."""
     kind, bits = vector(element, lanes), int(element[1:])
     if mask is not None:
         return _load_chosen(b, element, at, stride, lanes, mask)
@@ -155,7 +155,7 @@ def load_lanes(
 
 
 def _load_pairs(b: Builder, element: str, at: Address, first: int, lanes: int) -> Value:
-    """Every second element: two loads of neighbours, the second one ending at the last element."""
+    """Load every second element: two loads of adjacent ones, the second ending at the last element."""
     if lanes < 4:
         value = Value(vector(element, lanes), "zeroinitializer")
         for lane in range(lanes):
@@ -180,7 +180,7 @@ def _load_chosen(b: Builder, element: str, at: Address, stride: Stride, lanes: i
 
 
 def pointers(b: Builder, at: Address, lanes: int) -> Value:
-    """The addresses of all lanes."""
+    """Return the addresses of all lanes."""
     value = Value(vector("ptr", lanes), "poison")
     for lane in range(lanes):
         value = b.value(value.type, f"insertelement {value}, {at(lane)}, i64 {lane}")
@@ -200,8 +200,8 @@ def bits_of(
     is_number: bool,
     is_clipped: bool,
 ) -> Value:
-    """Numbers as the bits of a data type. `style`: what there is, and the bytes of a register; `is_number`:
-    none of them is NaN; `is_clipped`: of floats of 8 bits none is beyond the largest one.
+    """Convert numbers to bits of a data type. `style`: the available instructions, and the bytes of a
+    register; `is_number`: none is NaN; `is_clipped`: no 8-bit float exceeds the largest one.
     """
     if number.is_integer:
         kind = bits_type(data_type)
@@ -217,7 +217,7 @@ def bits_of(
 
 
 NONTEMPORAL = "!nontemporal !0"
-"""Of a store: past the caches."""
+"""The attribute of stores that bypass the caches."""
 
 
 def store_lanes(
@@ -230,8 +230,8 @@ def store_lanes(
     can: Abilities,
     how: str,
 ) -> None:
-    """Write the first `count` lanes, `stride` elements apart; `how`: what is known of the address, and of
-    that of every whole line behind it.
+    """Store the first `count` lanes, `stride` elements apart; `how`: the attributes of the address, and of
+    that of every whole line after it.
     """
     lanes = lanes_of(bits)
     if mask is not None:
@@ -245,7 +245,7 @@ def store_lanes(
 
 
 def _store_parts(b: Builder, bits: Value, at: Address, stride: Stride, count: int, how: str) -> None:
-    """Runs of powers of two where elements are neighbours, else one element after the other."""
+    """Store runs of powers of two if elements are adjacent, else one element after another."""
     done, lanes = 0, lanes_of(bits)
     while done < count:
         step = 1 << ((count - done).bit_length() - 1) if stride == 1 else 1
@@ -268,9 +268,9 @@ def _store_chosen(b: Builder, bits: Value, at: Address, stride: Stride, mask: Va
 
 
 def _hidden_lanes(b: Builder, lanes: int) -> Value:
-    """All lanes, of which LLVM does not know that they are all.
+    """Return a mask of all lanes, hidden from LLVM.
 
-    Where it knows a mask, and this is of one lane, it stores 32 bits of that lane (`store_masked`).
+    If it knows a mask, and this is of one lane, it stores 32 bits of that lane (`store_masked`).
     """
     whole = b.hidden(i64(-1))
     bits = whole if lanes == 64 else b.value(f"i{lanes}", f"trunc {whole} to i{lanes}")
@@ -278,13 +278,13 @@ def _hidden_lanes(b: Builder, lanes: int) -> Value:
 
 
 def clear_lanes(b: Builder, bits: Value, valid: int) -> Value:
-    """The first `valid` lanes, and zero in the others."""
+    """Keep the first `valid` lanes, with zero in the others."""
     zeros = Value(bits.type, "zeroinitializer")
     return zeros if not valid else b.select(lanes_below(b, lanes_of(bits), valid), bits, zeros)
 
 
 def number_of(b: Builder, index: Value, element: str) -> Value:
-    """Integers of 64 bits, one or a vector of them, as the numbers that are computed with."""
+    """Convert 64-bit integers, one or a vector of them, to the computed numbers."""
     if index.type == "i64":
         index = b.value(vector("i64", 1), f"insertelement <1 x i64> poison, {index}, i64 0")
     if not element.startswith("i"):
@@ -293,7 +293,7 @@ def number_of(b: Builder, index: Value, element: str) -> Value:
 
 
 def scalar_index(b: Builder, terms: Sequence[tuple[Value, int]], start: int) -> Value:
-    """`start + sum of value * factor`."""
+    """Return `start + sum of value * factor`."""
     total = i64(start)
     for value, factor in terms:
         total = b.op("add", total, b.op("mul", value, i64(factor)))

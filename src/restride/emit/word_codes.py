@@ -1,7 +1,7 @@
-"""Floats of 4 and 8 bits from words: the upper halves of floats of 32 bits, in half the registers.
+"""Floats of 4 and 8 bits from words: the upper halves of 32-bit floats, in half the registers.
 
-A word is odd where anything was cut off below it: so far from the last bit that is kept, it rounds as the
-float does (N4). Registers are of AVX-512; a pair of words becomes one register of bytes.
+A word is made odd if anything below it was cut off: this far from the last kept bit, it rounds like the float
+(N4). Registers are of AVX-512; a pair of words becomes one register of bytes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PACK = "llvm.x86.avx512.packuswb.512"
 
 
 class FloatWords(NamedTuple):
-    """32 floats: their words, which have the signs and say what is no number, and their magnitudes."""
+    """32 floats: their words, with signs and NaN, and their magnitudes."""
 
     words: Value
     magnitude: Value
 
 
 def words_of_reals(b: Builder, reals: Sequence[Value]) -> list[FloatWords]:
-    """Floats, 16 to a register, as words."""
+    """Convert floats, 16 to a register, to words."""
     pairs = zip(reals[::2], reals[1::2], strict=True)
     words = [_leading_halves(b, one, other) for one, other in pairs]
     return [FloatWords(each, _magnitude(b, each)) for each in words]
@@ -43,9 +43,10 @@ def words_of_reals(b: Builder, reals: Sequence[Value]) -> list[FloatWords]:
 def codes_of_words(
     b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callable[[], Value]
 ) -> Value:
-    """A register of codes, a byte each, of two registers of words; a NaN is what the one quiet NaN becomes.
+    """Return a register of codes, a byte each, from two registers of words; NaN is converted like the quiet
+    one.
 
-    Floats of 8 bits saturate at the largest number. `exact` is where one of them is subnormal, or NaN.
+    8-bit floats saturate at the largest number. `exact` is used if one of them is subnormal, or NaN.
     """
     if dst.bits == 4:
         return _nibbles(b, words, dst)
@@ -61,7 +62,7 @@ def _magnitude(b: Builder, words: Value) -> Value:
 
 
 def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
-    """The upper halves of two registers of floats, odd where the lower ones are not zero."""
+    """Return the upper halves of two registers of floats, odd if the lower ones are not zero."""
     halves = []
     for value in (one, other):
         bits = b.bitcast(value, "i32")
@@ -82,7 +83,7 @@ def _is_nan(b: Builder, words: Value) -> Value:
 
 
 def _packed(b: Builder, low: Value, high: Value) -> Value:
-    """Words below 256 as bytes in their order."""
+    """Pack words below 256 to bytes in order."""
     kind = vector("i8", 2 * _LANES)
     packed = b.call(kind, _PACK, f"{low}, {high}", f"{low.type}, {high.type}")
     eights = b.value("<8 x i64>", f"bitcast {packed} to <8 x i64>")
@@ -92,13 +93,13 @@ def _packed(b: Builder, low: Value, high: Value) -> Value:
 
 # --- 4 bits ------------------------------------------------------------------
 # By a table of 64 for each sign: of exponents from 2**-4 to 2**4 and the next three bits, without the upper
-# bits of the exponent. Ties are the first words of such places. Where the code above a tie is even it begins
-# there, elsewhere behind it: then words are lowered by 1.
+# bits of the exponent. Ties are the first words of such entries. If the code above a tie is even, it begins
+# there, otherwise after it: then words are lowered by 1.
 
 _LEAST_WORD, _MOST_WORD, _NAN_PLACE, _PLACES = 0x3DF0, 0x4180, 28, 64
 _PLACE_BITS = 4
 _EVEN_ABOVE = {DataType.f4_e2m1: 1 << 6, DataType.f4_e3m0: 1 << 7}
-"""The bit of a tie that says that the code above it is even."""
+"""The bit of a tie that marks that the code above it is even."""
 
 
 def _nibbles(b: Builder, words: Sequence[FloatWords], dst: DataType) -> Value:
@@ -110,7 +111,7 @@ def _nibbles(b: Builder, words: Sequence[FloatWords], dst: DataType) -> Value:
 
 
 def _nibble_places(b: Builder, given: FloatWords, dst: DataType) -> Value:
-    """Where the table has the code of each word, in its lower byte; the upper one is of no interest."""
+    """Return the table index of each word, in its lower byte; the upper one is undefined."""
     words, magnitude = given
     near = b.intrinsic("smax", b.intrinsic("smin", magnitude, _word(b, _MOST_WORD)), _word(b, _LEAST_WORD))
     is_behind = b.compare("icmp eq", b.op("and", near, _word(b, _EVEN_ABOVE[dst])), _word(b, 0))
@@ -122,7 +123,7 @@ def _nibble_places(b: Builder, given: FloatWords, dst: DataType) -> Value:
 
 @functools.cache
 def _table_text(dst: DataType, sign: int) -> str:
-    """What lies behind the first word of each place, but for `_NAN_PLACE`, which no number has."""
+    """Return the code after the first word of each entry, except for `_NAN_PLACE`, which no number has."""
     first = _LEAST_WORD >> _PLACE_BITS
     numbers = np.arange(first, first + _PLACES, dtype=np.uint32)
     words = (numbers << np.uint32(_PLACE_BITS)) + np.uint32(8 + (sign << 15))
@@ -136,7 +137,7 @@ def _table_text(dst: DataType, sign: int) -> str:
 
 
 class _ByteFloat(NamedTuple):
-    """A float of 8 bits: bits of the mantissa, bias, the code of the largest number."""
+    """An 8-bit float: bits of the mantissa, bias, the code of the largest number."""
 
     mantissa: int
     bias: int
@@ -144,12 +145,12 @@ class _ByteFloat(NamedTuple):
 
     @property
     def cut(self) -> int:
-        """Bits of a word that are rounded off."""
+        """The bits of a word that are rounded off."""
         return _MANTISSA - self.mantissa
 
     @property
     def moved(self) -> int:
-        """What a word is above the code that its leading bits are."""
+        """The offset of a word from the code that its leading bits are."""
         return _BIAS - self.bias << _MANTISSA
 
 
@@ -175,15 +176,15 @@ def _bytes(b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callab
 
 
 def _is_rare(b: Builder, given: FloatWords, moved: Value) -> Value:
-    """Which lanes are NaN or subnormal; zeros are neither, whatever their magnitude says."""
-    # Of normal numbers the exponent is at least 1.
+    """Return the lanes that are NaN or subnormal; zeros are neither, whatever their magnitude."""
+    # Normal numbers have an exponent of at least 1.
     is_tiny = b.compare("icmp ult", moved, _word(b, 1 << _MANTISSA))
     is_some = b.compare("icmp ne", _magnitude(b, given.words), _word(b, 0))
     return b.op("or", b.op("and", is_tiny, is_some), _is_nan(b, given.words))
 
 
 def _byte_codes(b: Builder, given: FloatWords, moved: Value, form: _ByteFloat) -> Value:
-    """Half to even: what is cut off, the bit above it added, reaches one more where it is more than half."""
+    """Round half to even: half a step minus one is added, plus the last kept bit."""
     near = b.intrinsic("smin", moved, _word(b, form.most << form.cut))
     half = b.op("add", near, _word(b, (1 << form.cut - 1) - 1))
     is_last = b.compare("icmp ne", b.op("and", near, _word(b, 1 << form.cut)), _word(b, 0))

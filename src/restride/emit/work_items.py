@@ -1,15 +1,15 @@
-"""Plans for work-items -> the text of one LLVM module with one kernel, `restride`.
+"""Code for plans for work-items: the text of one LLVM module with one kernel, `restride`.
 
     restride(src, src_at, dst, dst_at, (operand, its at)..., scalar...)
 
-Pointers are to the memory of the device; element offset 0 lies `at` bytes behind each. Scalars are in the
-real type of the computation. All boxes of a nest are one launch: a group finds the box that it belongs to, so
-that one event tells of the whole.
+Pointers are to the memory of the device; element offset 0 is `at` bytes after each. Scalars are in the real
+type of the computation. All boxes of a nest are one launch: a group finds the box that it belongs to, so that
+one event covers the whole.
 
     restride(src, src_at, out, out_at, factor)
 
-Pointers and offsets as in `emit/work_items.py`. `out` are the outputs, 32 bits each and aligned, which hold 0
-before; `factor` multiplies what an item has found.
+Pointers and offsets as above. `out` are the outputs, 32 bits each and aligned, which must hold 0 before;
+`factor` multiplies the sum of an item.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .tile_registers import TileAddresses
 from .tile_shape import TileAxis
 
 # --- work items --------------------------------------------------------------
-# A plan for work-items -> the text of one LLVM module with one kernel, `restride`.
+# Code for plans for work-items: the text of one LLVM module with one kernel, `restride`.
 
-# What items in step do is one lane wide, two for the halves of a byte: the device's compiler makes vectors of
-# items. SPIR-V has vectors of 16 lanes at most: no register is longer than so many bytes.
+# The work of items in step is one lane wide, two for the halves of a byte: the device's compiler makes
+# vectors of items. SPIR-V has vectors of at most 16 lanes, which limits registers to this many bytes.
 ITEM_STYLE = Style(vector_bytes=16, permute_cost=1, byte_permute_cost=1, can=Abilities(round_even=True))
 _LOCAL = "ptr addrspace(3)"
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What differs between targets of work-items: the words around the code, not the code.
+    """The differences between targets of work-items: the text around the code, not the code.
 
-    `group_id`, `local_id` and `barrier` write into a builder; pointers are to the device's memory, and to
-    where constants are.
+    `group_id`, `local_id` and `barrier` write into a builder; pointers are to the device's memory, and to the
+    address space of constants.
     """
 
     kernel: str
@@ -52,13 +52,13 @@ class Dialect:
     group_id: Callable[[Builder], Value]
     local_id: Callable[[Builder], Value]
     barrier: Callable[[Builder], None]
-    # Adds a value to an integer in memory, in one step: `{out}` and `{value}` with their types.
-    # How a function says of how many items a group is.
+    # Atomically adds a value to an integer in memory: `{out}` and `{value}` with their types.
+    # The attribute of a function that declares the number of items in a group.
     group_size: str = "!reqd_work_group_size !1"
 
 
 def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
-    """The IR text that runs `plan`."""
+    """Return the IR text that runs `plan`."""
     b = Builder(dialect.table_pointer)
     writer = _KernelWriter(b, plan, dialect)
     writer.emit()
@@ -67,12 +67,12 @@ def emit_items(plan: ItemPlan, dialect: Dialect) -> str:
 
 
 def module_of(b: Builder, dialect: Dialect, signature: str, size: int, room: str = "") -> str:
-    """The text of a module: the kernel whose body is written, what it calls, and its local memory.
+    """Return the text of a module: the kernel with the written body, what it calls, and its local memory.
 
-    `size` is how many items a group has; a device's compiler that knows of one item looks for no neighbours.
+    `size` is the number of items in a group; a device's compiler that knows of one item seeks no neighbors.
     """
     b.line("ret void")
-    # One lane of a function is short, and LLVM has no SPIR-V for arguments of one lane: all become inline.
+    # A function on one lane is short, and LLVM has no SPIR-V for one-lane arguments: all are inlined.
     functions = [text.replace(" noinline {", " alwaysinline {") for text in b.defined.values()]
     outside = [room] * bool(room), b.constants, sorted(b.declared.values()), functions
     head = f"define {dialect.kernel} void @{ENTRY}({signature}) nounwind {dialect.group_size} {{\nentry:\n"
@@ -82,7 +82,7 @@ def module_of(b: Builder, dialect: Dialect, signature: str, size: int, room: str
 
 
 class _KernelWriter:
-    """Writes the kernel: where operands begin, which box a group belongs to, and what it does there."""
+    """Writes the kernel: where operands begin, which box a group belongs to, and its work there."""
 
     def __init__(self, b: Builder, plan: ItemPlan, dialect: Dialect) -> None:
         self.b, self.plan, self.dialect = b, plan, dialect
@@ -92,14 +92,14 @@ class _KernelWriter:
         self._scalars = nest.compute.scalars
 
     def signature(self) -> str:
-        """The kernel's parameters."""
+        """Return the kernel's parameters."""
         pointer = self.dialect.pointer
         names = ["src", "dst", *(f"x{i}" for i in range(self._operands))]
         pairs = [f"{pointer} %{name}, i64 %{name}.at" for name in names]
         return ", ".join([*pairs, *(f"{self._real} %s{i}" for i in range(self._scalars))])
 
     def emit(self) -> None:
-        """All of the kernel's body."""
+        """Write all of the kernel's body."""
         src, dst = self._operand("src"), self._operand("dst")
         operands = tuple(self._operand(f"x{i}") for i in range(self._operands))
         params = KernelParams(operands, tuple(Value(self._real, f"%s{i}") for i in range(self._scalars)))
@@ -143,7 +143,7 @@ def _guarded_plan(plan: ItemPlan) -> Schedule:
 
 
 def _cursor_at_base(writer: NestWriter, places: TileAddresses) -> Cursor:
-    """Where the nest begins."""
+    """Return the cursor at the beginning of the nest."""
     b, nest = writer.b, writer.nest
     more = tuple(
         b.advance(pointer, operand.base * operand.data_type.bits // 8)
@@ -155,7 +155,7 @@ def _cursor_at_base(writer: NestWriter, places: TileAddresses) -> Cursor:
 
 
 def decode(b: Builder, number: Value, extents: list[int]) -> list[Value]:
-    """The digits of a number, the last the fastest."""
+    """Return the digits of a number, the last one fastest."""
     digits: list[Value] = []
     for place in range(len(extents) - 1, -1, -1):
         if place == 0:
@@ -167,10 +167,10 @@ def decode(b: Builder, number: Value, extents: list[int]) -> list[Value]:
 
 
 class _Item(NestWriter):
-    """Writes what one item does: one tile of a schedule whose grid is every axis."""
+    """Writes the work of one item: one tile of a schedule whose grid is every axis."""
 
     def emit_item(self, item: Value, places: TileAddresses) -> None:
-        """The tile number `item`, where there is one."""
+        """Write the tile number `item`, if it exists."""
         plan = self.plan
         with self.b.when("ult", item, i64(plan.steps())):
             digits = decode(self.b, item, [plan.grid_extent(grid) for grid in plan.grid])
@@ -180,10 +180,10 @@ class _Item(NestWriter):
 
 
 class _GuardedItem(GuardedWriter):
-    """Writes what one item does that checks bounds itself."""
+    """Writes the work of one item that checks bounds itself."""
 
     def emit_item(self, item: Value, places: TileAddresses, count: int) -> None:
-        """The position number `item` of the first `count` axes, where there is one, and all of the others."""
+        """Write position number `item` of the first `count` axes, if it exists, and all of the others."""
         extents = [axis.extent for axis in self.nest.axes]
         with self.b.when("ult", item, i64(prod(extents[:count]))):
             at: tuple[Value, ...] = (i64(0),) * len(self.nest.bounds)
@@ -197,7 +197,7 @@ class _GuardedItem(GuardedWriter):
 
 
 class _SquareItem(NestWriter):
-    """Writes what a group does: a square of elements into local memory and out again."""
+    """Writes the work of a group: a square of elements into local memory and out again."""
 
     def __init__(self, b: Builder, box: Items, style: Style, params: KernelParams) -> None:
         super().__init__(b, box.plan, style, params)
@@ -207,7 +207,7 @@ class _SquareItem(NestWriter):
     def emit_group(
         self, group: Value, local: Value, places: TileAddresses, how: tuple[int, Callable[[Builder], None]]
     ) -> None:
-        """Square number `group`; `how` is the number of items, and what makes them meet."""
+        """Write square number `group`; `how` is the number of items, and their barrier."""
         size, barrier = how
         digits = decode(self.b, group, self._box.group_extents())
         origin = _cursor_at_base(self, places).places
@@ -231,7 +231,7 @@ class _SquareItem(NestWriter):
         return {square.src_axis: square.src_side, square.dst_axis: square.dst_side}.get(index, 1)
 
     def _positions_left(self, index: int, digit: Value) -> Value:
-        """The number of positions of an axis there are from this square's first one on."""
+        """Return the number of positions of an axis from this square's first one on."""
         taken = self.b.op("mul", digit, i64(self._side(index)))
         return self.b.op("sub", i64(self.nest.axes[index].extent), taken)
 
@@ -250,7 +250,7 @@ class _SquareItem(NestWriter):
             b.line(f"store {value}, {self._local(along, across)}, align {self._bytes}")
 
     def _store_element(self, element: Value, origin: TileAddresses, left: dict[int, Value]) -> None:
-        """Finish and write along the destination."""
+        """Convert, and write along the destination."""
         b, square = self.b, self._square
         across = b.op("and", element, i64(square.dst_side - 1))
         along = b.op("udiv", element, i64(square.dst_side))
@@ -260,7 +260,7 @@ class _SquareItem(NestWriter):
             emit_tile(b, self.spec, one, replace(at, src=self._local(along, across)))
 
     def _at(self, along: Value, across: Value, origin: TileAddresses) -> TileAddresses:
-        """The addresses of an element of the square."""
+        """Return the addresses of an element of the square."""
         is_bare = not origin.more and bool(self.nest.operands)
         at = replace(origin, more=(origin.src,) * len(self.nest.operands)) if is_bare else origin
         at = self._step(self._square.src_axis, along, at)

@@ -1,4 +1,4 @@
-"""Loop trees planned for work-items -> the text of one LLVM module with one kernel, `restride`.
+"""Code for loop trees planned for work-items: the text of one LLVM module with one kernel, `restride`.
 
     restride((tensor, its at)..., scalar...)
 
@@ -19,19 +19,19 @@ from .work_items import ITEM_STYLE, Dialect, emit_items, module_of
 
 
 def emit_plan(plan: DevicePlan, dialect: Dialect) -> str:
-    """The IR text that runs a plan for a device, of any kind."""
+    """Return the IR text that runs a plan for a device, of any kind."""
     return emit_items(plan, dialect) if isinstance(plan, ItemPlan) else emit_trees(plan, dialect)
 
 
 def emit_trees(plan: TreePlan, dialect: Dialect) -> str:
-    """The IR text that runs `plan`."""
+    """Return the IR text that runs `plan`."""
     b, schedule = _ItemBuilder(dialect.table_pointer), plan.schedule
     tensors, real = range(len(plan.tree.tensors)), element_type(plan.tree.number)
     names = [f"%s{i}" for i in range(plan.tree.scalars)]
     scalars = [b.broadcast(Value(real, name), 1) for name in names]
     writer = TreeWriter(b, schedule, ItemWriter(b, schedule, ITEM_STYLE, scalars))
     starts = [b.advance(Value(dialect.pointer, f"%t{i}"), Value("i64", f"%t{i}.at")) for i in tensors]
-    # Edges in code of their own take longer to compile, and items in step would wait for each other.
+    # Separate code for edges takes longer to compile, and items in step would wait for each other.
     start = replace(writer.start(starts), sure=None)
     size, group, local = plan.device.group, dialect.group_id(b), dialect.local_id(b)
     if plan.row_groups:
@@ -50,8 +50,8 @@ def emit_trees(plan: TreePlan, dialect: Dialect) -> str:
 
 
 class _ItemBuilder(Builder):
-    """A builder whose memory is arrays: SPIR-V has no memory of a number of values."""
+    """A builder whose memory is arrays: SPIR-V cannot allocate a number of values."""
 
     def slot(self, type_: str, count: int = 1) -> Value:
-        """Memory of an item for `count` values of a type."""
+        """Allocate memory of an item for `count` values of a type."""
         return super().slot(f"[{count} x {type_}]")

@@ -1,10 +1,10 @@
-"""LLVM IR text of a handler that XLA calls: arrays in, one out, a kernel run between them.
+"""LLVM IR text of a handler that XLA calls: runs a kernel from input arrays to one output array.
 
-XLA's foreign function interface is a C interface with structures that say their own size and grow at the end
-only; a handler says for which version it was written, and XLA refuses those that it no longer serves.
+XLA's foreign function interface is a C interface with structures that state their size and grow only at the
+end; a handler states the version it was written for, and XLA rejects those that it no longer supports.
 Offsets here are of version 0.3, in bytes, on machines of 64 bits.
 
-The text is the same for all kernels: what differs are words in `restride_facts`, written when it is loaded.
+The text is the same for all kernels: the differences are words in `restride_facts`, written at load time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from restride.emit.pool_system import mode_ir
 
 HANDLER, FACTS = "restride_xla", "restride_facts"
 MOST_SOURCES = 6
-"""The number of arrays a handler may be given."""
+"""The most arrays that a handler can receive."""
 _SOURCES = (f"src{i}_{word}" for i in range(MOST_SOURCES) for word in ("type", "elements"))
 FACT_NAMES = ("whole", "callback", "params", "sources", "dst_type", "dst_elements", *_SOURCES)
 """The words: a kernel void(src, dst, params) of one source or 0, else a function i32(addresses of sources,
-dst) that gives 0 where it went well; then what the handler must be given: how many sources, XLA's numbers of
-types, and how many elements there are."""
+dst) that returns 0 on success; then the expected arguments: the number of sources, XLA's numbers of types,
+and the numbers of elements."""
 MAJOR, MINOR = 0, 3
 
 _FIELD = """define internal ptr @field_ptr(ptr %at, i64 %offset) {
@@ -52,7 +52,7 @@ define internal ptr @fact_ptr(i64 %index) {
 }
 """
 
-# XLA_FFI_Args and XLA_FFI_Rets are alike: size at 16, types at 24, pointers at 32.
+# XLA_FFI_Args and XLA_FFI_Rets have equal layouts: size at 16, types at 24, pointers at 32.
 # XLA_FFI_Buffer: type at 16, data at 24, rank at 32, dims at 40.
 _BUFFER_AT = """
 define internal ptr @buffer_at(ptr %list, i64 %count, i64 %index) {

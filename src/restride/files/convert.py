@@ -1,4 +1,4 @@
-"""`rs.convert`: tensors of files into other layouts and types, in bounded memory, whole or not at all."""
+"""`rs.convert`: converts tensors in files to other layouts and types, in bounded memory, atomically."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .writing.replacement import shown
 
 __all__ = ["convert"]
 
-# What a process takes that has loaded the compiler: no tiles come from this.
+# Memory of a process that has loaded the compiler: not available to tiles.
 _PROCESS_BYTES = 256 << 20
 _LEAST_MEMORY = 96 << 20
 _MOST_JOBS = 256
@@ -56,31 +56,32 @@ def convert(
     follow_links: bool = False,
     fallback: str | None = None,
 ) -> ConversionReport:
-    """Convert tensors of files: into other layouts and types by rules, the first that fits a name wins.
+    """Convert tensors in files to other layouts and types by rules; the first rule matching a name applies.
 
-    src     a .npy, .npz, .safetensors or .gguf file, arrays of Zarr, a folder of files such as a checkpoint
-            in shards, or its index
-    dst     the file or folder to write; the end of a file's name says its format
-    rules   texts such as `"*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"`, or tuples of their words; what fits
-            none is copied byte for byte. `scale`: a number that multiplies, "absmax", or "minmax" for ranges
-            with a zero point; found scales are for the tensor, each index of `axis`, or each `group` of so
-            many along it, and are written beside it as `NAME_scale` and `NAME_zero_point`. Floats become
-            integers, or floats of 4 bits, only with a scale
-    memory  what the conversion may take, whatever the size of the files: bytes, or text such as "512MiB"
-    dry_run   only say what would be done
-    resume    go on with what an earlier run has left, and leave what is done where this one fails
-    verify    read back what was written, and compare: moves are exact, and no value may be further from the
-              source's than its format allows. The report has the largest and the mean error of each tensor
-    jobs      how many tiles are worked on at a time; as many as threads, unless given
-    progress  a function that is called with a `ConversionProgress` several times a second, by this thread
-    follow_links  read links that lead out of a folder
-    fallback  what becomes of tensors whose shapes do not fit their rules, as rows of 688 elements do not fit
-            blocks of 256: "q8_0", a type of .gguf files, where rows are whole blocks of 32, or "keep".
-            Without one all such tensors are named in an error, and in the report of a dry run
+    src     a .npy, .npz, .safetensors or .gguf file, Zarr arrays, a folder of files such as a sharded
+            checkpoint, or its index
+    dst     the file or folder to write; a file's suffix selects its format
+    rules   texts such as `"*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"`, or tuples of their parts; tensors
+            without a matching rule are copied byte for byte. `scale`: a factor, "absmax", or "minmax" for
+            ranges with a zero point; scales are found for the tensor, each index of `axis`, or each `group`
+            of that many elements along it, and are written as `NAME_scale` and `NAME_zero_point`. Floats
+            become integers, or 4-bit floats, only with a scale
+    memory  memory limit of the conversion, whatever the size of the files: bytes, or text such as "512MiB"
+    dry_run   only report what would be done
+    resume    continue an interrupted run, and keep finished work if this one fails
+    verify    read back the output and compare: moves must be exact, and no value may deviate from the
+            source's by more than its format allows. The report has the largest and the mean error of each
+            tensor
+    jobs      number of tiles processed at the same time; by default the number of threads
+    progress  a function called with a `ConversionProgress` several times a second, by this thread
+    follow_links  follow links that lead out of a folder
+    fallback  type of tensors whose shapes do not match their rules, for example rows of 688 elements in
+            blocks of 256: "q8_0", a type of .gguf files, if rows are whole blocks of 32, or "keep". Without
+            it, all such tensors are listed in an error, or in the report of a dry run
 
-    The result takes its name when it is whole and on the disk, in one step; until then what had the name
-    stays. Raises InvalidArguments for damaged files and rules that do not fit, RuntimeFailure where the
-    system refuses or the source changes meanwhile, OutOfMemory where `memory` does not suffice.
+    The result gets its name when it is complete and on disk, in one step; until then an existing file stays.
+    Raises InvalidArguments for damaged files and rules that do not match, RuntimeFailure if the system
+    refuses access or the source changes meanwhile, OutOfMemory if `memory` does not suffice.
 
     >>> import numpy as np, restride as rs, tempfile, os
     >>> folder = tempfile.mkdtemp()
@@ -107,8 +108,8 @@ def convert(
 
 
 class ConversionOptions(NamedTuple):
-    """The words of `convert`. With an `override` both files are .npy, and it says of the source what that
-    cannot say.
+    """The options of `convert`. With an `override` both files are .npy, and it describes the source as far as
+    the file cannot.
     """
 
     memory: str | int = "1GiB"
@@ -123,7 +124,7 @@ class ConversionOptions(NamedTuple):
 
 
 def run_conversion(src: str, dst: str, rules: Sequence[Any], options: ConversionOptions) -> ConversionReport:
-    """As `convert`."""
+    """Run a conversion with these options, as `convert` does."""
     check_function("convert: progress", options.progress)
     checked = parse_rules(rules)
     workers = _jobs(options.jobs)
@@ -183,7 +184,7 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
 
 
 class _Run:
-    """A conversion at work."""
+    """A running conversion."""
 
     def __init__(
         self,
@@ -200,7 +201,7 @@ class _Run:
         self.errors: dict[int, tuple[float, float]] = {}
 
     def tile(self, number: int, space: Workspace) -> int:
-        """Do a tile; its weight."""
+        """Do a tile; return its weight."""
         step, tile, source, targets = self._placed(number)
         if self._sums is None:
             step.run(tile, source, targets, space)
@@ -211,12 +212,12 @@ class _Run:
         return step.weight(tile)
 
     def sum_up(self) -> dict[int, int]:
-        """From now on sum up what tiles write; the sums by the numbers of tiles."""
+        """Compute checksums of what tiles write from now on; return them by tile number."""
         self._sums = {}
         return self._sums
 
     def compare_sum(self, sums: Mapping[int, int], unlike: list[int], number: int, space: Workspace) -> int:
-        """Add a tile to `unlike` where what was written is not what is there now; its weight."""
+        """Add a tile to `unlike` if its output has changed since it was written; return its weight."""
         step, tile, _, targets = self._placed(number)
         checksum = Checksum()
         for result, desc, start, size in step.boxes(tile):
@@ -226,27 +227,27 @@ class _Run:
         return step.weight(tile)
 
     def compare(self, number: int, space: Workspace) -> ValueErrors:
-        """Compare a tile with what was written."""
+        """Compare a tile with its output."""
         step, tile, source, targets = self._placed(number)
         return step.check(tile, source, targets, space)
 
     def check(self, number: int, space: Workspace) -> int:
-        """As that, where a difference is an error; the tile's weight."""
+        """Do the same, but raise for a difference; return the tile's weight."""
         errors, (at, tile) = self.compare(number, space), self._work.at(number)
         step = self._work.steps[at].step
         if not errors.is_right:
             _check_unchanged(self._source)
             raise _unlike(
                 step,
-                "read back, it is not what the source converts to, or a value is beyond the ends of its type",
-                "choose another scale or type; where they are right, test the disk and the memory",
+                "the output differs from the converted source, or a value exceeds the range of its type",
+                "choose another scale or type; if they are right, test disk and memory",
             )
         with self._lock:
             self._compared[at] += errors
         return step.weight(tile)
 
     def judge(self) -> None:
-        """Raise RuntimeFailure for a tensor that lost more than its format may."""
+        """Raise RuntimeFailure for a tensor whose error exceeds the bound of its format."""
         for at, (placed, errors) in enumerate(zip(self._work.steps, self._compared, strict=True)):
             tolerance = placed.step.tolerance
             if tolerance is None:
@@ -256,12 +257,12 @@ class _Run:
                 raise _unlike(
                     placed.step,
                     f"its largest error is {largest:.3g} of the range of the values that share a scale, the "
-                    f"mean {mean:.3g}: its format may lose {tolerance.bound:.3g}, and half of all at most",
-                    "scale=absmax finds a scale that fits; scales of groups may need a wider scale_type",
+                    f"mean {mean:.3g}: the format allows {tolerance.bound:.3g}, and half of all values",
+                    "scale=absmax finds a suitable scale; group scales may need a wider scale_type",
                 )
 
     def watcher(self, stage: str, first: int) -> Callable[[TileProgress], None] | None:
-        """A function for `do_tiles` that calls the caller's with the progress."""
+        """Return a function for `do_tiles` that passes progress to the caller's."""
         report = self._progress
         if report is None:
             return None
@@ -276,7 +277,7 @@ class _Run:
         return watch
 
     def _placed(self, number: int) -> tuple[ConversionStep, int, TensorPlace, list[TensorPlace]]:
-        """A tile's step, its number there, where it is read, and where it is written."""
+        """Return a tile's step, its number there, and the places for reading and writing."""
         at, tile = self._work.at(number)
         placed = self._work.steps[at]
         read = place_of(self._source.files[placed.source], placed.step.source)
@@ -286,13 +287,13 @@ class _Run:
 def _expected_seconds(
     source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool
 ) -> float | None:
-    """The seconds that the work takes; None where nothing can be tried beside its destination."""
+    """Estimate the seconds of the work; None if no sample can be written at the destination."""
     try:
         places = SamplePlaces(dst)
     except OSError:
         return None
     try:
-        # A tile takes its own values for those of the whole tensor.
+        # A sample tile uses its own range as that of the whole tensor.
         steps = tuple(
             replace(placed, step=replace(placed.step, value_range=None))
             if isinstance(placed.step, QuantizeStep)
@@ -312,25 +313,25 @@ def _check_unchanged(source: ConversionSource) -> None:
 
 
 def _note_sums(draft: AtomicOutput, sums: dict[int, int], done: int, safe: bool) -> None:
-    """Note how many tiles are done, and the sums of those of which none were noted yet."""
+    """Record how many tiles are done, and the checksums of those not recorded yet."""
     first = min(sums, default=done)
     draft.note(done, safe, first, [sums.pop(tile) for tile in range(first, done)])
 
 
 def _unlike(step: ConversionStep, why: str, hint: str) -> Error:
-    """The error for a tensor that is not what it should be."""
+    """Return the error for a tensor with wrong output."""
     return refuse("RS-F09", name=step.source.array.name[:120], rule=step.rule, why=why, hint=hint)
 
 
 def _misfit(misfits: Sequence[MisfitTensor]) -> Error:
-    """The error for all tensors whose shapes do not fit their rules."""
+    """Return the error for all tensors whose shapes do not match their rules."""
     more = f"; and {len(misfits) - _MOST_NAMED} more" if len(misfits) > _MOST_NAMED else ""
     tensors, rule = "; ".join(map(str, misfits[:_MOST_NAMED])) + more, misfits[0].rule
     return refuse("RS-F07:shapes-not-fit", count=len(misfits), rule=rule, tensors=tensors)
 
 
 def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
-    """True where what is done is worth nothing: of another source, or not what it should be."""
+    """Return True if finished work is worthless: the source or the output is wrong."""
     codes = ("RS-F08", "RS-F09")
     if getattr(error, "code", "") in codes:
         return not isinstance(error, InvalidArguments)
@@ -340,7 +341,7 @@ def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
 
 
 def _tile_memory(memory: int, jobs: int) -> int:
-    """The share of a tile in all the memory: each job has some three times as much."""
+    """Return the memory limit of a tile: each job takes about three times as much."""
     if memory < _LEAST_MEMORY:
         raise refuse("RS-V08:less-mib-not", memory=memory, least_memory=_LEAST_MEMORY >> 20)
     return max(memory - _PROCESS_BYTES, memory // 4) // (3 * jobs)

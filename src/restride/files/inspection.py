@@ -1,7 +1,7 @@
-"""The numbers in stored tensors, read block by block: statistics, and differences between two tensors.
+"""Statistics of the numbers in stored tensors, and differences between tensors, read block by block.
 
-Tensors that are quantized stand for real numbers, as a conversion reads them. Memory is bounded by the size
-of a block, or of a chunk of Zarr, whatever the size of a tensor.
+Quantized tensors are read as the real numbers that they represent, as in a conversion. Memory is bounded by
+the size of a block, or of a Zarr chunk, whatever the size of a tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .zarr.arrays import ZarrFolder
 
 _CPU = Engine("cpu")
 _BLOCK = 4 << 20
-# With a scale blocks of ggml are real numbers too: without one they become floats at once.
+# With a scale, ggml blocks are read as real numbers too; otherwise they would become floats directly.
 _AS_NUMBERS = (ConversionRule("*", data_type=DataType.f32, scale=1.0),)
 
 
@@ -43,7 +43,7 @@ class ReadTensor(NamedTuple):
 
     @property
     def desc(self) -> MemoryDesc:
-        """The descriptor by which it is read: elements, bits as wide, or bytes; in a line without axes."""
+        """The descriptor for reading it: elements, bits of the same width, or bytes; 1-D without axes."""
         array = self.tensor.array
         if array.moved_as is None and array.kind.carrier is not None:
             return MemoryDesc((prod(array.shape),), array.kind.carrier)
@@ -57,19 +57,19 @@ class ReadTensor(NamedTuple):
 
     @property
     def has_numbers(self) -> bool:
-        """True where restride or NumPy knows the values; else there are only bytes."""
+        """True if restride or NumPy knows the values; otherwise there are only bytes."""
         kind = self.tensor.array.kind
         return kind.data_type is not None or kind.numpy is not None
 
     def content(self, start: Ints, size: Ints) -> Array:
-        """The bytes of a box, gathered."""
+        """Return the bytes of a box, gathered."""
         content = np.empty(compact(self.desc, size).size, np.uint8)
         if content.size:
             self.place.read(self.desc, start, size, content)
         return content
 
     def values(self, start: Ints, size: Ints) -> Array:
-        """The numbers of a box, in logical order; of what has none the bytes. Floats are of 64 bits."""
+        """Return the numbers of a box, in logical order, or bytes if it has none. Floats have 64 bits."""
         memory = Memory(compact(self.desc, size), _CPU, self.content(start, size))
         kind = self.tensor.array.kind
         if memory.desc.data_type.bits < 8:
@@ -83,9 +83,10 @@ class ReadTensor(NamedTuple):
 
 
 def read_tensors(file: SourceFile | ZarrFolder) -> list[ReadTensor]:
-    """The tensors of a file, those that are quantized as real numbers, without their scales.
+    """Return the tensors of a file, quantized ones as real numbers, without their scales.
 
-    What cannot be read so, such as layers of GPTQ without their configuration, is as the file has it.
+    Tensors that cannot be read this way, such as GPTQ layers without their configuration, are returned as
+    stored.
     """
     try:
         tensors = [tensor for tensor, _ in as_read(file, _AS_NUMBERS)]
@@ -95,7 +96,7 @@ def read_tensors(file: SourceFile | ZarrFolder) -> list[ReadTensor]:
 
 
 def _grid(tensors: Sequence[ReadTensor]) -> TileGrid:
-    """The boxes by which tensors of the same dims are read together."""
+    """Return the boxes in which tensors of the same dims are read together."""
     units = tuple(
         starmap(
             lcm, zip(*(one.tensor.units or box_units(one.tensor, one.desc) for one in tensors), strict=True)
@@ -109,9 +110,7 @@ def _grid(tensors: Sequence[ReadTensor]) -> TileGrid:
 
 @dataclass(slots=True)
 class Statistics:
-    """Facts about the numbers of a tensor; `minimum`, `maximum` and `mean` are of the finite ones, None where
-    there are none.
-    """
+    """Facts about a tensor's numbers; `minimum`, `maximum` and `mean` are of the finite ones, or None."""
 
     count: int = 0
     zeros: int = 0
@@ -122,7 +121,7 @@ class Statistics:
     mean: float | None = None
 
     def add(self, values: Array) -> None:
-        """Some more numbers."""
+        """Include more numbers."""
         if values.dtype.kind == "f":
             is_finite = np.isfinite(values)
             if not is_finite.all():
@@ -143,9 +142,9 @@ class Statistics:
 
 @np.errstate(all="ignore")
 def statistics(tensor: ReadTensor) -> Statistics | None:
-    """The statistics of a tensor; None where it has no numbers, or complex ones.
+    """Return the statistics of a tensor; None if it has no numbers, or complex ones.
 
-    Raises InvalidArguments for scales that are no numbers and for a file that ends before.
+    Raises InvalidArguments for non-finite scales and for a truncated file.
     """
     kind = tensor.tensor.array.kind
     if not tensor.has_numbers or (kind.numpy is not None and kind.numpy.kind == "c"):
@@ -183,7 +182,7 @@ class ValueDifference:
 
 @np.errstate(all="ignore")
 def difference(one: ReadTensor, other: ReadTensor) -> ValueDifference:
-    """The difference of two tensors that `are_comparable`. Raises as `statistics` does."""
+    """Return the difference of two tensors that `are_comparable`. Raises as `statistics` does."""
     found = ValueDifference(one.desc.nelems, are_bytes=not one.has_numbers)
     if not found.count or _are_same_bytes(one, other):
         return found
@@ -207,7 +206,7 @@ def difference(one: ReadTensor, other: ReadTensor) -> ValueDifference:
 
 
 def are_comparable(one: ReadTensor, other: ReadTensor) -> bool:
-    """True for two tensors of the same dims that both have numbers, or are bytes of one kind."""
+    """Return True for two tensors of the same dims that both have numbers, or are bytes of the same kind."""
     first, second = one.tensor.array, other.tensor.array
     have_numbers = one.has_numbers and other.has_numbers
     return one.dims == other.dims and (
@@ -216,7 +215,7 @@ def are_comparable(one: ReadTensor, other: ReadTensor) -> bool:
 
 
 def _are_same_bytes(one: ReadTensor, other: ReadTensor) -> bool:
-    """True where two tensors are stored alike, and have the same bytes."""
+    """Return True if two tensors are stored alike, and have the same bytes."""
     pairs = list(zip(_parts(one), _parts(other), strict=False))
     alike = [[_form(each) for each in _parts(side)] for side in (one, other)]
     if alike[0] != alike[1] or one.tensor.zero_shift != other.tensor.zero_shift:

@@ -1,4 +1,4 @@
-"""`rs.load`: tensors of files, mapped, with their layouts, types and scales."""
+"""`rs.load`: loads tensors from files, memory-mapped, with their layouts, types and scales."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = ["load", "load_metadata"]
 _CPU = Engine("cpu")
 
 LoadedTensor = Memory | QuantizedTensor | Array
-"""A tensor of a file: an array of NumPy where restride has no data type for it."""
+"""A tensor of a file: a NumPy array if restride has no data type for it."""
 
 
 def load(path: str | os.PathLike[str]) -> LoadedTensor | Mapping[str, LoadedTensor]:
-    """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
-    are read as a whole, compressed .npz files are expanded into a temporary file without a name.
+    """Load the tensors of a file, memory-mapped: nothing is read before it is used, and all are read-only.
+    Zarr arrays are read as a whole; compressed .npz files are expanded to an unnamed temporary file.
 
-    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantized in
-    groups, also of the types of ggml that `rs.formats.gguf` has. What restride has no data type for, or has
-    no axes, is an array of NumPy; of other types of ggml the bytes of each row. Of a folder, or of the index
-    of its shards, a mapping that opens a file when one of its tensors is asked for.
-    The file must not be changed or cut while it is mapped. Raises InvalidArguments for a damaged file,
-    RuntimeFailure where the system refuses.
+    Returns a `Memory` for a .npy file, else a dict of them by name, with a `QuantizedTensor` for each tensor
+    that is quantized in groups, including the ggml types in `rs.formats.gguf`. Tensors without axes, or with
+    elements that restride has no data type for, are NumPy arrays; for other ggml types, of the bytes of each
+    row. For a folder, or the index of its shards, the result is a mapping that opens a file when one of its
+    tensors is first accessed. The file must not be changed or truncated while it is mapped. Raises
+    InvalidArguments for a damaged file, RuntimeFailure if the system refuses access.
 
     >>> import numpy as np, restride as rs, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
@@ -61,8 +61,8 @@ def load(path: str | os.PathLike[str]) -> LoadedTensor | Mapping[str, LoadedTens
 
 
 class FolderTensors(Mapping[str, LoadedTensor]):
-    """The tensors of a folder's files, by name. A file is opened when one of its tensors is asked for, all of
-    them when names are listed or counted, and only headers are read before a tensor is used.
+    """The tensors of a folder's files, by name. A file is opened when one of its tensors is accessed, all of
+    them when names are listed or counted; only headers are read before a tensor is used.
     """
 
     def __init__(self, path: str) -> None:
@@ -93,20 +93,20 @@ class FolderTensors(Mapping[str, LoadedTensor]):
         return f"<tensors of {len(set(self._shards.values()))} files in {shown(self._folder)}>"
 
     def _file(self, file: str) -> dict[str, LoadedTensor]:
-        """All tensors of a file, mapped. Raises InvalidArguments where the index says it has others."""
+        """Map all tensors of a file. Raises InvalidArguments if the index lists others."""
         if file not in self._loaded:
             path = os.path.join(self._folder, file)
             tensors = _mapped(path)
             lost = [name for name, own in self._shards.items() if own == file and name not in tensors]
             if lost and self._index:
-                why = f"it says that {lost[0][:80]!r} is in {file[:80]!r}, which it is not"
+                why = f"it lists {lost[0][:80]!r} in {file[:80]!r}, which does not contain it"
                 raise refuse("RS-F01:index", path=shown(os.path.join(self._folder, self._index)), why=why)
             self._loaded[file] = _with_scales(tensors, path)
         return self._loaded[file]
 
 
 def _mapped(path: str) -> dict[str, tuple[StoredTensor, Array]]:
-    """The tensors of a file, each with all bytes of the file, which is mapped."""
+    """Return the tensors of a file, each with the mapped bytes of the whole file."""
     source = tensor_file(path)
     with source.file as file:
         try:
@@ -118,9 +118,9 @@ def _mapped(path: str) -> dict[str, tuple[StoredTensor, Array]]:
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a file says beside its tensors, by name: texts of .safetensors, of .gguf numbers, texts and lists.
+    """Return the metadata of a file by name: text for .safetensors; numbers, text and lists for .gguf.
 
-    Empty where the format has no place for it, or nothing is said. Raises as `load` does.
+    Empty if the format cannot store metadata, or there are none. Raises as `load` does.
 
     >>> import numpy as np, restride as rs, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "x.safetensors")
@@ -139,7 +139,7 @@ def load_metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _load_zarr(path: str) -> LoadedTensor | dict[str, LoadedTensor]:
-    """The arrays in a folder, read whole: chunks are no tensors as they lie."""
+    """Read the arrays in a folder as a whole: chunks cannot be mapped as tensors."""
     folder = open_zarr(path)
     tensors: dict[str, tuple[StoredTensor, Array]] = {}
     for tensor in folder.tensors:
@@ -154,7 +154,7 @@ def _load_zarr(path: str) -> LoadedTensor | dict[str, LoadedTensor]:
 
 
 def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, Any]:
-    """All tensors over their bytes; those that are quantized in groups together with their scales."""
+    """Return all tensors over their bytes; those quantized in groups together with their scales."""
     loaded: dict[str, Any] = {name: tensor_over(*one) for name, one in tensors.items()}
     absorbed: set[str] = set()
     for name, (tensor, _) in tensors.items():
@@ -186,7 +186,7 @@ def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> d
 
 
 def tensor_over(tensor: StoredTensor, whole: Array) -> LoadedTensor:
-    """A stored tensor over the bytes of its file."""
+    """Return a stored tensor over the bytes of its file."""
     array = tensor.array
     content = whole[tensor.start : tensor.start + array.nbytes]
     if array.desc is not None and array.kind.data_type is not None:
@@ -197,6 +197,6 @@ def tensor_over(tensor: StoredTensor, whole: Array) -> LoadedTensor:
         rows = array.shape[:-1] if array.kind.block > 1 else ()
         return content.reshape(*rows, array.nbytes // max(prod(rows), 1))
     if array.desc is not None:
-        # In logical order: nothing of NumPy's says how blocks lie.
+        # In logical order: NumPy cannot describe blocks.
         return Memory(array.desc, _CPU, content).to_numpy().view(array.kind.numpy)
     return content.view(array.kind.numpy).reshape(array.shape)

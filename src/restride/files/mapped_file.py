@@ -1,4 +1,4 @@
-"""A plain file mapped into memory: what is not read takes none, and what was read can be let go."""
+"""A plain file mapped into memory: pages take memory only once read, and can be released afterwards."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .writing.replacement import shown, system_error
 
 __all__ = ["MappedFile", "is_mapped", "release_pages"]
 
-# One byte that is read of a file that was just written brings up to so much of it, the tensors beside it too.
+# Reading one byte of a file just written can load this much of it, including neighboring tensors.
 _FOLIO = 1 << 21
 
 
 class MappedFile:
-    """The bytes of a file, as a view of it. Whoever reads them later asks `check` first.
+    """A view of the bytes of a file. Callers that read them later call `check` first.
 
-    Raises RuntimeFailure where the system refuses, InvalidArguments for what is no plain file.
+    Raises RuntimeFailure if the system refuses access, InvalidArguments for anything but a plain file.
     """
 
     def __init__(self, path: str, what: str) -> None:
@@ -34,13 +34,13 @@ class MappedFile:
             raise system_error("map", path, error) from None
 
     def check(self) -> None:
-        """Raise RuntimeFailure where the file was written since: what was cut off cannot even be read."""
-        # It may be renamed or removed meanwhile: what it holds is the same.
+        """Raise RuntimeFailure if the file was written since: truncated parts cannot even be read."""
+        # It may have been renamed or removed meanwhile: the content is the same.
         if state_of(self._file)[:-1] != self._state[:-1]:
             raise refuse("RS-F02:written-since", path=shown(self.path))
 
     def release_pages(self) -> None:
-        """Leave all pages to the system; they can be read again."""
+        """Release all pages to the system; they can be read again."""
         if len(self.content):
             release_pages(np.frombuffer(self.content, np.uint8))
 
@@ -51,12 +51,12 @@ class MappedFile:
 
 
 def is_mapped(values: Array) -> bool:
-    """True for a view of a mapped file, which may be read only while the file is whole."""
+    """Return True for a view of a mapped file, which can be read only while the file is whole."""
     return _mapping(values) is not None
 
 
 def release_pages(values: Array) -> None:
-    """Leave the pages of a view of a mapped file to the system; they can be read again."""
+    """Release the pages of a view of a mapped file to the system; they can be read again."""
     mapped = _mapping(values)
     if mapped is None or not hasattr(mapped, "madvise") or not values.nbytes:
         return

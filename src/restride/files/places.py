@@ -1,7 +1,7 @@
-"""Bytes between files and memory: boxes gathered from their runs, and scattered to them.
+"""Transfer of bytes between files and memory: boxes are gathered from their runs, and scattered to them.
 
-Files are read and written, not mapped: what another program cuts short is an error then, and kills nobody;
-and memory is what is asked for, whatever the size of the files.
+Files are read and written, not mapped: a file truncated by another program then causes an error instead of a
+crash, and memory use is independent of the size of the files.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from .conversion.tiles import Ints, Runs, runs_of
 from .stored_tensors import PIECE
 from .writing.replacement import cannot_write, shown, system_error
 
-# Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
+# Runs of this length are flushed to disk as soon as they are written; shorter ones wait for their neighbors.
 _LONG_RUN = 64 << 10
 _WRITE_NOW = 2
-# What is only copied stays in the cache of a core between its reading and its writing.
+# Data that is only copied stays in a core's cache between reading and writing.
 _COPIED = 1 << 20
 
 
 class TensorPlace(Protocol):
-    """The place of a tensor, of which boxes are read and written by several threads."""
+    """The place of a tensor, of which several threads read and write boxes."""
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with the box of `size` at `start`, gathered.
 
-        Raises InvalidArguments for a file that ends before, RuntimeFailure where the system refuses.
+        Raises InvalidArguments for a truncated file, RuntimeFailure if the system refuses access.
         """
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
-        """Put a gathered box there. Raises RuntimeFailure where the system refuses, as on a full disk."""
+        """Write a gathered box. Raises RuntimeFailure if the system refuses, for example on a full disk."""
 
 
 class FilePlace(NamedTuple):
-    """A tensor in a file: an open file, its path for messages, and the byte where the tensor starts."""
+    """A tensor in a file: an open file, its path for messages, and the start of the tensor in bytes."""
 
     handle: int
     path: str
     start: int
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
-        """Run after run."""
+        """Read run after run."""
         self.read_runs(runs_of(desc, start, size), into)
 
     def read_runs(self, runs: Runs, into: Array) -> None:
@@ -64,16 +64,16 @@ class FilePlace(NamedTuple):
             self.read_piece(at, piece)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
-        """Run after run."""
+        """Write run after run."""
         self.write_runs(runs_of(desc, start, size), content)
 
     def write_runs(self, runs: Runs, content: Array) -> None:
-        """Put bytes to those runs of the tensor."""
+        """Write bytes to those runs of the tensor."""
         for at, piece in self._pieces(runs, content):
             self.write_piece(at, piece)
 
     def _pieces(self, runs: Runs, content: Array) -> Iterator[tuple[int, memoryview]]:
-        """Each run's place in the file, and its part of the bytes."""
+        """Yield each run's place in the file, and its part of the bytes."""
         view, n = content.data, runs.nbytes
         return ((at, view[i * n : (i + 1) * n]) for i, at in enumerate((runs.starts + self.start).tolist()))
 
@@ -90,14 +90,14 @@ class FilePlace(NamedTuple):
             at += count
 
     def write_piece(self, start: int, content: memoryview) -> None:
-        """Put bytes to a place in the file."""
+        """Write bytes to a place in the file."""
         try:
             write_at(self.handle, start, content)
         except OSError as error:
             raise cannot_write(self.path, error) from None
 
     def copy_to(self, target: FilePlace, first: int, nbytes: int, space: Workspace) -> None:
-        """Copy bytes of the tensor from `first` on to the same place of another."""
+        """Copy bytes of the tensor, beginning at `first`, to the same place of another."""
         at, end = first, first + nbytes
         while at < end:
             into = space.bytes("copy", min(_COPIED, end - at))
@@ -108,44 +108,44 @@ class FilePlace(NamedTuple):
 
 @dataclass(slots=True)
 class Checksum:
-    """The CRC-32 of bytes that came one after the other."""
+    """The CRC-32 of consecutive pieces of bytes."""
 
     value: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SummedPlace:
-    """A place of which all that is written, and all that is read, goes into a checksum."""
+    """A place that computes a checksum of everything written and read."""
 
     place: TensorPlace
     checksum: Checksum
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
-        """As the place does."""
+        """Read from the place."""
         self.place.read(desc, start, size, into)
         self.checksum.value = zlib.crc32(into.data, self.checksum.value)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
-        """As the place does."""
+        """Write to the place."""
         self.place.write(desc, start, size, content)
         self.checksum.value = zlib.crc32(content.data, self.checksum.value)
 
 
 def bytes_of(memory: Memory) -> Array:
-    """All bytes of a memory, which has some, as an array."""
+    """Return all bytes of a non-empty memory as an array."""
     data = memory.data
     assert data is not None
     return np.asarray(data.view(np.uint8)[: memory.desc.size])
 
 
 class Workspace:
-    """Memory of one thread for its tiles, used again for each."""
+    """One thread's memory for tiles, reused for each."""
 
     def __init__(self) -> None:
         self._held: dict[str, Array] = {}
 
     def bytes(self, name: str, nbytes: int) -> Array:
-        """So many bytes under a name, of undefined content; they are the same as last time, or larger."""
+        """Return a buffer of this size under a name, with undefined content; reused if large enough."""
         buffer = self._held.get(name)
         if buffer is None or buffer.size < nbytes:
             self._held.pop(name, None)
@@ -154,18 +154,18 @@ class Workspace:
 
 
 class ThreadSpaces(threading.local):
-    """A workspace of each thread."""
+    """A separate workspace for each thread."""
 
     def __init__(self) -> None:
         self.mine = Workspace()
 
 
 def write_at(handle: int, start: int, content: memoryview) -> None:
-    """Put bytes to a file from byte `start` on. System errors are raised as they come.
+    """Write bytes to a file from byte `start` on. System errors are raised unchanged.
 
-    The system is asked to begin to write long runs to the disk at once, where it has a call for that: the
-    disk is at work while the next bytes are computed, and the sync in the end, which alone says that all is
-    safe, finds little left to do. Nothing is waited for; that sync says what goes wrong.
+    Where the system has a call for it, writing long runs to disk is started at once, without waiting: the
+    disk works while the next bytes are computed, and the final sync, which alone guarantees safety and
+    reports errors, has little left to do.
     """
     at, begin = 0, _range_writer()
     while at < len(content):
@@ -177,7 +177,7 @@ def write_at(handle: int, start: int, content: memoryview) -> None:
 
 @functools.cache
 def _range_writer() -> Callable[[int, int, int, int], int] | None:
-    """Linux's call for that."""
+    """Return Linux's call for that, or None."""
     if sys.platform != "linux" or sys.maxsize < 2**32:
         return None
     call = getattr(ctypes.CDLL(None), "sync_file_range", None)

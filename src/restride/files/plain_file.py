@@ -1,4 +1,4 @@
-"""Names of files, and files opened to be read: only plain ones, of which it is known whether they change."""
+"""File names, and opening files for reading: only plain ones, whose changes can be detected."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .writing.replacement import shown, system_error
 
 
 class FileState(NamedTuple):
-    """The facts that differ between two states of a file, without reading it.
+    """Facts that distinguish two states of a file, without reading it.
 
-    Who writes a file can set back when it was modified, and not when its status changed; that changes where a
-    file is renamed, too.
+    The modification time can be set back by whoever writes a file, but not the time of the status change; the
+    latter also changes when a file is renamed.
     """
 
     nbytes: int
@@ -28,15 +28,15 @@ class FileState(NamedTuple):
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileState:
-        """The state that the system tells."""
+        """Return the state according to the system."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 def path_text(path: object, what: str, hint: str) -> str:
-    """The name of a file that a caller passes; `what` says which, for the error if it is none."""
+    """Return the file name passed by a caller; `what` describes it in the error for anything else."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
-    except Exception:  # a foreign __fspath__ may raise anything
+    except Exception:  # a foreign __fspath__ can raise anything
         text = None
     if isinstance(text, str):
         return text
@@ -44,14 +44,14 @@ def path_text(path: object, what: str, hint: str) -> str:
 
 
 def check_link(folder: str, path: str) -> None:
-    """Refuse a link that leads out of the folder. Raises InvalidArguments that names it."""
+    """Reject a link that leads out of the folder. Raises InvalidArguments that names it."""
     root, target = os.path.realpath(folder), os.path.realpath(path)
     if os.path.commonpath((root, target)) != root:
         raise refuse("RS-F01:link-not-folder", path=shown(path), target=shown(target)[:200])
 
 
 def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = "") -> Any:
-    """Return `function(*args)`; its errors get the file's name."""
+    """Return `function(*args)`, adding the file's name to its errors."""
     try:
         return function(*args)
     except Error as error:
@@ -62,9 +62,9 @@ def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = 
 
 
 def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
-    """The plain file at `path`. Opening a pipe would wait for its writer, and no length bounds a device.
+    """Open the plain file at `path`. Opening a pipe would wait for its writer, and a device has no length.
 
-    Raises RuntimeFailure where the system refuses, InvalidArguments for what is no plain file.
+    Raises RuntimeFailure if the system refuses access, InvalidArguments for anything but a plain file.
     """
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -82,7 +82,7 @@ def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
 
 @contextlib.contextmanager
 def close_on_error(file: BinaryIO) -> Iterator[None]:
-    """Close the file where the block raises: nobody gets it then."""
+    """Close the file if the block raises, since nobody receives it then."""
     try:
         yield
     except BaseException:
@@ -91,12 +91,12 @@ def close_on_error(file: BinaryIO) -> Iterator[None]:
 
 
 def state_of(file: BinaryIO) -> FileState:
-    """The state of an open file."""
+    """Return the state of an open file."""
     return FileState.of(os.fstat(file.fileno()))
 
 
 def read_at(file: BinaryIO, path: str, start: int, nbytes: int) -> bytes:
-    """Exactly so many bytes from `start` on. Raises InvalidArguments for a file that ends before."""
+    """Read exactly `nbytes` bytes from `start` on. Raises InvalidArguments for a truncated file."""
     try:
         content = os.pread(file.fileno(), nbytes, start)
         while len(content) < nbytes:

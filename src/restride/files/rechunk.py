@@ -1,4 +1,4 @@
-"""`rs.rechunk`: a Zarr array into other chunks, in bounded memory, resumable."""
+"""`rs.rechunk`: copies a Zarr array to one with other chunks, in bounded memory, resumable."""
 
 from __future__ import annotations
 
@@ -43,27 +43,28 @@ def rechunk(
     resume: bool = False,
     progress: Callable[[ConversionProgress], None] | None = None,
 ) -> None:
-    """Copy a Zarr array into another one of the same shape and type, and other chunks or codecs.
+    """Copy a Zarr array to another one of the same shape and type, with other chunks or codecs.
 
-    src, dst  arrays of Zarr, or what `zarr.open_array` opens; `dst` is there, as `zarr.create_array` makes it
-    memory    what boxes of the arrays may take at a time: bytes, or text such as "512MiB"
-    resume    go on with what an earlier call has left in the attributes of `dst`
-    progress  a function that is called with a `ConversionProgress` several times a second
+    src, dst  Zarr arrays, or anything that `zarr.open_array` opens; `dst` must exist, created by
+              `zarr.create_array`
+    memory    memory limit for boxes of the arrays: bytes, or text such as "512MiB"
+    resume    continue an earlier call, whose progress is recorded in the attributes of `dst`
+    progress  a function called with a `ConversionProgress` several times a second
 
-    Boxes are whole chunks of `dst`, and as large as the memory allows, so that chunks of `src` are read as
-    few times as can be. Chunks that are plain files, uncompressed in a local folder, are read and written
-    directly, all others by Zarr's library. When it returns, the disk has all chunks of a local folder; after
-    a power cut, what is gone on with is what it had.
+    Boxes are whole chunks of `dst`, as large as the limit allows, to minimize repeated reads of `src` chunks.
+    Chunks that are plain files, uncompressed in a local folder, are read and written directly, all others by
+    the Zarr library. On return, all chunks of a local folder are on disk; after a power failure, copying
+    resumes from the chunks that had reached the disk.
 
-    Needs Zarr 3: pip install 'restride[zarr]'. Raises InvalidArguments for damaged chunks, for arrays that do
-    not fit each other, and where there is nothing to go on with; RuntimeFailure where the system refuses, or
-    where files of `src` change meanwhile, OutOfMemory where `memory` does not hold one chunk of each.
+    Requires Zarr 3: pip install 'restride[zarr]'. Raises InvalidArguments for damaged chunks, for arrays that
+    do not match, and if there is nothing to resume; RuntimeFailure if the system refuses access, or if files
+    of `src` change meanwhile; OutOfMemory if `memory` is too small for one chunk of each.
     """
     check_function("rechunk: progress", progress)
     source, target = _open_array(src, "src", "r"), _open_array(dst, "dst", "r+")
     if source.shape != target.shape or source.dtype != target.dtype:
         raise refuse("RS-F07:dst-another-array", source=source, target=target)
-    # One array in both places: its chunks would be read while they are written.
+    # The same array in both places: its chunks would be read while they are written.
     folders = {folder and os.path.realpath(folder) for folder in map(array_folder, (source, target))}
     if source.store_path == target.store_path or (len(folders) == 1 and None not in folders):
         raise refuse("RS-F08:src-dst-array", source=short_repr(source))
@@ -81,10 +82,10 @@ def rechunk(
 
 
 class _Rechunking:
-    """The boxes of an array, copied by several threads; the attributes of the target say how far it is.
+    """The boxes of an array, copied by several threads; the target's attributes record the progress.
 
-    `names`: of source and target, for errors. `plan` tells one way of copying from another: what an earlier
-    call has left is of this one, or of no use.
+    `names`: of source and target, for errors. `plan` identifies this way of copying: the progress of an
+    earlier call counts only if it had the same plan.
     """
 
     def __init__(self, source: Any, target: Any, memory: int, names: tuple[str, str]) -> None:
@@ -100,7 +101,7 @@ class _Rechunking:
         self._unsafe, self._safe = UnsafeFiles(), 0
 
     def copy_from(self, first: int, watch: Callable[[TileProgress], None]) -> None:
-        """Copy all boxes from this one on. Raises RuntimeFailure where the source has changed meanwhile."""
+        """Copy all boxes from this one on. Raises RuntimeFailure if the source has changed meanwhile."""
         self._safe = first
         for tile in range(first):
             self._unsafe.add(chunk_paths(self._target, box_slices(*self._grid[tile])))
@@ -116,12 +117,12 @@ class _Rechunking:
             raise refuse("RS-F08:src-changed-while", told=self._names[0])
 
     def _state_now(self) -> str:
-        """A hash of the files of the source, which a change changes; "" where there are none here."""
+        """Return a hash that changes with the files of the source; "" if they are not local."""
         folder = array_folder(self._source)
         return "" if folder is None else tree_state(folder)
 
     def _run(self, tile: int, space: Workspace) -> int:
-        """Copy one box; the number of its bytes."""
+        """Copy one box; return the number of its bytes."""
         start, size = self._grid[tile]
         box = box_slices(start, size)
         if self._mover is None:
@@ -133,7 +134,7 @@ class _Rechunking:
         return prod(size) * int(self._source.dtype.itemsize)
 
     def _note(self, done: int, is_time: bool) -> None:
-        """Write down how many boxes are done; where it is time, once the disk has them."""
+        """Record how many boxes are done; at intervals, after flushing them to disk."""
         if is_time:
             self._unsafe.make_safe()
             self._safe = done
@@ -142,9 +143,9 @@ class _Rechunking:
 
 
 def plan_boxes(shape: Ints, src: Ints, dst: Ints, itemsize: int, memory: int) -> TileGrid:
-    """Boxes of whole chunks that are written, of at most about `memory` bytes, that cut few that are read.
+    """Return boxes of whole target chunks, of at most about `memory` bytes, that split few source chunks.
 
-    A box grows along the axis where that spares most of what is read twice.
+    A box grows along the axis where that saves most repeated reads.
     """
     box = tuple(max(min(n, w), 1) for n, w in zip(shape, dst, strict=True))
     while True:
@@ -160,7 +161,7 @@ def plan_boxes(shape: Ints, src: Ints, dst: Ints, itemsize: int, memory: int) ->
 
 
 def _lengthen(box: Ints, shape: Ints, src: Ints, dst: Ints, most: int) -> Ints:
-    """The box, longer along the axis where that spares most, up to `most` elements; all about as long."""
+    """Extend the box along the axis where that saves most, to `most` elements, keeping boxes about equal."""
     boxes = [box]
     for d, (n, b, w) in enumerate(zip(shape, box, dst, strict=True)):
         longest = most * b // max(prod(box), 1) // max(w, 1) * w
@@ -171,19 +172,19 @@ def _lengthen(box: Ints, shape: Ints, src: Ints, dst: Ints, most: int) -> Ints:
 
 
 def _reads_per_box(box: Ints, read: Ints, shape: Ints) -> float:
-    """The reads of a box, as a multiple of it, about."""
+    """Estimate the reads for a box, as a multiple of its size."""
     return prod(
         1.0 if b % r == 0 or b >= n else (b + r) / b for b, r, n in zip(box, read, shape, strict=True)
     )
 
 
 def _unit(array: Any) -> Ints:
-    """The extents of what is written at a time: a shard, where there are some, else a chunk."""
+    """Return the extents of the unit of writing: a shard if there are any, else a chunk."""
     return tuple(getattr(array, "shards", None) or array.chunks)
 
 
 def _boxes_done(target: Any, plan: str) -> int:
-    """The number of boxes an earlier call has done: of another run of the system those that the disk has."""
+    """Return the number of boxes done by an earlier call: after a reboot, only those flushed to disk."""
     try:
         state = json.loads(target.attrs.get(_ATTRIBUTE, ""))
         count = state["done" if state["boot"] == boot_id() else "safe"]
@@ -196,12 +197,12 @@ def _boxes_done(target: Any, plan: str) -> int:
 
 
 def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, int]:
-    """The bytes that a box may have, and how many threads read; directly, each holds a chunk besides."""
+    """Return the size limit of a box, and the number of reading threads, each of which may hold a chunk."""
     if memory < _LEAST_MEMORY:
         raise refuse("RS-V08:less-not-enough", memory=memory, least_memory=_LEAST_MEMORY)
     src, dst = (max(prod(n), 1) * source.dtype.itemsize for n in (source.chunks, _unit(target)))
     jobs = min(get_num_threads(), (memory - dst) // src) if is_direct else get_num_threads()
-    # By the library: a box as it is read, and as its chunks are encoded.
+    # Through the library: a box as read, and with its chunks encoded.
     room = memory - jobs * src if is_direct else memory // 3
     if jobs >= 1 and dst <= room and src <= memory:
         return room, jobs
@@ -213,9 +214,9 @@ def _open_array(value: Any, name: str, mode: str) -> Any:
     try:
         array = value if isinstance(value, zarr.Array) else zarr.open_array(value, mode=mode)
         if 0 in _unit(array) and 0 not in array.shape:
-            raise ValueError("its chunks have no extents")
+            raise ValueError("it has no regular chunks")
         return array
-    except Exception as error:  # of any store
+    except Exception as error:  # any store can raise anything
         raise refuse(
             "RS-F01:no-array-zarr",
             name=name,

@@ -1,4 +1,4 @@
-"""`rs.save`: tensors to files, with every layout and type."""
+"""`rs.save`: saves tensors to files, in any layout and type."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from .zarr.arrays import zarr_image
 __all__ = ["save"]
 
 _CPU = Engine("cpu")
-# Types of ggml whose elements are no fields of bits: a tensor in parts may be of these.
+# ggml types whose elements are not bit fields: a tensor in parts can be converted to these.
 _PLAIN_BLOCKS = [word for word in gguf.BLOCK_FORMATS if word.lower() not in GGML_BLOCKS]
 
 
@@ -59,17 +59,17 @@ class _StoredBytes(NamedTuple):
 
 
 def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tensor, or a dict of them by name, to a file: .npy, .npz, .safetensors, .gguf or .zarr by the
-    end of `path`.
+    """Save a tensor, or a dict of them by name, to a file; the suffix of `path` selects .npy, .npz,
+    .safetensors, .gguf or .zarr.
 
-    A `Memory` is written as it lies, whatever its layout and type; the file is plain to every other program,
-    whose array is the physical one, and tells `rs.load` the descriptor. An array of NumPy, torch or JAX is
-    written row-major, a `QuantizedTensor` in its parts, or in blocks where .gguf files have a type of such
-    elements, groups and scales. One tensor is called "x" in files of several.
+    A `Memory` is written in its own layout and type; other programs read the file as the plain physical
+    array, and `rs.load` restores the descriptor. NumPy, torch and JAX arrays are written row-major, a
+    `QuantizedTensor` in its parts, or as blocks if .gguf has a type with such elements, groups and scales. In
+    files of several tensors, a single one is named "x".
     `metadata`: text by name, for .safetensors, .gguf and .zarr.
 
-    The file appears whole under its name or not at all. Raises InvalidArguments for values that are no
-    tensors, Unimplemented for what the format cannot hold, RuntimeFailure where the system refuses.
+    The file appears as a whole or not at all. Raises InvalidArguments for values that are not tensors,
+    Unimplemented for tensors that the format cannot store, RuntimeFailure if the system refuses access.
 
     >>> import numpy as np, restride as rs, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
@@ -110,7 +110,7 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 
 
 def _save_zarr(path: str, prepared: Sequence[_StoredBytes], metadata: Mapping[str, str]) -> None:
-    """A group of arrays, whole under its name or not at all."""
+    """Save a group of arrays, as a whole or not at all."""
     image = zarr_image([one.array for one in prepared], metadata)
     draft = AtomicOutput(path, is_folder=True)
     try:
@@ -127,9 +127,9 @@ def _save_zarr(path: str, prepared: Sequence[_StoredBytes], metadata: Mapping[st
 
 
 def _parts(name: str, value: Any, *, is_gguf: bool) -> list[_StoredBytes]:
-    """A tensor, or the parts of a quantized one: its elements, and its scales under names of their own.
+    """Return a tensor, or the parts of a quantized one: its elements, and its scales under separate names.
 
-    Blocks of ggml are one tensor where the file has types for them.
+    ggml blocks are one tensor if the file has types for them.
     """
     if is_gguf and isinstance(value, PackedTensor):
         array = plain_array(name, GGML_KINDS_BY_WORD[value.format.upper()], value.dims)
@@ -152,7 +152,7 @@ def _parts(name: str, value: Any, *, is_gguf: bool) -> list[_StoredBytes]:
 
 
 def _blocks_of(name: str, tensor: QuantizedTensor) -> _StoredBytes | None:
-    """A tensor whose elements and scales are those of a type of ggml, as its blocks; None of any other."""
+    """Return a tensor with the elements and scales of a ggml type as its blocks; None for others."""
     own, dims = tensor.values.desc, tensor.dims
     for word in () if tensor.tensor_scale != 1 else _PLAIN_BLOCKS:
         kind = GGML_KINDS_BY_WORD[word]
@@ -165,7 +165,7 @@ def _blocks_of(name: str, tensor: QuantizedTensor) -> _StoredBytes | None:
             and has_minimum
             and (own == form.values or is_row_major(own))
         ):
-            with suppress(InvalidArguments):  # other groups, other scales, other zero points
+            with suppress(InvalidArguments):  # groups, scales or zero points differ
                 return _StoredBytes(plain_array(name, kind, dims), bytes_of_blocks(form.pack(tensor)))
     return None
 
@@ -183,7 +183,7 @@ def _prepare(name: str, value: Any) -> _StoredBytes:
     if kind is not None and not is_masked(x):
         content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
         return _StoredBytes(plain_array(name, kind, x.shape), content)
-    # Elements of 4 bits are packed; all else is refused, with the reason.
+    # 4-bit elements are packed; all other types are rejected, with the reason.
     return _of_memory(name, memory_of(x, f"save: {name[:60]}"))
 
 
@@ -192,11 +192,11 @@ def _of_memory(name: str, memory: Memory) -> _StoredBytes:
     array = array_of(name, desc)
     data = memory.data
     if data is None:
-        memory.physical()  # says that there is none
+        memory.physical()  # raises, because there is none
         return _StoredBytes(array, np.empty(0, np.uint8))
     content = data.view(np.uint8)
     if not is_dense(desc) and desc.is_injective():
-        # What lies between the elements is not this tensor's: it is no one else's business.
+        # Bytes between the elements belong to something else and must not be saved.
         content = np.zeros(extent(desc).high, np.uint8)
         reorder(memory, None, out=Memory(desc, _CPU, content))
     return _StoredBytes(array, content[: array.nbytes])

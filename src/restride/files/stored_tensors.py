@@ -1,8 +1,8 @@
-"""Contents of files: tensors by name, each with its place, its physical array and its descriptor.
+"""The content of files: tensors by name, each with its place, its physical array and its descriptor.
 
-A tensor in a file is its physical array: plain to every reader. Where that array is not the row-major one,
-the file's metadata hold the descriptor. Layouts with gaps, and elements that share bytes and have no word of
-their own, are arrays of bytes.
+A tensor in a file is its physical array, which any reader can read. Unless that array is the row-major one,
+the file's metadata contain the descriptor. Layouts with gaps, and elements that share bytes and have no type
+name, are stored as arrays of bytes.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from .writing.replacement import shown
 
 VERSION = 1
 KEY = "restride"
-"""The key under which a file's metadata hold what restride writes there."""
+"""The metadata key for restride's own notes."""
 
 PIECE = 8 << 20
-"""Bytes that are read or written in one call: Python sees Ctrl-C between pieces."""
+"""Bytes read or written in one call: Python handles Ctrl-C between pieces."""
 
-# An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
+# An entry has three brackets and about sixty bytes: a file with far more brackets is not valid and takes
+# memory.
 _BYTES_PER_BRACKET = 8
 _WRITE_AGAIN = "write the file again with rs.save or restride convert"
 
 
 class ElementKind(NamedTuple):
-    """A kind of element: its word, its width in bits, the data type, and NumPy's type where there is one.
+    """A kind of element: its name, its width in bits, the data type, and NumPy's type if there is one.
 
-    Words are those of safetensors, for all files. What restride has no data type for is moved as bits, and
-    never converted. Of kinds that come in blocks of several elements, the width is that of a `block`.
+    Names are those of safetensors, for all files. Kinds without a restride data type are moved as bits and
+    never converted. For kinds in blocks of several elements, the width is that of a `block`.
     """
 
     word: str
@@ -52,12 +53,12 @@ class ElementKind(NamedTuple):
     block: int = 1
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
-        """The bytes of a dense array of this shape."""
+        """Return the size of a dense array of this shape in bytes."""
         return (prod(shape) // self.block * self.bits + 7) // 8
 
     @property
     def carrier(self) -> DataType | None:
-        """The data type that the bits are moved as; None where no type is as wide."""
+        """The data type that the bits are moved as; None if no type has that width."""
         return self.data_type or (_CARRIERS.get(self.bits) if self.block == 1 else None)
 
 
@@ -94,18 +95,18 @@ KINDS = {
     )
     for word, bits, name, scalar in _ROWS
 }
-"""All kinds by their words."""
+"""All kinds by name."""
 
 BYTES = KINDS["U8"]
-"""The kind of bytes whose meaning a descriptor says."""
+"""The kind of bytes whose meaning a descriptor specifies."""
 
 KIND_OF_TYPE = {kind.data_type: kind for kind in KINDS.values() if kind.data_type is not None}
-"""The kind of a data type's elements; none for s4, u4 and f4_e3m0, which files have no word for."""
+"""The kind of a data type's elements; none for s4, u4 and f4_e3m0, which files have no name for."""
 
 KIND_OF_DTYPE = {kind.numpy: kind for kind in KINDS.values() if kind.numpy is not None}
-"""The kind of the elements of NumPy arrays; none for those that files have no word for."""
+"""The kind of the elements of NumPy arrays; none for types that files have no name for."""
 
-# Types of ggml: the number, the word, elements and bytes of a block.
+# ggml types: number, name, elements and bytes of a block.
 _GGML = (
     (2, "Q4_0", 32, 18),
     (3, "Q4_1", 32, 20),
@@ -140,11 +141,11 @@ GGML_KINDS = {
 """Quantized kinds by ggml's number: values and scales in blocks."""
 
 GGML_KINDS_BY_WORD = {kind.word: kind for kind in GGML_KINDS.values()}
-"""The same by their words."""
+"""The same by name."""
 
 
 def parse_object(path: str, text: bytes) -> dict[str, Any]:
-    """A JSON object in a file's header, in which no key stands twice, read as if a stranger wrote it.
+    """Parse a JSON object in a file's header, without duplicate keys, as untrusted input.
 
     Raises InvalidArguments, naming the file.
     """
@@ -165,7 +166,7 @@ def parse_object(path: str, text: bytes) -> dict[str, Any]:
     try:
         parsed = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=no_number)
         if b"\\ud" in text or b"\\uD" in text:
-            # Halves of characters, which no file can be written with.
+            # Surrogate halves, which cannot be written to any file.
             json.dumps(parsed, ensure_ascii=False).encode()
     except Error:
         raise
@@ -177,10 +178,11 @@ def parse_object(path: str, text: bytes) -> dict[str, Any]:
 
 
 class Scaling(NamedTuple):
-    """The scales of quantized values, by the names of tensors of the same file.
+    """The scales of quantized values, as names of tensors in the same file.
 
-    One scale is for the whole tensor, with `axis` for each index of it, with `groups` for as many elements
-    along each axis. `tensor_scale`: one more, for all of the tensor. `minimum`: what is added in the end.
+    One scale applies to the whole tensor; with `axis` there is one for each index of it, with `groups` for
+    that many elements along each axis. `tensor_scale`: an additional one for the whole tensor. `minimum`:
+    added at the end.
     """
 
     scale: str
@@ -192,16 +194,16 @@ class Scaling(NamedTuple):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of all that belongs to the values."""
+        """The names of all parts that belong to the values."""
         return tuple(filter(None, (self.scale, self.zero_point, self.tensor_scale, self.minimum)))
 
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """The physical array of a tensor: its name, its elements, its shape, and the length in bytes.
+    """The physical array of a tensor: its name, its elements, its shape, and its length in bytes.
 
-    `desc` is of the elements' data type, or of one as wide for kinds that have none. `is_fortran`: readers of
-    the file take `shape` for the dims, though elements lie as `desc` says, in Fortran order.
+    `desc` has the elements' data type, or one of the same width for kinds without any. `is_fortran`: readers
+    of the file take `shape` as the dims, although elements are in the order of `desc`, Fortran order.
     """
 
     name: str
@@ -211,12 +213,12 @@ class StoredArray:
     desc: MemoryDesc | None = None
     scaling: Scaling | None = None
     is_fortran: bool = False
-    # What else the file says of the tensor, and its format knows nothing of.
+    # Further properties that the file records but its format does not know.
     unknown: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def moved_as(self) -> MemoryDesc | None:
-        """The descriptor by which it is moved: its own, or that of bits as wide; None where there is none."""
+        """The descriptor for moving it: its own, or that of bits of the same width; None if there is none."""
         carrier = self.kind.carrier
         if self.desc is not None or carrier is None or not 0 < len(self.shape) <= MAX_NDIMS:
             return self.desc
@@ -224,17 +226,18 @@ class StoredArray:
 
     @property
     def whole_desc(self) -> MemoryDesc:
-        """By which all of the array is read or written at once."""
+        """The descriptor for reading or writing the whole array at once."""
         return self.moved_as or MemoryDesc((self.nbytes,), DataType.u8)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A tensor of a file: its array, and where its bytes are. `chunks`: extents of what is read at a time,
-    where the file has them; `chunk_bytes`: the memory that takes, where no part of a chunk can be read.
+    """A tensor of a file: its array, and the position of its bytes. `chunks`: extents that are read at a
+    time, if the file has chunks; `chunk_bytes`: the memory that takes, if no part of a chunk can be read
+    separately.
 
-    `parts`: of real numbers that are computed, the tensors from which they are, by what these are; boxes of
-    such numbers begin and end at multiples of `units`. `zero_shift` is added to their zero points.
+    `parts`: for computed real numbers, the tensors that they are computed from, by role; boxes of such
+    numbers begin and end at multiples of `units`. `zero_shift` is added to their zero points.
     """
 
     array: StoredArray
@@ -248,16 +251,16 @@ class StoredTensor:
 
     @property
     def stored_array(self) -> StoredArray:
-        """The array that the file has: of computed numbers that of the first part."""
+        """The array in the file: for computed numbers that of the first part."""
         return next(iter(self.parts.values())).array if self.parts else self.array
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a file, or of a folder of files. `metadata`: of the whole file, but for restride's own.
+    """The contents of a file, or of a folder of files. `metadata`: of the whole file, without restride's own.
 
-    `heads`: of each file the path and a hash of its header, by which a changed source is noticed. `groups`:
-    attributes of groups within it, by name.
+    `heads`: for each file the path and a hash of its header, to detect changes of the source. `groups`:
+    attributes of groups in it, by name.
     """
 
     tensors: tuple[StoredTensor, ...]
@@ -268,19 +271,19 @@ class Contents:
 
 @lru_cache(maxsize=1024)
 def is_dense(desc: MemoryDesc) -> bool:
-    """True where elements and padding fill the storage, each at its own place, from offset 0 on."""
+    """Return True if elements and padding fill the storage, each at its own place, from offset 0 on."""
     elements = desc.data_type.nbytes(prod(desc.physical_shape))
     return not desc.offset0 and desc.size == elements and min(desc.strides) >= 0 and desc.is_injective()
 
 
 def is_row_major(desc: MemoryDesc) -> bool:
-    """True for the layout that every reader expects."""
-    # Not by equality, which does not see where axes of one element stand: an NHWC file has its axes in order.
+    """Return True for the layout that every reader expects."""
+    # Not by equality, which ignores the position of axes of one element: an NHWC file has its axes in order.
     return desc.layout == MemoryDesc(desc.dims, desc.data_type).layout
 
 
 def array_of(name: str, desc: MemoryDesc, scaling: Scaling | None = None) -> StoredArray:
-    """The physical array of a tensor with this descriptor."""
+    """Return the physical array of a tensor with this descriptor."""
     kind = KIND_OF_TYPE.get(desc.data_type)
     if kind is None or not is_dense(desc) or (kind.bits < 8 and desc.physical_shape[-1] % 2):
         reach = extent(desc).high
@@ -290,26 +293,26 @@ def array_of(name: str, desc: MemoryDesc, scaling: Scaling | None = None) -> Sto
 
 
 def as_bytes(array: StoredArray) -> StoredArray:
-    """The array as one of bytes, for files that have no word for its elements."""
+    """Return the array as one of bytes, for files that have no name for its elements."""
     return replace(array, kind=BYTES, shape=(array.nbytes,))
 
 
 def physical(array: StoredArray) -> StoredArray:
-    """The array with its axes in the order of memory."""
+    """Return the array with its axes in memory order."""
     if not array.is_fortran or array.desc is None:
         return array
     return replace(array, shape=array.desc.physical_shape, is_fortran=False)
 
 
 def plain_array(name: str, kind: ElementKind, shape: tuple[int, ...]) -> StoredArray:
-    """An array as files of other programs hold it: row-major, where it has a descriptor at all."""
+    """Return an array as in files of other programs: row-major, if it has a descriptor at all."""
     has_rank = 0 < len(shape) <= MAX_NDIMS
     desc = MemoryDesc(shape, kind.data_type) if kind.data_type is not None and has_rank else None
     return StoredArray(name, kind, shape, kind.nbytes(shape), desc)
 
 
 def name_bytes(name: str) -> bytes:
-    """The name of a tensor as files have it. Raises InvalidArguments for one that is no text."""
+    """Return the name of a tensor as bytes for a file. Raises InvalidArguments for invalid text."""
     try:
         return name.encode()
     except UnicodeEncodeError:
@@ -317,7 +320,7 @@ def name_bytes(name: str) -> bytes:
 
 
 def check_header(kind: str, nbytes: int, most: int) -> None:
-    """Raise Unimplemented for a header that is longer than readers of the format take."""
+    """Raise Unimplemented for a header longer than readers of the format accept."""
     if nbytes > most:
         raise refuse("RS-F03:header-bytes-file", nbytes=nbytes, kind=kind, most=most)
 
@@ -326,7 +329,7 @@ def check_header(kind: str, nbytes: int, most: int) -> None:
 
 
 def note_of(array: StoredArray) -> dict[str, Any]:
-    """The metadata of an array, as plain values; empty where its own shape says all."""
+    """Return the metadata of an array, as plain values; empty if its own shape is sufficient."""
     note: dict[str, Any] = {}
     desc, plain = array.desc, plain_array(array.name, array.kind, array.shape).desc
     is_plain = plain is not None and plain == desc and plain.layout == desc.layout
@@ -339,7 +342,7 @@ def note_of(array: StoredArray) -> dict[str, Any]:
 
 
 def parse_notes(path: str, text: bytes) -> dict[str, Any]:
-    """The notes of all tensors by name, from what a file's metadata hold under the key."""
+    """Return the notes of all tensors by name, from the value of restride's metadata key."""
     words = parse_object(path, text)
     notes = words.get("tensors")
     if words.get("version") != VERSION or not isinstance(notes, dict):
@@ -348,7 +351,7 @@ def parse_notes(path: str, text: bytes) -> dict[str, Any]:
 
 
 def annotate(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:
-    """The array as the file's metadata describe it, every value checked as if a stranger wrote it.
+    """Return the array as described by the file's metadata, with every value checked as untrusted input.
 
     `names`: of all tensors of the file. Raises InvalidArguments, naming the file and the tensor.
     """
@@ -363,7 +366,7 @@ def annotate(path: str, array: StoredArray, note: object, names: frozenset[str])
 
 
 def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
-    """Refuse a descriptor whose physical array is not the one in the file."""
+    """Reject a descriptor whose physical array is not the one in the file."""
     try:
         own_array = array_of(array.name, desc)
         forms = [(form.kind, form.shape) for form in (own_array, as_bytes(own_array))]
@@ -399,7 +402,8 @@ def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scali
 class FileImage:
     """A file of `nbytes` bytes: `pieces` of fixed bytes, and the starts of `arrays` in it.
 
-    `finish` completes the file, by its handle, when the tensors are written: with their sums, for example.
+    `finish` completes the file, through its handle, once the tensors are written: with checksums, for
+    example.
     """
 
     arrays: tuple[StoredArray, ...]
@@ -410,7 +414,7 @@ class FileImage:
 
     @property
     def digest(self) -> str:
-        """A hash of all but the tensors."""
+        """A hash of everything except the tensors."""
         digest = hashlib.sha256(repr((self.starts, self.nbytes)).encode())
         for start, piece in self.pieces:
             digest.update(start.to_bytes(8, "little") + piece)
@@ -418,7 +422,7 @@ class FileImage:
 
 
 def packed_starts(arrays: Sequence[StoredArray], start: int, align: int = 1) -> Iterator[int]:
-    """The starts of arrays one behind the other, each at a multiple of `align`; and the end of all."""
+    """Yield the starts of consecutive arrays, each at a multiple of `align`; and the end of the last."""
     for array in arrays:
         start = -(-start // align) * align
         yield start

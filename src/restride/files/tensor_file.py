@@ -1,4 +1,4 @@
-"""Formats of files: of one that is read by its first bytes, of one that is written by the end of its name."""
+"""Detects file formats: for reading by the first bytes, for writing by the suffix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .zarr.arrays import ZARR_END
 
 _LEAD = 8
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-# Files of others that people have tensors in: how they begin, what they are, what to do.
+# Formats that are not supported but common: first bytes, description, hint.
 _OTHERS = (
     (b"\x80", HOLDS_PICKLES, OUT_OF_PICKLES),
     (
@@ -29,7 +29,7 @@ _OTHERS = (
     (
         b"{",
         "it is a file of JSON",
-        "name a file of tensors; an index of shards names some, and rs.convert takes it",
+        "pass a file of tensors; rs.convert also accepts an index of shards",
     ),
 )
 
@@ -45,12 +45,12 @@ _IMAGES: dict[str, MakeImage] = {
 
 
 FILE_ENDS = tuple(_IMAGES)
-"""The ends of names that files are written with."""
+"""Suffixes of files that can be written."""
 
 
 class TensorFile(NamedTuple):
-    """An open file of tensors: the file in which their bytes lie, what it holds, and the state of the file
-    that was named. They are two files where that is compressed.
+    """An open file of tensors: the file that contains their bytes, the contents, and the state of the file
+    that was passed. These are two different files if the latter is compressed.
     """
 
     file: BinaryIO
@@ -59,10 +59,10 @@ class TensorFile(NamedTuple):
 
 
 def tensor_file(path: str, folder: str | None = None) -> TensorFile:
-    """The file of tensors at `path`, to be closed. `folder`: where a compressed one is expanded.
+    """Open the file of tensors at `path`; the caller closes it. `folder`: for expanding a compressed one.
 
-    Raises InvalidArguments for a file that is none of .npy, .npz, .safetensors, .gguf, or is damaged,
-    RuntimeFailure where the system refuses.
+    Raises InvalidArguments for a file that is damaged or not .npy, .npz, .safetensors or .gguf,
+    RuntimeFailure if the system refuses access.
     """
     file = opened(path)
     with close_on_error(file):
@@ -75,7 +75,7 @@ def tensor_file(path: str, folder: str | None = None) -> TensorFile:
 
 
 def _contents_of(file: BinaryIO, path: str) -> Contents:
-    """The tensors in an open file; `path` is what errors call it. No data are read."""
+    """Return the tensors in an open file, without their data; `path` is its name in errors."""
     lead = _lead(file, path)
     if lead.startswith(b"\x93NUMPY") or not lead:
         return read_npy(file, path)
@@ -86,7 +86,7 @@ def _contents_of(file: BinaryIO, path: str) -> Contents:
     is_named = path.lower().endswith(".safetensors")
     if is_named or int.from_bytes(lead, "little") + _LEAD <= state_of(file).nbytes:
         return read_safetensors(file, path)
-    # It begins with no length of a header, and is not said to.
+    # It does not begin with a header length, and is not expected to.
     for start, why, hint in _OTHERS:
         if lead.startswith(start):
             raise refuse("RS-F01:other-kind", path=shown(path), why=why, hint=hint)
@@ -95,28 +95,28 @@ def _contents_of(file: BinaryIO, path: str) -> Contents:
 
 
 def _lead(file: BinaryIO, path: str) -> bytes:
-    """The first bytes, as many as tell formats apart."""
+    """Return the first bytes, as many as are needed to distinguish formats."""
     return read_at(file, path, 0, min(_LEAD, state_of(file).nbytes))
 
 
 def is_file_name(path: str) -> bool:
-    """True for a name that says a format, and is no folder's but one of Zarr."""
+    """Return True for a name with a file format's suffix that is not a folder, except one of Zarr."""
     is_file = os.path.splitext(path)[1].lower() in _IMAGES and not os.path.isdir(path)
     return is_file or is_zarr_name(path)
 
 
 def is_zarr_name(path: str) -> bool:
-    """True for the name of a folder that is to hold arrays of Zarr."""
+    """Return True for the name of a folder for Zarr arrays."""
     return path.rstrip("/").lower().endswith(ZARR_END)
 
 
 def holds_metadata(path: str) -> bool:
-    """True for the name of a file that has a place for metadata of its own."""
+    """Return True for the name of a file whose format can store metadata."""
     return not path.lower().endswith((".npy", ".npz"))
 
 
 def image_maker(path: str) -> MakeImage:
-    """The maker of the image of a file of this name. Raises InvalidArguments for a name of no known end."""
+    """Return the function that creates a file of this name. Raises InvalidArguments for an unknown suffix."""
     image = _IMAGES.get(os.path.splitext(path)[1].lower())
     if image is not None:
         return image

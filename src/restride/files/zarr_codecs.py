@@ -1,12 +1,12 @@
-"""Codecs of Zarr v3: the standard `transpose` by restride's kernels, and `restride` for blocks and scales.
+"""Zarr v3 codecs: the standard `transpose` with restride's kernels, and `restride` for blocks and scales.
 
     import restride.files.zarr_codecs
     zarr.config.set({"codecs.transpose": "restride.files.zarr_codecs.ReorderTransposeCodec"})
 
-chooses the first: files stay as they are, and every program reads them. Of chunks that are not compressed
-`zarr_pipeline` turns the axes at less cost. The second is named in an array's
-metadata, `serializer=RestrideCodec(format="nChw16c", data_type="mxfp4")`; who reads such an array needs
-restride. Zarr finds the second where restride is installed, the first once this module is imported.
+selects the first: files do not change, and every program can read them. For uncompressed chunks,
+`zarr_pipeline` transposes at lower cost. The second is named in an array's metadata,
+`serializer=RestrideCodec(format="nChw16c", data_type="mxfp4")`; reading such an array requires restride. Zarr
+finds the second if restride is installed, the first once this module is imported.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CPU = Engine("cpu")
 
 @dataclass(frozen=True, init=False)
 class ReorderTransposeCodec(TransposeCodec):  # type: ignore[misc]
-    """The standard codec `transpose`, by restride's kernels in place of strided copies."""
+    """The standard codec `transpose`, with restride's kernels instead of strided copies."""
 
     def __init__(self, *, order: Iterable[int]) -> None:
         super().__init__(order=order)
@@ -58,15 +58,15 @@ class ReorderTransposeCodec(TransposeCodec):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
-    """Chunks in a memory format of restride, and in another type: `mxfp4`, or a type with groups.
+    """Chunks in one of restride's memory formats, and in another type: `mxfp4`, or a type with groups.
 
-    format     a format tag, as "nChw16c"; None for row-major
-    data_type  of the elements that are stored, or the name of a way of quantizing; None for those of the
-               array, which must then be floats or integers that restride has a type for
-    group      how many elements along the last axis share a scale, which is found from the data
+    format     a format tag, such as "nChw16c"; None for row-major
+    data_type  of the stored elements, or a named quantization scheme; None for that of the array, which must
+               then be floats or integers supported by restride
+    group      the number of elements along the last axis that share a scale, which is found from the data
 
-    Bytes of a chunk are the scales, where there are some, and the elements. Chunks at the ends of an array
-    are whole chunks. Raises InvalidArguments for types and groups that do not fit.
+    The bytes of a chunk are the scales, if any, and the elements. Chunks at the ends of an array are whole
+    chunks. Raises InvalidArguments for types and groups that do not match.
     """
 
     is_fixed_size = True
@@ -77,27 +77,27 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RestrideCodec:
-        """The codec of an array's metadata."""
+        """Return the codec for an array's metadata."""
         configuration = data.get("configuration") or {}
         if not isinstance(configuration, dict) or not set(configuration) <= {"format", "data_type", "group"}:
             raise refuse("RS-F05:codec-restride-another", configuration=str(configuration)[:120])
         return cls(**configuration)
 
     def to_dict(self) -> dict[str, Any]:
-        """The codec as an array's metadata have it."""
+        """Return the codec in the form of an array's metadata."""
         fields = {"format": self.format, "data_type": self.data_type, "group": self.group}
         configuration = {name: value for name, value in fields.items() if value is not None}
         return {"name": "restride", "configuration": configuration}
 
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
-        """Raise InvalidArguments where chunks of the array cannot be stored so."""
+        """Raise InvalidArguments if chunks of the array cannot be stored this way."""
         chunk = getattr(chunk_grid, "chunk_shape", shape)
         plan = _plan(self, tuple(chunk), dtype.to_native_dtype())
         if plan.scaling is None and needs_scale(DataType.parse(plan.dtype), plan.stored.data_type):
             raise refuse("RS-A15:codec-restride-stores-no", data_type=self.data_type, dtype=plan.dtype)
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
-        """Bytes of a chunk."""
+        """Return the size of a chunk in bytes."""
         return _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype()).nbytes
 
     async def _encode_single(self, chunk_array: Any, chunk_spec: Any) -> Any:
@@ -139,7 +139,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _ChunkPlan:
-    """The form of a chunk: its elements, their scaling, bytes of scales, and bytes of all."""
+    """The form of a chunk: its elements, their scaling, the size of the scales, and the total size."""
 
     dtype: np.dtype[Any]
     stored: MemoryDesc
@@ -167,13 +167,13 @@ def _plan(codec: RestrideCodec, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 def _row_major(chunk: Any, order: tuple[int, ...], spec: Any) -> Any:
-    """The chunk with its axes in another order, as a row-major array."""
+    """Return the chunk with its axes in another order, as a row-major array."""
     x = np.asarray(chunk.as_numpy_array())
     view = x.transpose(order)
     carrier = carried(x.dtype)
     if not x.size or not x.ndim or carrier.kind not in "uf":
         return chunk.transpose(order)
-    # Pages that are fresh from the system cost more than what is done with them.
+    # Pages newly obtained from the system cost more than the work on them.
     copy = allocate(view.nbytes).bytes()[: view.nbytes].view(x.dtype).reshape(view.shape)
     reorder(view.view(carrier) if carrier != x.dtype else view, None, out=copy.view(carrier))
     return spec.prototype.nd_buffer.from_numpy_array(copy)

@@ -1,12 +1,12 @@
-"""A pipeline of Zarr that moves chunks between files and arrays in pieces that stay in a core's cache.
+"""A Zarr pipeline that moves chunks between files and arrays in pieces that stay in a core's cache.
 
     import restride.files.zarr_pipeline
     zarr.config.set({"codec_pipeline.path": "restride.files.zarr_pipeline.ReorderPipeline"})
 
-Zarr's own pipeline reads a chunk into fresh memory, and copies from there to its place; a codec between
-them is one pass more over memory. Where a chunk is a file of plain elements, in any order of its axes, this
-one has no such memory: it reads a piece, and a kernel puts that to its place. All other chunks go the usual
-way. Files stay as they are.
+Zarr's own pipeline reads a chunk into new memory and copies it from there to its place; a codec in between
+adds one more pass over memory. If a chunk is a file of plain elements, with its axes in any order, this
+pipeline needs no such memory: it reads a piece, and a kernel writes that to its place. All other chunks take
+the usual path. Files do not change.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from .zarr.chunk_files import is_little_endian, is_plain_type, new_chunk
 
 __all__ = ["ReorderPipeline"]
 
-# A piece and what it becomes stay in the second cache of a core.
+# A piece and its result stay in a core's second-level cache.
 _PIECE = 512 << 10
 
 
 @dataclass(frozen=True)
 class ReorderPipeline(BatchedCodecPipeline):  # type: ignore[misc]
-    """Zarr's pipeline, where chunks that are plain files in a local folder skip its copies.
+    """Zarr's pipeline, with a shortcut for chunks that are plain files in a local folder.
 
-    Such a chunk is uncompressed, little endian, of numbers of 1, 2, 4 or 8 bytes, its axes in any order. It
-    goes this way where a box of it is read, and where it is written as a whole.
+    Such a chunk is uncompressed, little endian, with numbers of 1, 2, 4 or 8 bytes, and its axes in any
+    order. The shortcut applies to reading a box of it, and to writing it as a whole.
     """
 
     async def read_batch(self, batch_info: Iterable[Any], out: Any, drop_axes: Ints = ()) -> None:
@@ -75,7 +75,7 @@ class ReorderPipeline(BatchedCodecPipeline):  # type: ignore[misc]
             await super().write_batch(left, value, drop_axes)
 
     def _chunk_file(self, place: Any, spec: Any) -> _ChunkFile | None:
-        """The file of a chunk, where its bytes are its elements and nothing else."""
+        """Return the file of a chunk, if its bytes are its elements and nothing else."""
         if type(place) is not StorePath or type(place.store) is not LocalStore:
             return None
         codec, dtype = self.array_bytes_codec, spec.dtype.to_native_dtype()
@@ -93,7 +93,7 @@ class ReorderPipeline(BatchedCodecPipeline):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _ChunkFile:
-    """The file of a chunk: its axes lie in it in this order."""
+    """The file of a chunk, with the order of its axes in the file."""
 
     path: str
     shape: Ints
@@ -101,7 +101,7 @@ class _ChunkFile:
     dtype: np.dtype[Any]
 
     def read(self, within: Any, into: Array) -> bool:
-        """Read a part of the chunk into an array. False where the file is not what it must be."""
+        """Read a part of the chunk into an array. False if the file is not as expected."""
         if not _is_box(within, len(self.shape)):
             return False
         spans = [part.indices(n) for part, n in zip(within, self.shape, strict=True)]
@@ -127,7 +127,7 @@ class _ChunkFile:
             os.close(handle)
 
     def write(self, content: Array) -> None:
-        """Write the whole chunk, in one step. System errors are raised as they come."""
+        """Write the whole chunk, in one step. System errors are raised unchanged."""
         with new_chunk(self.path) as handle:
             for at, rows, place in self._pieces(0, self.shape[self.order[0]]):
                 piece = _spaces.mine.bytes("piece", rows * self._row)
@@ -135,7 +135,7 @@ class _ChunkFile:
                 write_at(handle, at * self._row, piece.data)
 
     def is_written(self, content: Array, spec: Any) -> bool:
-        """True where this is a whole chunk, of which there is to be a file: one of fill values has none."""
+        """Return True for a whole chunk that needs a file: one of fill values has none."""
         if content.shape != self.shape or spec.config.write_empty_chunks:
             return bool(content.shape == self.shape)
         bits = content.view(f"u{self.dtype.itemsize}")
@@ -144,11 +144,11 @@ class _ChunkFile:
 
     @property
     def _row(self) -> int:
-        """Bytes for one index of the axis that lies outermost in the file."""
+        """Return the bytes for one index of the outermost axis in the file."""
         return prod(self.shape) // self.shape[self.order[0]] * self.dtype.itemsize
 
     def _pieces(self, first: int, last: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
-        """The first index and the count of pieces along that axis, and where each goes, from `first` on."""
+        """Yield the first index, the count and the place of pieces along that axis, from `first` on."""
         ends = [*range(first, last, max(_PIECE // self._row, 1)), last]
         for at, end in pairwise(ends):
             place = [slice(None)] * len(self.shape)
@@ -156,14 +156,14 @@ class _ChunkFile:
             yield at, end - at, tuple(place)
 
     def _as_chunk(self, piece: Array, rows: int) -> Array:
-        """The bytes of a piece with axes in the order of the chunk."""
+        """Return the bytes of a piece with axes in the order of the chunk."""
         shape = rows, *(self.shape[axis] for axis in self.order[1:])
         elements = piece.view(carried(self.dtype)).reshape(shape)
         return elements.transpose([self.order.index(axis) for axis in range(len(self.order))])
 
 
 def _box_of(array: Any, place: Any, file: _ChunkFile) -> Array | None:
-    """The elements of a chunk in a whole array, as the type that carries them; None where they are no box."""
+    """Return the elements of a chunk in a whole array, as the type they are moved as; None unless a box."""
     whole = array.as_ndarray_like()
     if type(whole) is np.ndarray and whole.dtype == file.dtype and _is_box(place, whole.ndim):
         values: Array = whole[place].view(carried(file.dtype))
@@ -172,7 +172,7 @@ def _box_of(array: Any, place: Any, file: _ChunkFile) -> Array | None:
 
 
 def _is_box(selection: Any, ndim: int) -> bool:
-    """True for whole slices along each axis."""
+    """Return True for whole slices along each axis."""
     return (
         isinstance(selection, tuple)
         and len(selection) == ndim

@@ -1,9 +1,9 @@
-"""The layouts that models are stored in, by name: `rs.formats.gguf.q4_0(shape)`, `rs.formats.awq(shape)`.
+"""Layouts of stored models, by name: `rs.formats.gguf.q4_0(shape)`, `rs.formats.awq(shape)`.
 
-Each gives a `TensorFormat`: descriptors of the elements, of their scales and zero points, over one buffer or
-several. They are permutations of digits, so that a reorder goes from any one to any other, and reads and
-writes them in place. Where elements are spread over bits, as of the K quants, a table says which bits are
-whose, and a kernel made from it reads them.
+Each returns a `TensorFormat`: descriptors of the elements, of their scales and zero points, over one buffer
+or several. They are permutations of digits, so a reorder can convert any one to any other, reading and
+writing in place. If elements are spread over bits, as in the K quants, a table locates the bits, and a kernel
+generated from it reads them.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ Shape = Sequence[int]
 
 _AWQ = "aB2@1b4@2b"
 _MARLIN = {4: "AB8@1b4@2a4@16b2@1a2@8b2@8a", 8: "AB8@1b4@2a8@8b2@1a2@8a"}
-# Of groups of rows columns 0, 8, 16, ... of 64 lie beside each other; of whole columns pairs of 32.
+# In groups of rows, columns 0, 8, 16, ... of 64 are adjacent; in whole columns, pairs of 32.
 _MARLIN_SCALES = {True: "aB8@1b8@8b", False: "aB4@2b4@8b2b"}
 _SCALES_128X4 = "AB32@1a4@32a4b"
 
 
 def mxfp4(shape: Shape) -> TensorFormat:
-    """OCP's MXFP4: f4_e2m1, two to a byte, and an e8m0 scale for 32 elements of a row."""
+    """OCP's MXFP4: f4_e2m1, two to a byte, with an e8m0 scale for 32 elements of a row."""
     return _of_rows("mxfp4", shape, DataType.f4_e2m1, 32, DataType.e8m0)
 
 
 def mxfp8(shape: Shape) -> TensorFormat:
-    """OCP's MXFP8: f8_e4m3, and an e8m0 scale for 32 elements of a row."""
+    """OCP's MXFP8: f8_e4m3, with an e8m0 scale for 32 elements of a row."""
     return _of_rows("mxfp8", shape, DataType.f8_e4m3, 32, DataType.e8m0)
 
 
 def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
-    """NVIDIA's NVFP4: f4_e2m1, two to a byte, and an f8_e4m3 scale for 16 elements of a row, beside one f32
-    for the tensor.
+    """NVIDIA's NVFP4: f4_e2m1, two to a byte, with an f8_e4m3 scale for 16 elements of a row, and one f32 for
+    the tensor.
 
-    The scales of a matrix lie in tiles of 128 by 4, as tensor cores read them; with `scales` "rows" they are
-    row-major, as checkpoints hold them.
+    The scales of a matrix are in tiles of 128 by 4, the order of tensor cores; with `scales` "rows" they are
+    row-major, as in checkpoints.
     """
     rows = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
     if not isinstance(scales, str) or scales not in ("128x4", "rows"):
@@ -77,15 +77,16 @@ def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
 
 
 def nvfp4_scales_128x4(shape: Shape, dtype: str = "f8_e4m3") -> MemoryDesc:
-    """Scales of (rows, groups of a row) in tiles of 128 by 4: rows 0, 32, 64, 96 lie beside each other.
+    """Return scales of (rows, groups of a row) in tiles of 128 by 4: rows 0, 32, 64, 96 are adjacent.
 
-    A tile is 512 bytes, 32 lines of 16: line r % 32 holds rows r, r + 32, r + 64 and r + 96, 4 scales each.
+    A tile is 512 bytes, 32 lines of 16: line r % 32 contains rows r, r + 32, r + 64 and r + 96, 4 scales
+    each.
     """
     return MemoryDesc(_matrix("nvfp4_scales_128x4", shape), dtype, _SCALES_128X4)
 
 
 def fp8_blocks(shape: Shape, group: Sequence[int] = (128, 128)) -> TensorFormat:
-    """DeepSeek's FP8: f8_e4m3, row-major, and an f32 scale for each block of 128 by 128."""
+    """DeepSeek's FP8: f8_e4m3, row-major, with an f32 scale for each block of 128 by 128."""
     dims, groups = _matrix("fp8_blocks", shape), parse_ints(group, "formats.fp8_blocks: group")
     if len(groups) != 2:
         what, hint = f"group is {short_repr(group)}", "pass two extents, as (128, 128)"
@@ -107,8 +108,8 @@ def awq(shape: Shape, group: int = 128) -> TensorFormat:
 def gptq(shape: Shape, group: int = 128) -> TensorFormat:
     """GPTQ: (in, out) weights of u4, eight rows to a word of 32 bits.
 
-    An f16 scale and a u4 zero point for `group` rows of each column. Files of the first version of GPTQ hold
-    zero points less 1.
+    An f16 scale and a u4 zero point for `group` rows of each column. Files of GPTQ's first version store zero
+    points minus 1.
     """
     dims, counts = _grouped_columns("gptq", shape, group)
     values, zeros = MemoryDesc(dims, DataType.u4, "Ab8a"), MemoryDesc(counts, DataType.u4)
@@ -116,11 +117,11 @@ def gptq(shape: Shape, group: int = 128) -> TensorFormat:
 
 
 def marlin(shape: Shape, bits: int = 4, group: int | None = None) -> TensorFormat:
-    """Marlin: (in, out) weights of 4 or 8 bits in tiles of 16 by 64, in the order in which threads of a GPU
-    read them.
+    """Marlin: (in, out) weights of 4 or 8 bits in tiles of 16 by 64, in the order in which GPU threads read
+    them.
 
-    Scales are held apart, unless `group` says how many rows share one, 0 for all: then they are f16, in the
-    order of Marlin, which is another one for whole columns.
+    Scales are separate unless `group` is the number of rows that share one, 0 for all: then they are f16, in
+    Marlin's order, which differs for whole columns.
     """
     dims, bits = _matrix("marlin", shape), parse_int(bits, "formats.marlin: bits")
     if bits not in _MARLIN:
@@ -143,7 +144,7 @@ def torchao_int4_cpu(shape: Shape, block: int = 64) -> TensorFormat:
     """torch's int4 weights for CPUs: (out, in) in blocks of 64 outputs (32 without AVX-512), i and i + 32 in
     a byte.
 
-    Scales and zero points are held apart, by pairs. The zero point is 8.
+    Scales and zero points are separate, in pairs. The zero point is 8.
     """
     dims, block = _matrix("torchao_int4_cpu", shape), parse_int(block, "formats.torchao_int4_cpu: block")
     if block not in (32, 64) or dims[0] % block:
@@ -175,12 +176,12 @@ _EXAMPLES = {
 
 
 def names() -> tuple[str, ...]:
-    """The names that `named` knows."""
+    """Return the names that `named` accepts."""
     return tuple(_FORMATS)
 
 
 def named(name: str, shape: Shape) -> TensorFormat:
-    """The format of that name for a tensor of `shape`. Raises InvalidArguments for another name."""
+    """Return the format of that name for a tensor of `shape`. Raises InvalidArguments for another name."""
     make = _FORMATS.get(name) if isinstance(name, str) else None
     if make is None:
         near = nearest(name[:40].lower(), list(_FORMATS)) if isinstance(name, str) else ""
@@ -193,12 +194,12 @@ def named(name: str, shape: Shape) -> TensorFormat:
 
 
 def example_shape(name: str) -> tuple[int, ...]:
-    """A small shape that the format can have."""
+    """Return a small shape that the format supports."""
     return _EXAMPLES.get(name, (64, 64))
 
 
 def _about(make: Callable[..., TensorFormat]) -> str:
-    """One line on a format, from the docstring of its function."""
+    """Return a one-line description of a format, from the docstring of its function."""
     first = (make.__doc__ or "").split("\n\n")[0]
     return " ".join(first.split()).rstrip(".")
 
@@ -227,5 +228,4 @@ def _matrix(name: str, shape: Shape) -> tuple[int, ...]:
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

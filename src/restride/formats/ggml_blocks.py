@@ -1,11 +1,11 @@
-"""Blocks of ggml unpacked into elements, scales and minima, and packed with ggml's own rounding; NF4.
+"""ggml blocks unpacked into elements, scales and minima, and packed with ggml's own rounding; NF4.
 
-NF4 of bitsandbytes has codes that stand for the numbers of a table: `unpack_nf4` puts them into the order of
-other types of 4 bits.
+bitsandbytes' NF4 has codes that represent numbers of a table: `unpack_nf4` puts them in the order of other
+4-bit types.
 
-`quantize_blocks` gives what llama.cpp would have written, to the bit. `rs.quantize` rounds to nearest even,
-and takes the largest magnitude for a scale. ggml has its own ways: the element of largest magnitude takes the
-end of the range, with its sign; halves are rounded upwards, or away from zero.
+`quantize_blocks` produces the same bits as llama.cpp. `rs.quantize` rounds to nearest even and scales by the
+largest magnitude. ggml differs: the element of largest magnitude is mapped to the end of the range, with its
+sign; halves are rounded up, or away from zero.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = ["NF4", "quantize_blocks", "unpack", "unpack_nf4"]
 
 Shape = Sequence[int]
 
-# Blocks that are worked on at a time: what lies between stays in the caches.
+# Blocks processed at a time, so that intermediate results stay in the caches.
 _BLOCKS = 4096
 _GROUP = 32
 
 NF4 = np.array(CODE_VALUES[DataType.nf4], np.float32)
-"""The values of the 16 codes of NF4: QLoRA's quantiles of the normal distribution."""
+"""The values of NF4's 16 codes: QLoRA's quantiles of the normal distribution."""
 
 
 @contextmanager
 def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
-    """Write a verbose line with the time that the block took, by the implementation `numpy`."""
+    """Write a verbose line with the time of the block, for the implementation `numpy`."""
     text = "x".join(map(str, dims))
     line = Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=text)
     with Watch("execution", line):
@@ -62,14 +62,15 @@ def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
 
 
 def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
-    """A tensor of ggml's blocks with elements in bytes, scales in f32, and minima where the format has them.
+    """Return a tensor of ggml blocks with elements in bytes, scales in f32, and minima if the format has
+    them.
 
     name    "iq4_nl", "q2_k", "q3_k", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k" or "q8_k"
     buffer  the bytes: a contiguous array of any type
-    shape   of the tensor; rows are whole blocks of 32, or of 256 for the K quants
+    shape   of the tensor; rows are multiples of 32, or of 256 for the K quants
 
-    `rs.dequantize` of it gives the very numbers that ggml's own code gives. Raises InvalidArguments for
-    another name, rows that are no whole blocks, and buffers of another length.
+    `rs.dequantize` of it returns exactly the numbers of ggml's own code. Raises InvalidArguments for another
+    name, rows that are not whole blocks, and buffers of another length.
     """
     word = name.lower() if isinstance(name, str) else ""
     blocks = GGML_BLOCKS.get(word)
@@ -88,11 +89,11 @@ def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
 
 
 def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) -> QuantizedTensor:
-    """A tensor of bitsandbytes' NF4: two codes to a byte, the first in the high half, an f32 for `block` of
-    them.
+    """Return a tensor of bitsandbytes' NF4: two codes to a byte, the first in the high half, and an f32 for
+    `block` codes.
 
-    Elements are of the data type nf4. `absmax` is that of each block, dequantized where it was
-    quantized itself. Raises InvalidArguments where rows are no whole blocks, and for other lengths.
+    Elements have the data type nf4. `absmax` is that of each block, dequantized if it was itself quantized.
+    Raises InvalidArguments for rows that are not whole blocks, and for other lengths.
     """
     dims, group = parse_dims(shape), parse_int(block, "formats.unpack_nf4: block")
     if not dims or group < 2 or group % 2 or dims[-1] % group:
@@ -103,7 +104,7 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
         codes = packed >> 4 | packed << 4
     try:
         scale = np.ascontiguousarray(absmax, np.float32).reshape(-1)
-    except Exception:  # NumPy makes no array of it
+    except Exception:  # NumPy cannot convert it
         raise refuse("RS-A15:absmax", name="nf4", absmax=short_repr(absmax)) from None
     if scale.size != count // group:
         raise refuse("RS-A15:scales-blocks", size=scale.size, count=count // group)
@@ -124,19 +125,19 @@ def _bytes_of(name: str, buffer: object, nbytes: int) -> Array:
 
 
 class _Rounding(NamedTuple):
-    """Bytes of a block, and what makes them of its elements."""
+    """The size of a block in bytes, and the function that creates blocks from elements."""
 
     nbytes: int
     pack: Callable[[Array], list[Array]]
 
 
 def quantize_blocks(x: object, name: str) -> Array:
-    """Blocks of bytes as ggml's own code makes them of `x`: an array of u8, (..., bytes of a row).
+    """Return the blocks that ggml's own code creates from `x`: an array of u8, (..., bytes of a row).
 
-    x     an array of f32, f16 or bf16; rows are whole blocks of 32 elements
+    x     an array of f32, f16 or bf16; rows are multiples of 32 elements
     name  "q4_0", "q4_1", "q5_0", "q5_1" or "q8_0"
 
-    The bytes go into `rs.formats.gguf.q4_0(shape).wrap(...)` and the like, or into `unpack`. Raises
+    Pass the bytes to `rs.formats.gguf.q4_0(shape).wrap(...)` and so on, or to `unpack`. Raises
     InvalidArguments for another name, and for arrays of other types and rows.
     """
     rounding = _ROUNDINGS.get(name.lower()) if isinstance(name, str) else None
@@ -157,8 +158,8 @@ def quantize_blocks(x: object, name: str) -> Array:
 
 
 def blocks_of(x: Memory, name: str) -> Array:
-    """The bytes of blocks of any type that is a format, made of real numbers: as `rs.quantize` makes them,
-    and of types that it does not know as `quantize_blocks`.
+    """Return the bytes of blocks of any type that is a format, created from real numbers as `rs.quantize`
+    does, or as `quantize_blocks` for types that it does not support.
     """
     if blocks := GGML_BLOCKS.get(name):
         packed: Array = np.asarray(quantize_in_blocks(x, blocks).packed)
@@ -171,35 +172,35 @@ def blocks_of(x: Memory, name: str) -> Array:
 
 
 def bytes_of_blocks(tensor: QuantizedTensor) -> Array:
-    """The one buffer of a tensor whose elements and scales lie in blocks."""
+    """Return the single buffer of a tensor whose elements and scales are in blocks."""
     data = tensor.values.data
     return np.empty(0, np.uint8) if data is None else np.asarray(data.view(np.uint8))
 
 
 def _inverse(d: Array) -> Array:
-    """The reciprocal of a scale, 0 of 0."""
+    """Return the reciprocal of a scale, or 0 for 0."""
     return np.asarray(np.where(d == 0, np.float32(0), np.float32(1) / d))
 
 
 def _half(d: Array) -> Array:
-    """A number in f16, as two bytes. Every NaN is the same: processors differ in what they keep of one."""
+    """Return a number in f16, as two bytes. All NaNs are made identical: processors differ in them."""
     d = np.where(np.isnan(d), np.float32(np.nan), d)
     return np.ascontiguousarray(d.astype(np.float16)).view(np.uint8)
 
 
 def _whole(codes: Array, dtype: type[np.integer[Any]]) -> Array:
-    """Floats as integers; 0 of what is no number, which processors convert to this or that."""
+    """Return floats as integers; 0 for NaN, whose conversion depends on the processor."""
     return np.where(np.isfinite(codes), codes, np.float32(0)).astype(dtype)
 
 
 def _codes(q: Array, bits: int) -> list[Array]:
-    """The fifth bits, where there are some, and elements i and i + 16 in a byte."""
+    """Return the fifth bits, if any, and elements i and i + 16 in a byte."""
     fifth = [np.packbits(q >> np.uint8(4), axis=1, bitorder="little")] if bits > 4 else []
     return [*fifth, np.asarray((q[:, :16] & 15) | (q[:, 16:] & 15) << np.uint8(4))]
 
 
 def _pack_signed(bits: int, x: Array) -> list[Array]:
-    """Scale and codes where the element of largest magnitude becomes the least code."""
+    """Return scale and codes, with the element of largest magnitude mapped to the lowest code."""
     middle = 1 << bits - 1
     largest = np.take_along_axis(x, np.abs(x).argmax(1, keepdims=True), 1)
     d = largest / np.float32(-middle)
@@ -208,7 +209,7 @@ def _pack_signed(bits: int, x: Array) -> list[Array]:
 
 
 def _pack_ranged(bits: int, x: Array) -> list[Array]:
-    """Scale, minimum and codes from the least element to the largest."""
+    """Return scale, minimum and codes, from the smallest element to the largest."""
     least, most = x.min(1, keepdims=True), (1 << bits) - 1
     d = (x.max(1, keepdims=True) - least) / np.float32(most)
     codes = np.trunc((x - least) * _inverse(d) + np.float32(0.5))
@@ -218,7 +219,7 @@ def _pack_ranged(bits: int, x: Array) -> list[Array]:
 def _pack_q8_0(x: Array) -> list[Array]:
     d = np.abs(x).max(1, keepdims=True) / np.float32(127)
     scaled = x * _inverse(d)
-    # Halves go away from zero.
+    # Halves are rounded away from zero.
     magnitude = np.abs(scaled)
     whole = np.floor(magnitude)
     rounded = np.copysign(whole + np.floor(2 * (magnitude - whole)), scaled)

@@ -1,7 +1,7 @@
-"""The block formats of GGUF files: rows of blocks, each of them scales and elements, in one buffer.
+"""The block formats of GGUF files: rows of blocks with scales and elements, in one buffer.
 
-Where elements and scales are whole numbers of 4 bits or more at places of their own, descriptors say where.
-Of others a table says it, bit by bit (`desc/ggml_blocks.py`); a kernel made from that reads them.
+Elements and scales of at least 4 bits at separate places are located by descriptors. Others are located bit
+by bit by a table (`desc/ggml_blocks.py`), and a kernel generated from that reads them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def mxfp4(shape: Sequence[int]) -> TensorFormat:
 
 
 def q5_0(shape: Sequence[int]) -> TensorFormat:
-    """22 bytes for 32 elements: an f16 scale, the fifth bits, then 4 bits of each, less 16."""
+    """22 bytes for 32 elements: an f16 scale, the fifth bits, then 4 bits of each, minus 16."""
     return _packed("q5_0", shape)
 
 
@@ -79,7 +79,7 @@ def q2_k(shape: Sequence[int]) -> TensorFormat:
 
 
 def q3_k(shape: Sequence[int]) -> TensorFormat:
-    """110 bytes for 256 elements: third bits, 2 bits of each, less 4, 6-bit scales for 16, an f16 factor."""
+    """110 bytes for 256 elements: third bits, 2 bits of each, minus 4, 6-bit scales for 16, an f16 factor."""
     return _packed("q3_k", shape)
 
 
@@ -94,7 +94,7 @@ def q5_k(shape: Sequence[int]) -> TensorFormat:
 
 
 def q6_k(shape: Sequence[int]) -> TensorFormat:
-    """210 bytes for 256 elements: 4 and 2 bits of each, less 32, s8 scales for 16, an f16 factor."""
+    """210 bytes for 256 elements: 4 and 2 bits of each, minus 32, s8 scales for 16, an f16 factor."""
     return _packed("q6_k", shape)
 
 
@@ -106,11 +106,11 @@ def q8_k(shape: Sequence[int]) -> TensorFormat:
 BLOCK_FORMATS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
     name.upper(): globals()[name] for name in __all__
 }
-"""The formats by the words that ggml has for its types."""
+"""The formats by ggml's names of types."""
 
 
 def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
-    """A format whose elements are fields of bits."""
+    """Return a format whose elements are bit fields."""
     blocks = GGML_BLOCKS[name]
     dims = whole_blocks(name, shape, blocks.elements)
     groups = MemoryDesc((*dims[:-1], dims[-1] // blocks.group), DataType.f32)
@@ -127,7 +127,7 @@ def _packed(name: str, shape: Sequence[int]) -> TensorFormat:
 
 
 def whole_blocks(name: str, shape: Sequence[int], block: int) -> tuple[int, ...]:
-    """The dims of rows of whole blocks."""
+    """Return the dims of rows of whole blocks."""
     dims = parse_dims(shape)
     if dims and dims[-1] % block == 0:
         return dims
@@ -144,10 +144,10 @@ def _format(
     zero_point: int = 0,
     minimum: int | None = None,
 ) -> TensorFormat:
-    """A format of blocks of so many bytes; `values`, `scale` and `minimum` say at which byte each begins."""
+    """Return a format of blocks of this size; `values`, `scale` and `minimum` are their first bytes."""
     dims = whole_blocks(name, shape, _GROUP)
     counts = (*dims[:-1], dims[-1] // _GROUP)
-    # Of blocks that lie one behind the other, in blocks.
+    # For consecutive blocks, in units of blocks.
     strides = [prod(max(n, 1) for n in counts[axis + 1 :]) for axis in range(len(counts))]
 
     def part(

@@ -1,1 +1,1 @@
-"""What is to be done, as values, on no engine: programs, loop trees, loop nests, and what they mean."""
+"""Engine-independent descriptions of computations: programs, loop trees, loop nests, and their meaning."""

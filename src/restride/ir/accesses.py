@@ -1,4 +1,4 @@
-"""The items of a loop tree: what they read and write, and the indices that they need as numbers."""
+"""The items of a loop tree: the elements they read and write, and the indices they use as numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .tree import Each, Fold, Guard, Item, Let, Store, loads_in, parts_in
 _Item = TypeVar("_Item", Each, Let, Fold, Store, Item)
 
 Access = tuple[str, tuple[Index, ...]]
-"""A tensor and an index of it."""
+"""A tensor and an index into it."""
 
 
 def items_of(items: Sequence[Item]) -> Iterator[Item]:
-    """Items, and those inside of them."""
+    """Yield items, including nested ones."""
     for item in items:
         yield item
         if isinstance(item, Each):
@@ -24,7 +24,7 @@ def items_of(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def accesses_of(item: Item) -> Iterator[Access]:
-    """The accesses of one item itself."""
+    """Yield the accesses of one item itself."""
     for load in loads_in((item,)):
         yield load.tensor, load.index
     if isinstance(item, Store):
@@ -32,17 +32,17 @@ def accesses_of(item: Item) -> Iterator[Access]:
 
 
 def coordinates_of(item: Item) -> Iterator[Affine]:
-    """The indices that an item uses as numbers."""
+    """Yield the indices that an item uses as numbers."""
     return (part.index for part in parts_in((item,)) if isinstance(part, Coordinate))
 
 
 def has_long_function(items: Sequence[Item]) -> bool:
-    """True where a function of tens of operations is in one of the items, or inside of one."""
+    """Return whether items, including nested ones, call a function of tens of operations."""
     return any(isinstance(part, Apply) and is_long(part.op) for part in parts_in(items_of(items)))
 
 
 def with_values(item: _Item, change: Callable[[Expr], Expr]) -> _Item:
-    """An item with other values: what `change` makes of each number, name, load and index in them."""
+    """Return an item with `change` applied to each number, name, load and index in its values."""
     if isinstance(item, Each):
         return replace(item, items=tuple(with_values(each, change) for each in item.items))
     if isinstance(item, Fold):
@@ -57,7 +57,7 @@ def _changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def with_indices(item: _Item, change: Callable[[Affine], Affine]) -> _Item:
-    """An item with other indices: what `change` makes of each, of those of guards too."""
+    """Return an item with `change` applied to each index, including those of guards."""
 
     def load(old: Load) -> Load:
         return replace(old, index=tuple(map(moved, old.index)))

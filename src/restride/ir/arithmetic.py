@@ -1,7 +1,7 @@
-"""Arithmetic as a parameter: what a formula needs of numbers, and NumPy's answer.
+"""Arithmetic as a parameter: the operations that formulas need, and their definition in NumPy.
 
-`ir/eltwise_formulas.py` writes each function once, over `Term`s. NumPy gives its meaning, `emit/compute.py`
-its code; because every operation here is one IEEE operation, rounded once, both give the same bits.
+`ir/eltwise_formulas.py` writes each function once, over `Term`s. NumPy defines its meaning, `emit/compute.py`
+generates its code; because every operation here is one IEEE operation, rounded once, both give equal bits.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ V = TypeVar("V")
 
 
 class Arithmetic(Protocol[V]):
-    """The operations on values V: vectors of f32 or f64, of as wide integers without sign, or of conditions.
+    """Operations on values V: vectors of f32 or f64, of unsigned integers as wide, or of conditions.
 
-    Integers wrap. Comparisons with NaN do not hold. Nothing is fused.
+    Integers wrap. Comparisons with NaN are false. Nothing is fused.
     """
 
     def constant(self, number: float, like: V) -> V:
@@ -39,10 +39,10 @@ class Arithmetic(Protocol[V]):
         """Product of reals or integers."""
 
     def div(self, a: V, b: V) -> V:
-        """Quotient of reals; of integers with a sign, toward zero: what is divided by 0 is 0."""
+        """Quotient of reals; of signed integers, truncated toward zero, with 0 for a divisor of 0."""
 
     def sqrt(self, a: V) -> V:
-        """Square root, rounded correctly."""
+        """Square root, correctly rounded."""
 
     def round(self, a: V) -> V:
         """The nearest whole number, halves to even; zero keeps the sign."""
@@ -60,16 +60,16 @@ class Arithmetic(Protocol[V]):
         """Bitwise or of integers or conditions."""
 
     def shift_left(self, a: V, count: int) -> V:
-        """Integers moved up; zeros come in."""
+        """Integers shifted left, filled with zeros."""
 
     def shift_right(self, a: V, count: int) -> V:
-        """Integers moved down; zeros come in."""
+        """Integers shifted right, filled with zeros."""
 
     def shift_left_by(self, a: V, counts: V) -> V:
-        """Integers moved up, each by a count of its own; 0 for one below 0, or as large as the width."""
+        """Integers shifted left by individual counts; 0 for a count below 0, or at least the width."""
 
     def shift_right_by(self, a: V, counts: V) -> V:
-        """Integers moved down in the same way; zeros come in."""
+        """Integers shifted right in the same way, filled with zeros."""
 
     def select(self, condition: V, a: V, b: V) -> V:
         """Lanes of `a` where the condition holds, else of `b`."""
@@ -78,7 +78,7 @@ class Arithmetic(Protocol[V]):
         """The bits of reals, as integers."""
 
     def real(self, a: V) -> V:
-        """Integers as the reals whose bits they are."""
+        """The reals that have these integers as bits."""
 
     def widen(self, a: V) -> V:
         """Reals as f64."""
@@ -87,7 +87,7 @@ class Arithmetic(Protocol[V]):
         """f64 rounded to the type of `like`."""
 
     def single(self, a: V) -> V:
-        """Reals rounded to f32, in the type that they have."""
+        """Reals rounded to f32, kept in their type."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +191,7 @@ _REALS = {bits: real for real, bits in _BITS.items()}
 
 
 def _quiet(operation: Callable[..., Any]) -> Callable[..., Array]:
-    """As a method, without warnings: what overflows or is invalid has its IEEE result, and that is meant."""
+    """Return a method without warnings: overflow and invalid operations give their IEEE results."""
 
     def run(_: NumpyArithmetic, *args: Any) -> Array:
         with np.errstate(all="ignore"):
@@ -204,7 +204,7 @@ def _quotient(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return np.asarray(a / b)
     is_zero, least = b == 0, np.iinfo(a.dtype).min
-    # The least number over -1 wraps to itself, as it does over 1.
+    # The least number over -1 wraps to itself, which is the quotient by 1.
     divisor = np.where(is_zero | ((a == least) & (b == -1)), a.dtype.type(1), b)
     below = a // divisor
     is_inexact = (below * divisor != a) & ((a < 0) != (divisor < 0))
@@ -224,7 +224,7 @@ def _moved(up: bool) -> Callable[[Array, Array], Array]:
 
 
 class NumpyArithmetic:
-    """Arrays of any shapes that broadcast: the definition of every operation of `Arithmetic`."""
+    """Arrays of broadcastable shapes: the definition of every operation of `Arithmetic`."""
 
     constant = _quiet(lambda number, like: like.dtype.type(number))
 
@@ -248,19 +248,19 @@ class NumpyArithmetic:
 
 
 def with_sign(size: Term[V], like: Term[V]) -> Term[V]:
-    """A number that has the sign of another: zeros too."""
+    """Return a number with the sign of another, including zeros."""
     sign = 1 << (63 if size.ar.is_wide(size.value) else 31)
     return ((size.bits() & (sign - 1)) | (like.bits() & sign)).real()
 
 
 def polynomial(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
-    """Even and odd powers apart: two chains take half the time of one."""
+    """Evaluate even and odd powers separately: two chains take half the time of one."""
     square = x * x
     return horner(coefficients[::2], square) + x * horner(coefficients[1::2], square)
 
 
 def horner(coefficients: Sequence[float], x: Term[V]) -> Term[V]:
-    """The polynomial with these coefficients, the constant one first; two or more."""
+    """Return the polynomial with these coefficients, the constant one first; two or more."""
     result = x * coefficients[-1] + coefficients[-2]
     for coefficient in coefficients[-3::-1]:
         result = result * x + coefficient

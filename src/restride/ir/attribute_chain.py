@@ -1,7 +1,7 @@
 """The chain of attributes on a value of a loop tree: scales, zero points and post-ops (N1).
 
-`ir/computation.py` makes the chain; here its steps become operations of an expression. `ir/conversion.py`
-is the definition of both.
+`ir/computation.py` builds the chain; here its steps become operations of an expression. `ir/conversion.py`
+defines the meaning of both.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .program import NestStep, Place
 from .tree import Store, TreeTensor
 
 Old = Callable[[DataType | None], Expr]
-"""The old element of the destination, read as a data type; None stands for its own."""
+"""The old element of the destination, read as a data type; None means its own."""
 
 
 def with_steps(
     value: Expr, compute: Compute, operands: Sequence[Expr], old: Old | None = None, first_scalar: int = 0
 ) -> Expr:
-    """A value through every step of a chain.
+    """Return a value with every step of a chain applied.
 
-    `operands`: the elements of the operands of the chain, in their order; `first_scalar`: which of the tree's
-    scalars is the first of the chain's.
+    `operands`: the elements of the operands of the chain, in order; `first_scalar`: the index of the chain's
+    first scalar among the tree's.
     """
     for step, first in compute.steps_with_scalars():
         scalars = [Scalar(first_scalar + first + i) for i in range(step.scalars)]
@@ -53,7 +53,7 @@ def _applied(step: Step, value: Expr, scalars: list[Scalar], other: Expr | None,
     if step.is_sum:
         before = old(step.data_type) if other is None and old is not None else other
         if before is None:
-            raise ValueError(f"{step} has no old destination")
+            raise ValueError(f"{step} needs an old destination")
         return value + scalars[0] * (before - scalars[1] if len(scalars) > 1 else before)
     if step.is_eltwise:
         alpha, beta, scale = scalars
@@ -69,8 +69,8 @@ def _applied(step: Step, value: Expr, scalars: list[Scalar], other: Expr | None,
 class AttributeChain:
     """A chain of attributes on the elements of `dst`, for a tree that stores them.
 
-    `tensors`: what it reads, to be the last tensors of the tree: operands `x0`, `x1`, ..., and the old
-    destination `old` where a sum reads that as another type.
+    `tensors`: the tensors it reads, to be the last of the tree: operands `x0`, `x1`, ..., and the old
+    destination `old` if a sum reads that as another type.
     """
 
     def __init__(self, computed: Computation, dst: TreeTensor, dims: tuple[int, ...], first: int = 0) -> None:
@@ -81,24 +81,24 @@ class AttributeChain:
         self.scalars = first + computed.compute.scalars
 
     def store(self, index: tuple[Affine | TreeAxis | int, ...], value: Expr) -> Store:
-        """What stores a value, through the chain, at an index of the destination."""
+        """Return the store of a value, through the chain, at an index of the destination."""
         old = old_element(self._old, self._dst, index)
         loads = operand_loads(self.operands, index)
         return self._dst.store(index, with_steps(value, self._compute, loads, old, self._first))
 
 
 def operand_tensors(tensors: Sequence[TensorOperand], dims: tuple[int, ...]) -> tuple[TreeTensor, ...]:
-    """The operands of a chain on a tensor of `dims`, as tensors `x0`, `x1`, ... of a tree."""
+    """Return the operands of a chain on a tensor of `dims`, as tensors `x0`, `x1`, ... of a tree."""
     return tuple(TreeTensor.of_operand(f"x{i}", tensor, dims) for i, tensor in enumerate(tensors))
 
 
 def operand_loads(tensors: Sequence[TreeTensor], index: Sequence[Affine | TreeAxis | int]) -> list[Load]:
-    """The elements of these for one index of the tensor that the chain is on."""
+    """Return the elements of these for one index of the tensor that the chain is on."""
     return [tensor.load(*index) for tensor in tensors]
 
 
 def old_tensors(compute: Compute, dst: TreeTensor) -> tuple[TreeTensor, ...]:
-    """The old destination as a tensor `old`, where a sum reads it as another type than it is written as."""
+    """Return the old destination as a tensor `old`, if a sum reads it as another type than it is written."""
     kinds = (step.data_type for step in compute.steps if step.is_sum and step.operand < 0)
     other = next((kind for kind in kinds if kind not in (None, dst.data_type)), None)
     return () if other is None else (replace(dst, name="old", data_type=other),)
@@ -107,12 +107,12 @@ def old_tensors(compute: Compute, dst: TreeTensor) -> tuple[TreeTensor, ...]:
 def old_element(
     tensors: Sequence[TreeTensor], dst: TreeTensor, index: Sequence[Affine | TreeAxis | int]
 ) -> Old:
-    """What a sum reads at an index of the destination; `tensors` are those of `old_tensors`."""
+    """Return what a sum reads at an index of the destination; `tensors` are those of `old_tensors`."""
     (old,) = tensors or (dst,)
     return lambda _: old.load(*index)
 
 
 def move_step(src: MemoryDesc, dst: MemoryDesc, at: Place, to: Place) -> NestStep:
-    """The step that moves a tensor into another format, before or after a tree."""
+    """Return the step that moves a tensor into another format, before or after a tree."""
     nest = reorder_nest(src, dst, Compute())
     return NestStep(nest, at, to, nest.moved_bytes, src.extent_range(), dst.extent_range())

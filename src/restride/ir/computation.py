@@ -1,7 +1,7 @@
-"""Attributes as a computation: the steps, their scalars, and where their operands come from (N1).
+"""Attributes as a computation: the steps, their scalars, and the sources of their operands (N1).
 
-`t = scale_src * (src - zp_src)`, the post-ops in order, `dst = saturate(t * (1 / scale_dst) + zp_dst)`. What
-is one known number is a scalar; the rest are operands, known values or memories that an execution brings.
+`t = scale_src * (src - zp_src)`, the post-ops in order, `dst = saturate(t * (1 / scale_dst) + zp_dst)`. A
+single known number is a scalar; the rest are operands: known values, or memories passed at execution.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Origin = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperandSource:
-    """Where one operand comes from: `values` where they are known, else the argument `arg` of an execution.
+    """The source of one operand: known `values`, or else the argument `arg` of an execution.
 
-    `desc` is what that memory must be; None where any dense memory of `count` values of `data_type` will do
-    that is one run of them, or has `extents`.
+    `desc` is the required descriptor of that memory; if None, any dense memory of `count` values of
+    `data_type` will do that is contiguous, or has `extents`.
     """
 
     tensor: TensorOperand
@@ -54,13 +54,13 @@ class OperandSource:
     extents: tuple[int, ...] = ()
 
     def memory_desc(self) -> MemoryDesc:
-        """The plainest memory that will do."""
+        """Return the plainest descriptor that is accepted."""
         if self.desc is not None:
             return self.desc
         return MemoryDesc((self.count,), self.data_type, "a")
 
     def slot(self) -> Slot:
-        """The argument, and which elements are read of it."""
+        """Return the argument, and the range of elements that is read."""
         span = (
             (self.tensor.base, self.tensor.base + self.count)
             if self.desc is None
@@ -71,9 +71,9 @@ class OperandSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Computation:
-    """What is computed between source and destination, its scalars in order, and its operands.
+    """The computation between source and destination, its scalars in order, and its operands.
 
-    `origins`: for each scalar the argument whose value it is, and which number of it.
+    `origins`: for each scalar the argument whose value it is, and the index into that value.
     """
 
     compute: Compute
@@ -83,7 +83,7 @@ class Computation:
 
     @property
     def args(self) -> tuple[int, ...]:
-        """The arguments that an execution must bring beside source and destination."""
+        """The arguments that an execution must pass besides source and destination."""
         return tuple(operand.arg for operand in self.operands if operand.values is None)
 
     @property
@@ -92,7 +92,7 @@ class Computation:
         return [operand.tensor for operand in self.operands]
 
     def followed_by(self, other: Computation) -> Computation:
-        """The same steps, with the scalars and operands of another computation behind their own."""
+        """Return the same steps, with scalars and operands of another computation appended."""
         return replace(
             self,
             scalars=(*self.scalars, *other.scalars),
@@ -101,26 +101,26 @@ class Computation:
         )
 
     def descs(self) -> dict[int, MemoryDesc]:
-        """What the memories of the arguments may look like."""
+        """Return the plainest descriptors of the arguments' memories."""
         return {operand.arg: operand.memory_desc() for operand in self.operands if operand.values is None}
 
     def slots(self) -> tuple[Slot, ...]:
-        """The operands as arguments of a program."""
+        """Return the operands as arguments of a program."""
         return tuple(operand.slot() for operand in self.operands)
 
     def places(self, first: int) -> tuple[Place, ...]:
-        """Where the operands are, whose slots begin with number `first`."""
+        """Return the places of the operands, whose slots begin with number `first`."""
         return tuple(Place(first + i) for i in range(len(self.operands)))
 
 
 NOTHING = Computation(Compute(), (), ())
-"""What is only moved."""
+"""A computation that only moves elements."""
 
 
 class ComputationWriter:
-    """A computation while it is written, for a destination of `dims`.
+    """A computation under construction, for a destination of `dims`.
 
-    `sources`: how many operands of the nest come before those of the attributes.
+    `sources`: the number of operands of the nest that precede those of the attributes.
     """
 
     def __init__(
@@ -138,23 +138,23 @@ class ComputationWriter:
         self.operands: list[OperandSource] = []
 
     def computation(self) -> Computation:
-        """What has been written."""
+        """Return the finished computation."""
         compute = Compute(tuple(self.steps), wide=self.is_wide and self.sources > 0)
         operands = tuple(self.operands)
         return Computation(compute, tuple(self.scalars), operands, tuple(self.origins))
 
     def step(self, name: str, arg: int, *scalars: float, data_type: DataType | None = None) -> None:
-        """A step whose scalars are the numbers of an argument."""
+        """Add a step whose scalars are the numbers of an argument."""
         self.own_step(Step(name, data_type=data_type), arg, *scalars)
 
     def own_step(self, step: Step, arg: int, *scalars: float) -> None:
-        """A step that is made already; its scalars are the numbers of an argument."""
+        """Add an existing step; its scalars are the numbers of an argument."""
         self.steps.append(step)
         self.scalars += scalars
         self.origins += [(arg, number) for number in range(len(scalars))]
 
     def operand(self, name: str, source: OperandSource) -> None:
-        """A step with an operand."""
+        """Add a step with an operand."""
         self.steps.append(Step(name, operand=self._new_operand(source)))
 
     def _new_operand(self, source: OperandSource) -> int:
@@ -162,7 +162,7 @@ class ComputationWriter:
         return self.sources + len(self.operands) - 1
 
     def factor(self, name: str, factor: Factor | None, arg: int, dims: tuple[int, ...] | None = None) -> None:
-        """A scale or zero point; `name` is the step that applies it. `dims`: of its tensor, if others."""
+        """Add a scale or zero point; `name` is the step that applies it. `dims`: of its tensor, if others."""
         if factor is None:
             return
         one = _common_value(factor)
@@ -176,7 +176,7 @@ class ComputationWriter:
             self.step(name, arg, one)
 
     def combine(self, step: Step, scale: Factor | None, arg: int, dims: tuple[int, ...]) -> None:
-        """A step with a further source, of `dims` and times its scale."""
+        """Add a step with a further source, of `dims` and times its scale."""
         one = None if scale is None else _common_value(scale)
         if scale is None:
             self.own_step(step, arg)
@@ -187,7 +187,7 @@ class ComputationWriter:
             self.own_step(replace(step, factor=factor), arg)
 
     def _values_of(self, factor: Factor, arg: int, dims: tuple[int, ...]) -> OperandSource:
-        """The values of a factor of a tensor of `dims`, which may be 1 where the destination has more."""
+        """Return the values of a factor of a tensor of `dims`, which can be 1 where dst's are not."""
         values = factor.to_numpy()
         kind = factor.data_type if values is None else DataType.parse(values.dtype)
         extents = factor.extents(dims)
@@ -197,9 +197,9 @@ class ComputationWriter:
         return OperandSource(tensor, arg, values, None, count, data_type, extents)
 
     def unread(self, factor: Factor, arg: int) -> tuple[int, int]:
-        """A factor that no step reads: the number of its scalar or of its operand; -1 for the other one.
+        """Add a factor that no step reads; return the number of its scalar or operand, -1 for the other.
 
-        No step follows: scalars of steps come before those of others.
+        No steps may follow: scalars of steps come before those of others.
         """
         one = _common_value(factor)
         if one is None:
@@ -209,14 +209,14 @@ class ComputationWriter:
         return len(self.scalars) - 1, -1
 
     def finish(self, attr: Attr) -> None:
-        """The post-ops, then scale and zero point of the destination."""
+        """Add the post-ops, then scale and zero point of the destination."""
         for index, op in enumerate(attr.post_ops):
             self.post_op(index, op)
         self.factor("rescale", attr.scale_of(ARG_DST), ARG_ATTR_SCALES | ARG_DST)
         self.factor("add", attr.zero_point_of(ARG_DST), ARG_ATTR_ZERO_POINTS | ARG_DST)
 
     def post_op(self, index: int, op: PostOp) -> None:
-        """One post-op."""
+        """Add one post-op."""
         arg = arg_attr_multiple_post_op(index)
         if isinstance(op, EltwiseOp):
             self.step(op.function, arg, op.alpha, op.beta, op.scale)
@@ -229,11 +229,11 @@ class ComputationWriter:
         elif isinstance(op, SumOp):
             self._sum(op, arg)
         else:
-            raise TypeError(f"{op} is no step")  # ops/programs/depthwise_fusion.py does it
+            raise TypeError(f"{op} is not a step")  # ops/programs/depthwise_fusion.py handles it
 
     def _sum(self, op: SumOp, arg: int) -> None:
         if op.scale == 0.0:
-            return  # dst is not read, so that what it holds, even NaN, has no part in it
+            return  # dst is not read, so its content, even NaN, does not affect the result
         if op.zero_point:
             self.step("sum_shifted", arg, op.scale, float(op.zero_point), data_type=op.data_type)
         else:
@@ -241,14 +241,14 @@ class ComputationWriter:
 
 
 def scaled(scale: Factor | None, arg: int, src: MemoryDesc, dst: MemoryDesc) -> Computation:
-    """The computation that multiplies argument `arg` by its scale, if it has one."""
+    """Return the computation that multiplies argument `arg` by its scale, if it has one."""
     writer = ComputationWriter(src.dims, is_wide=has_wide(src.data_type, dst.data_type))
     writer.factor("mul", scale, ARG_ATTR_SCALES | arg)
     return writer.computation()
 
 
 def _common_value(factor: Factor) -> float | None:
-    """The one value of a factor where it is known."""
+    """Return the single value of a factor, if it is known."""
     values = factor.to_numpy()
     return None if values is None or factor.mask else float(values[0])
 
@@ -256,9 +256,9 @@ def _common_value(factor: Factor) -> float | None:
 def computation_of(
     attr: Attr, src: MemoryDesc, dst: MemoryDesc, odd: frozenset[int] = frozenset()
 ) -> Computation:
-    """The computation of checked attributes for concrete descriptors of the same dims.
+    """Return the computation of checked attributes for concrete descriptors of the same dims.
 
-    `odd`: the arguments whose first 4-bit value lies in the upper half of a byte.
+    `odd`: the arguments whose first 4-bit value is in the upper half of a byte.
     """
     is_wide = has_wide(src.data_type, dst.data_type)
     writer = ComputationWriter(dst.dims, is_wide=is_wide, odd=odd)

@@ -2,8 +2,9 @@
 
 This is the definition that every engine must match bit for bit. Conversions between floats round half to even
 and keep a NaN's sign and leading payload, quieted (bf16 to f32 is exact, NaNs included); arithmetic (scale,
-sum) yields the one quiet NaN 0x7FC00000. A NaN of the 8-bit floats is all sign, e8m0 has one and no sign, and
-the 4-bit floats, which saturate, have none. Where a side is f64, all is done in float64 and rounded once.
+sum) yields the single quiet NaN 0x7FC00000. A NaN of the 8-bit floats keeps only its sign, e8m0 has one NaN
+without sign, and the 4-bit floats, which saturate, have none. If a side is f64, everything is computed in
+float64 and rounded once.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ def _integer_limits(data_type: DataType) -> tuple[int, int]:
 
 
 def _real_below(limit: int, real: type[np.floating[Any]]) -> float:
-    """The largest real number that is not above a whole number."""
+    """Return the largest real number that is not above an integer."""
     near = real(limit)
     return float(near if int(near) <= limit else np.nextafter(near, real(0)))
 
 
 INTEGER_LIMITS = {data_type: _integer_limits(data_type) for data_type in DataType if data_type.is_integral}
-# What reals saturate to: the largest float32 below 2**31 bounds s32 from above, and so on (N3).
+# The limits to which reals saturate: s32 is bounded by the largest float32 below 2**31, and so on (N3).
 DOUBLE_LIMITS, FLOAT_LIMITS = (
     {each: (float(low), _real_below(high, real)) for each, (low, high) in INTEGER_LIMITS.items()}
     for real in (np.float64, np.float32)
 )
-# The magnitudes of the floats of 4 bits, by code; the fourth bit is the sign.
+# The magnitudes of the 4-bit floats, by code; the fourth bit is the sign.
 F4_MAGNITUDES = {
     DataType.f4_e2m1: (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
     DataType.f4_e3m0: (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
 }
-# Quantiles of the normal distribution; two halves, of which the upper one has a value more.
+# Quantiles of the normal distribution, in two halves, of which the upper one has one more value.
 _NF4 = (
     *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
     *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
@@ -68,9 +69,9 @@ CODE_VALUES = {
     **{kind: (*sizes, *(-size for size in sizes)) for kind, sizes in F4_MAGNITUDES.items()},
     DataType.nf4: _NF4,
 }
-"""What the codes of floats of 4 bits stand for."""
+"""The values of the codes of 4-bit floats."""
 NF4_NAN = _NF4.index(0.0)
-# The largest floats that are nearer to a code than to the next one; there is no tie.
+# The largest floats that are closer to a code than to the next one; there are no ties.
 NF4_ENDS = tuple(
     float(end if float(end) <= (low + high) / 2 else np.nextafter(end, np.float32(-1)))
     for low, high in pairwise(_NF4)
@@ -79,33 +80,33 @@ NF4_ENDS = tuple(
 
 
 def storage_dtype(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy dtype that carries the bits of `data_type` without touching them.
+    """Return the NumPy dtype that carries the bits of `data_type` unchanged.
 
-    For the 4-bit types it is the byte that holds two of them; `convert` takes them one to a byte.
+    For the 4-bit types it is the byte that holds two of them; `convert` takes one per byte.
     """
     return np.dtype({4: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[data_type.bits])
 
 
 def _twin(data_type: DataType) -> np.dtype[Any]:
-    """The NumPy dtype with the values of `data_type`."""
+    """Return the NumPy dtype with the values of `data_type`."""
     assert data_type.numpy is not None
     return data_type.numpy
 
 
 def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
-    """True where the value stays in the integer domain: both sides integers and no attribute (N1)."""
+    """Return whether the value stays an integer: both types are integers and there are no attributes (N1)."""
     return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
 
 
 def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:
-    """True where values are computed as doubles: either side is f64, or the computation asks for it (N1)."""
+    """Return whether values are computed in f64: either type is f64, or the computation requires it (N1)."""
     is_f64 = DataType.f64 in (src, dst)
     return compute.wide or is_f64 or (not compute.is_move and has_wide(src, dst))
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the chain reads besides the source: old destination bits, scalars, and bits of each operand."""
+    """The inputs of the chain besides the source: old destination bits, scalars, and bits of each operand."""
 
     old: Array | None = None
     scalars: tuple[float, ...] = ()
@@ -113,12 +114,12 @@ class Inputs:
     operand_types: tuple[DataType, ...] = ()
 
     def real(self, index: int, real: type[np.floating[Any]]) -> Array:
-        """An operand as real numbers."""
+        """Return an operand as real numbers."""
         return to_real(self.operands[index], self.operand_types[index], real)
 
 
 def convert(bits: Array, types: tuple[DataType, DataType], compute: Compute, inputs: Inputs) -> Array:
-    """The bits to write for source `bits`, both in storage dtypes; `types` are those of src and dst."""
+    """Return the bits to write for source `bits`, in storage dtypes; `types` are those of src and dst."""
     src, dst = types
     if compute.is_move and src is dst:
         return bits
@@ -153,7 +154,7 @@ def _apply(step: Step, value: Array, dst: DataType, inputs: Inputs, scalars: tup
 
 
 def _operand(step: Step, inputs: Inputs, factors: list[Any], real: Any) -> Array:
-    """The operand of a step, times its factor."""
+    """Return the operand of a step, times its factor."""
     other = inputs.real(step.operand, real)
     if step.factor == SCALAR:
         return np.asarray(factors[0] * other)
@@ -172,7 +173,7 @@ def _sum(value: Array, old: Array, factors: list[Any]) -> Array:
 
 
 def _binary(name: str, t: Array, x: Any) -> Array:
-    """Where a side is NaN, min and max give `x`, and every comparison but "ne" is 0."""
+    """Apply a binary step. With NaN, min and max give `x`, and every comparison but "ne" gives 0."""
     if name in _CHOICES:
         return np.where(_CHOICES[name](t, x), t, x)
     if name in _SLOPES:
@@ -183,7 +184,7 @@ def _binary(name: str, t: Array, x: Any) -> Array:
 
 
 _CHOICES: dict[str, Any] = {"min": np.less, "max": np.greater}
-# What prelu and its derivative are above 0, and elsewhere.
+# The factors of prelu and its derivative above 0, and elsewhere.
 _SLOPES: dict[str, Any] = {
     "prelu": lambda t, x: (t, t * x),
     "prelu_slope": lambda t, x: (t.dtype.type(1), x),
@@ -203,7 +204,7 @@ _OPERATIONS: dict[str, Any] = {
 
 
 def integers_of(bits: Array, src: DataType) -> Array:
-    """Integers, or a boolean as 0 or 1."""
+    """Return integers, with booleans as 0 or 1."""
     if src is DataType.boolean:
         return np.asarray(bits != 0, np.uint8)
     if src is DataType.s4:
@@ -219,14 +220,14 @@ def _saturate_integers(values: Array, dst: DataType) -> Array:
 
 
 def _integer_bits(whole: Array, dst: DataType) -> Array:
-    """Whole numbers within the limits of `dst` as its bits; 4-bit ones in the low half of a byte."""
+    """Clamp integers to the limits of `dst` and return its bits; 4-bit ones in the low half of a byte."""
     if dst.bits == 4:
         return np.asarray(whole.astype(np.int8).view(np.uint8) & np.uint8(15))
     return whole.astype(_twin(dst)).view(storage_dtype(dst))
 
 
 def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float32) -> Array:
-    """Bits of `src` as float32 or float64: exact, but s32 past 2**24 as float32 rounds half to even."""
+    """Return bits of `src` as float32 or float64: exact, but as float32 s32 past 2**24 rounds to even."""
     if src is DataType.f32 and real is np.float32:
         return bits.view(np.float32)
     if src in _INT_TYPES:
@@ -261,14 +262,14 @@ def _half_to_float(bits: Array) -> Array:
 
 
 def _exponent_to_float(bits: Array) -> Array:
-    """Powers of two by their exponents, 2**-127 to 2**127; 255 is NaN."""
+    """Return powers of two from exponents, 2**-127 to 2**127; 255 is NaN."""
     wide = bits.astype(np.uint32)
     tiny = np.where(wide == 0, 0x00400000, wide << 23)
     return np.where(wide == 255, 0x7FC00000, tiny).astype(np.uint32).view(np.float32)
 
 
 def from_real(value: Array, dst: DataType) -> Array:
-    """float32 or float64 values as the bits of `dst`: saturated and rounded half to even, once (N2 to N5)."""
+    """Return float32 or float64 values as bits of `dst`: saturated and rounded half to even, once (N2-N5)."""
     if dst is DataType.boolean:
         with np.errstate(all="ignore"):
             return np.asarray(value != 0).view(np.uint8)
@@ -289,7 +290,7 @@ def _to_integer(value: Array, dst: DataType) -> Array:
 
 
 def _narrow(value: Array, *, is_last: bool) -> Array:
-    """Doubles as floats: rounded half to even or, where another rounding follows, inexact ones to odd."""
+    """Narrow f64 to f32: rounded half to even or, if another rounding follows, to odd where inexact."""
     with np.errstate(all="ignore"):
         near = value.astype(np.float32)
         if is_last:
@@ -319,17 +320,17 @@ def _from_float(value: Array, dst: DataType) -> Array:
 
 
 def _float_to_exponent(bits: Array) -> Array:
-    """The nearest power of two, the greater one at a tie; NaN where there is none: 0 and below, and 2**128.
+    """Return the nearest power of two, the greater at a tie; NaN for 0 and below, and for 2**128.
 
-    What is above 2**-127, the least, and below 2**-126 becomes the latter, as in ml_dtypes and torch.
+    Values above 2**-127, the least, and below 2**-126 become the latter, as in ml_dtypes and torch.
     """
-    capped = np.minimum(bits, np.uint32(0x7F800000))  # negative numbers and NaNs as infinity
+    capped = np.minimum(bits, np.uint32(0x7F800000))  # negative numbers and NaN count as infinity
     half = np.where(capped < 0x00800000, np.uint32(0x003FFFFF), np.uint32(0x00400000))
     return np.where(bits == 0, 255, (capped + half) >> 23).astype(np.uint8)
 
 
 def _float_to_nibble(value: Array, magnitudes: tuple[float, ...]) -> Array:
-    """The nearest code, the even one at a tie, the last one beyond it. A NaN is a zero of the other sign."""
+    """Return the nearest code, the even one at a tie, the last one beyond it. NaN is a zero of other sign."""
     size, code = np.abs(value), np.zeros(value.shape, np.uint8)
     for number, (low, high) in enumerate(pairwise(magnitudes)):
         tie = np.float32((low + high) / 2)

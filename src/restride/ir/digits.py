@@ -1,4 +1,4 @@
-"""Reorder: two descriptors of the same dims -> one loop nest of the digits of their indices."""
+"""Reorder: from two descriptors of the same dims to one loop nest over the digits of their indices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Index = TypeVar("Index", int, Array)
 
 @dataclass(frozen=True, slots=True)
 class IndexDigit:
-    """One digit of a dimension in one operand: `step` of the index is `stride` of the offset."""
+    """One digit of a dimension in one operand: each `step` of the index moves the offset by `stride`."""
 
     step: int
     stride: int
@@ -36,19 +36,19 @@ IndexDigits = tuple[IndexDigit, ...]
 
 
 def index_digits(md: MemoryDesc, dim: int) -> IndexDigits:
-    """The digits of one dimension, the least significant first."""
+    """Return the digits of one dimension, the least significant first."""
     levels = (level for level in layout_digits(md.layout) if level.axis == dim)
     return tuple(IndexDigit(level.weight, level.stride) for level in sorted(levels, key=lambda v: v.weight))
 
 
 def stride_at(of: IndexDigits, step: int) -> int:
-    """How far the offset moves for `step` of the index, while no digit above is reached."""
+    """Return how far the offset moves for `step` of the index, while no higher digit is reached."""
     level = max((level for level in of if level.step <= step), key=lambda level: level.step)
     return level.stride * (step // level.step)
 
 
 def offset_at(of: IndexDigits, index: Index) -> Index:
-    """The offset of an index; of an array of indices the offsets."""
+    """Return the offset of an index, or offsets of an array of indices."""
     offset = index * 0
     for level in reversed(of):
         offset = offset + index // level.step * level.stride
@@ -57,15 +57,15 @@ def offset_at(of: IndexDigits, index: Index) -> Index:
 
 
 def offsets(of: IndexDigits, indices: Iterable[int]) -> Stride:
-    """The offsets of some indices: a stride where they are evenly spaced from 0, else a table."""
+    """Return the offsets of indices: a stride if they are evenly spaced from 0, else a table."""
     return linear_table(tuple(offset_at(of, index) for index in indices))
 
 
 # --- reorder -----------------------------------------------------------------
-# Reorder: two descriptors of the same dims -> one loop nest.
+# Reorder: from two descriptors of the same dims to one loop nest.
 
-# Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again, or the dim end. The
-# code holds an offset of 8 bytes for each step and operand: more would not fit the store of code, and take
+# The steps after which blocks that do not nest (32 and 48: 6 steps of 16) must realign, or the dim end. The
+# code contains an 8-byte offset for each step and operand: more would not fit the code store, and would take
 # many seconds to compile.
 _LONGEST_TABLE = 1 << 20
 
@@ -83,7 +83,7 @@ class TensorOperand:
 
     @classmethod
     def of_desc(cls, md: MemoryDesc) -> TensorOperand:
-        """A tensor that is repeated along its dims of 1."""
+        """Return a tensor that is broadcast along its dims of 1."""
         dims = range(md.ndims)
         return cls(
             md.data_type,
@@ -95,7 +95,7 @@ class TensorOperand:
     def of_groups(
         cls, data_type: DataType, extents: tuple[int, ...], dims: tuple[int, ...], base: int = 0
     ) -> TensorOperand:
-        """A dense row-major tensor of `extents`, each element for a group of `dims[i] // extents[i]`."""
+        """Return a row-major tensor of `extents`: an element for each group of `dims[i] // extents[i]`."""
         stride = 1
         found: list[IndexDigits] = []
         for extent, dim in zip(reversed(extents), reversed(dims), strict=True):
@@ -109,11 +109,10 @@ class TensorOperand:
 def reorder_nest(
     src: MemoryDesc, dst: MemoryDesc, compute: Compute, tensors: Sequence[TensorOperand] = ()
 ) -> LoopNest:
-    """The nest that moves every element of `src` to its place in `dst` and writes zero into the padding of
-    `dst`.
+    """Return the nest that moves every element of `src` and writes zero into the padding of `dst`.
 
-    Both descriptors are concrete and of equal dims; the caller has checked both. `tensors` are what
-    `compute` reads beside them.
+    Both descriptors are concrete, checked and of equal dims. `tensors` are the further tensors that `compute`
+    reads.
     """
     dims = [
         digits_of([index_digits(src, dim), index_digits(dst, dim), *(t.dims[dim] for t in tensors)], padded)
@@ -129,7 +128,7 @@ def nest_of(
     dims: Sequence[list[Axis]],
     tensors: Sequence[TensorOperand] = (),
 ) -> LoopNest:
-    """The nest of the digits of each dimension, outermost first; their steps count the index in `dst`."""
+    """Return the nest of the digits of each dimension, outermost first; their steps count dst's index."""
     bounds: list[Bound] = []
     axes: list[Axis] = []
     for digits, size, padded in zip(dims, dst.dims, dst.padded_dims, strict=True):
@@ -148,7 +147,7 @@ def nest_of(
 
 
 def axes_of_digits(digits: list[Axis], size: int, padded: int, bounds: list[Bound]) -> list[Axis]:
-    """The axes of a dimension's digits; where they do not cover it exactly, with a new bound."""
+    """Return the axes of a dimension's digits, with a new bound if they do not cover it exactly."""
     if size == padded == digits[0].extent * digits[0].step:
         return [replace(axis, step=0) for axis in digits]
     bounds.append(Bound(size, padded))
@@ -156,17 +155,17 @@ def axes_of_digits(digits: list[Axis], size: int, padded: int, bounds: list[Boun
 
 
 def common_digits(src: MemoryDesc, dst: MemoryDesc, dim: int) -> list[Axis]:
-    """The digits of a dimension whose index is the same in both operands."""
+    """Return the digits of a dimension whose index is the same in both operands."""
     return digits_of([index_digits(src, dim), index_digits(dst, dim)], dst.padded_dims[dim])
 
 
 def digits_of(sides: Sequence[IndexDigits], padded: int) -> list[Axis]:
-    """The coarsest common digits of all operands, outermost first (steps kept for the bound).
+    """Return the coarsest common digits of all operands, outermost first (steps kept for the bound).
 
-    Where block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
+    If block sizes do not nest (32a and 48a), the digits between their common divisor (16) and their common
     multiple (96) become one axis with a table.
     """
-    # A dim without positions has no blocks that could be apart.
+    # An empty dim has no blocks that could be misaligned.
     borders = sorted({level.step for side in sides for level in side} - {1}) if padded else []
     axes: list[Axis] = []
     step = 1
@@ -197,7 +196,7 @@ def digits_of(sides: Sequence[IndexDigits], padded: int) -> list[Axis]:
 
 
 def _fewest_borders(borders: list[int]) -> list[int]:
-    """The fewest of the first borders whose common multiple divides all others."""
+    """Return the shortest prefix of borders whose common multiple divides all others."""
     counts = range(2, len(borders) + 1)
     return next(borders[:n] for n in counts if all(b % lcm(*borders[:n]) == 0 for b in borders[n:]))
 

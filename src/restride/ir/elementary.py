@@ -1,7 +1,7 @@
-"""Trigonometric, hyperbolic and error functions, each written once, over any arithmetic: in f64.
+"""Trigonometric, hyperbolic and error functions, each written once, over any arithmetic, in f64.
 
-Of f32 they are computed in f64 and rounded once; sines have a shorter form of f32. Arguments of sines may be
-of any size: turns are taken from them exactly, as products with enough bits of 2 / pi.
+For f32 they are computed in f64 and rounded once; sines have a shorter form for f32. Arguments of sines can
+be of any size: whole turns are removed exactly, as products with enough bits of 2 / pi.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _HALF_PI, _HALF_PI_LOW = doubles("0x1.921fb54442d18p+0 0x1.1a62633145c07p-54")
 _QUARTER_PI, _QUARTER_PI_LOW = doubles("0x1.921fb54442d18p-1 0x1.1a62633145c07p-55")
 _LN2, _ROOT_2 = doubles("0x1.62e42fefa39efp-1 0x1.6a09e667f3bcdp+0")
 _LEAST_OF_MANY = 2.0**28
-"""From here on the square of a number is no other with 1 more."""
+"""From here on, adding 1 to the square of a number does not change it."""
 
-# 2 / pi, so many bits of it that those behind do not count for any f64.
+# 2 / pi, with enough bits that those after them do not matter for any f64.
 _TWO_OVER_PI = int(
     """
     a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921c
@@ -75,9 +75,9 @@ _WORDS = 37
 
 
 def _quarters_single(x: Term[V]) -> tuple[Term[V], Term[V]]:
-    """Which quarter of a turn, as an integer, and where in it, from -1/2 to 1/2: of f32 as f64, 0 or more.
+    """Return the quarter turn, as an integer, and the position in it, from -1/2 to 1/2, for f32 >= 0 as f64.
 
-    By 116 bits of 2 / pi times a power of 2**32: products of 29 bits with 24 are exact.
+    Uses 116 bits of 2 / pi times a power of 2**32: products of 29 bits with 24 are exact.
     """
     place = ((x < 1.0).where(1.0, x).bits() >> 52) - 1023
     scaled = (x.bits() - ((place >> 5) << 57)).real()
@@ -96,7 +96,7 @@ def _quarters_single(x: Term[V]) -> tuple[Term[V], Term[V]]:
     return (whole + _HOLDER).bits(), (total + third) + (rest + fourth)
 
 
-# 1.5 * 2**52: a whole number added to it stands in its lowest bits.
+# 1.5 * 2**52: an integer added to it appears in its lowest bits.
 _HOLDER = 6755399441055744.0
 
 
@@ -105,7 +105,7 @@ def _number(like: Term[V], value: Any) -> Any:
 
 
 def _chunk(word: int, at: int) -> float:
-    """29 bits of 2**(32 * word) * 2 / pi, from 2**26 on downwards: what is above are whole turns of f32."""
+    """Return 29 bits of 2**(32 * word) * 2 / pi, from 2**26 down; those above are whole turns for f32."""
     low = 3 + 29 * at
     scaled = _TWO_OVER_PI << 32 * word
     bits = scaled >> 32 * _WORDS - low & (1 << 29) - 1
@@ -113,10 +113,10 @@ def _chunk(word: int, at: int) -> float:
 
 
 def _quarters(x: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
-    """The same of f64, and what is left of the second: three pieces of 53 bits times words of 32."""
+    """Return the same for f64, and the rest of the position: three pieces of 53 bits times 32-bit words."""
     place = ((x < 1.0).where(1.0, x).bits() >> 52) - 1023
     scaled = (x.bits() - ((place >> 5) << 57)).real()
-    # The words behind the first ones, of which products are whole turns.
+    # The words after the first ones, whose products are whole turns.
     words: list[Any] = [0.0, 0.0] + [
         float(_TWO_OVER_PI >> 32 * (_WORDS - 1 - at) & 0xFFFFFFFF) for at in range(_WORDS - 2)
     ]
@@ -124,7 +124,7 @@ def _quarters(x: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
         is_low, step = (place & (1 << bit + 5)).equals(0), 1 << bit
         pairs = zip(words[:-step], words[step:], strict=True)
         words = [is_low.where(_number(x, low), _number(x, high)) for low, high in pairs]
-    # Of 18 bits and less.
+    # At most 18 bits.
     high = _upper(scaled, 35)
     rest = scaled - high
     middle = _upper(rest, 35)
@@ -149,7 +149,7 @@ def _quarters(x: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
 
 
 def _product(a: Term[V], b: Term[V]) -> tuple[Term[V], Term[V]]:
-    """a * b, rounded, and what rounding left."""
+    """Return a * b, rounded, and the rounding error."""
     product = a * b
     a_high, b_high = (_upper(x, 27) for x in (a, b))
     a_low, b_low = a - a_high, b - b_high
@@ -158,19 +158,19 @@ def _product(a: Term[V], b: Term[V]) -> tuple[Term[V], Term[V]]:
 
 
 def _upper(x: Term[V], bits: int) -> Term[V]:
-    """A number without so many of its lowest bits."""
+    """Return a number without its lowest `bits`."""
     return (x.bits() & (1 << 64) - (1 << bits)).real()
 
 
 def _sum(a: Term[V], b: Term[V]) -> tuple[Term[V], Term[V]]:
-    """a + b, rounded, and what rounding left."""
+    """Return a + b, rounded, and the rounding error."""
     total = a + b
     second = total - a
     return total, (a - (total - second)) + (b - second)
 
 
 def _sine_and_cosine(s: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
-    """The quarter of a turn, and sine and cosine of where the size of `s` is in it."""
+    """Return the quarter turn of |s|, and sine and cosine of the position in it."""
     size = size_of(s)
     quarter, turn, rest = _quarters(size)
     angle, low = _product(turn, turn.number(_HALF_PI))
@@ -188,14 +188,14 @@ def _sine_and_cosine(s: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
 
 
 def _sine_and_cosine_single(s: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
-    """The same of f32 as f64, to some 2**-40; of what is not finite it means nothing."""
+    """Return the same for f32 as f64, to about 2**-40; meaningless for nonfinite values."""
     quarter, turn = _quarters_single(size_of(s))
     z = turn * turn
     return quarter, turn * polynomial(_TURN_SIN, z), polynomial(_TURN_COS, z)
 
 
 def _sine(s: Term[V], parts: tuple[Term[V], Term[V], Term[V]]) -> Term[V]:
-    """By the quarters: the sine, the cosine, and both with the other sign; odd in s."""
+    """Select by quarter: the sine, the cosine, or their negatives; odd in s."""
     quarter, sine, cosine = parts
     value = (quarter & 1).equals(0).where(sine, cosine)
     flips = (quarter & 2) << 62
@@ -232,11 +232,11 @@ def _of_sines(combine: Any) -> EltwiseFunction:
     )
 
 
-# --- arcs ---------------------------------------------------------------------------------------------------
+# --- inverse functions --------------------------------------------------------------------------------------
 
 
 def _atan_of_size(size: Term[V]) -> Term[V]:
-    """The arc of a tangent of 0 or more, by that of one up to tan(pi / 8)."""
+    """Return the arctangent of a number >= 0, reduced to arguments up to tan(pi / 8)."""
     is_large, is_small = size > 2.414213562373095, size < 0.41421356237309503
     inner = (size - 1.0) / (size + 1.0)
     t = is_large.where(-1.0 / size, is_small.where(size, inner))
@@ -251,7 +251,7 @@ def _atan(s: Term[V]) -> Term[V]:
 
 
 def _atan2(y: Term[V], x: Term[V]) -> Term[V]:
-    """The arc from the axis x to the point (x, y); the special cases are those of C."""
+    """Return the angle from the axis x to the point (x, y); the special cases are those of C."""
     width, height = size_of(x), size_of(y)
     is_steep = height > width
     least, most = is_steep.where(width, height), is_steep.where(height, width)
@@ -263,8 +263,8 @@ def _atan2(y: Term[V], x: Term[V]) -> Term[V]:
 
 
 def _arc_parts(s: Term[V]) -> tuple[Term[V], Term[V], Term[V]]:
-    """Whether the size of s is above 1/2, and the arc of its sine, or half that of the rest to 1: a root, and
-    what is added to it.
+    """Return whether |s| is above 1/2, and the arcsine of |s|, or half that of the rest to 1, as a root and
+    its correction.
     """
     size = size_of(s)
     is_large = size > 0.5
@@ -291,21 +291,21 @@ def _acos(s: Term[V]) -> Term[V]:
 
 
 def _expm1(s: Term[V]) -> Term[V]:
-    """e**s - 1, to the last places of small s too."""
+    """Return e**s - 1, accurate for small s too."""
     near = expm1((s > 45.0).where(45.0, s))
     near = (size_of(s) < 2.0**-54).where(s, near)
     return (s > 45.0).where(exp(s) - 1.0, near)
 
 
 def _log1p(s: Term[V]) -> Term[V]:
-    """ln(1 + s): what rounding has changed in 1 + s, it has changed in both parts of the quotient."""
+    """Return ln(1 + s); the rounding of 1 + s cancels in the quotient."""
     up = s + 1.0
     near = up.equals(1.0).where(s, log(up) * (s / (up - 1.0)))
     return (s < math.inf).where(s.equals(-1.0).where(-math.inf, near), s)
 
 
 def _half_power(size: Term[V]) -> Term[V]:
-    """e**size / 2, which may be finite where e**size is not."""
+    """Return e**size / 2, which can be finite where e**size is not."""
     root = exp(size * 0.5)
     return (root * 0.5) * root
 
@@ -345,7 +345,7 @@ def _atanh(s: Term[V]) -> Term[V]:
 
 
 def _erf(s: Term[V]) -> Term[V]:
-    """A series of small ones; else 1 less both tails of the normal distribution."""
+    """Return a series for small arguments; otherwise 1 minus both tails of the normal distribution."""
     size = size_of(s)
     tails = normal_distribution(size * -_ROOT_2)[0] * 2.0
     near = size + size * polynomial(_ERF, size * size)
@@ -353,13 +353,13 @@ def _erf(s: Term[V]) -> Term[V]:
 
 
 def _fmod(steps: int) -> Any:
-    """What truncated division leaves, exactly, with the sign of s: 50 bits of the quotient in each step."""
+    """Return the exact remainder of truncated division, with the sign of s: 50 quotient bits per step."""
 
     def function(s: Term[V], divisor: Term[V]) -> Term[V]:
         rest, least = size_of(s), size_of(divisor)
         for step in range(steps - 1, -1, -1):
             scaled, exponent = least, 50 * step
-            while exponent:  # powers of two in parts, as one may leave the range
+            while exponent:  # powers of two in parts, as one could overflow
                 scaled, exponent = scaled * 2.0 ** min(exponent, 1000), max(exponent - 1000, 0)
             quotient = rest / scaled
             whole = quotient.round()
@@ -397,4 +397,4 @@ ELEMENTARY = {
         single_in_double=True,
     ),
 }
-"""Functions of trees by name, beside those of `ir/eltwise_formulas.py`; no post-op has them."""
+"""Functions of trees by name, besides those of `ir/eltwise_formulas.py`; post-ops do not have them."""

@@ -1,4 +1,4 @@
-"""All functions of one value by name: those of oneDNN, powers that are fixed, and the derivatives."""
+"""All functions of one value by name: oneDNN's, powers with fixed exponents, and the derivatives."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .eltwise_formulas import FUNCTIONS, POWERS
 from .eltwise_gradients import GRADIENTS
 
 ALGORITHMS = {**FUNCTIONS, **POWERS, **ELEMENTARY, **GRADIENTS}
-"""What a step of a chain may do to a value, with two numbers, alpha and beta."""
+"""The functions that a step of a chain can apply to a value, with two parameters, alpha and beta."""
 
 
 def apply(alg: str, ar: Arithmetic[V], value: V, alpha: V, beta: V) -> V:
-    """Return oneDNN's eltwise `alg`, named without `eltwise_`, of vectors that are all f32 or all f64."""
+    """Return oneDNN's eltwise `alg`, without the prefix `eltwise_`, of vectors all of f32 or all of f64."""
     algorithm = ALGORITHMS[alg]
     given = [Term(ar, v) for v in (value, alpha, beta)[: algorithm.operands]]
     function = algorithm.function

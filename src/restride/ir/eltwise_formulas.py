@@ -1,11 +1,11 @@
 """The eltwise functions, each written once, over any arithmetic (N1).
 
-What takes a few operations is done in the type of the value, f32 or f64, and each operation rounds. The
-others are written here in f64. Of f32 most have a form of their own, in `ir/eltwise_singles.py`; what has
-none is computed in f64 and rounded once.
+Functions of a few operations are computed in the type of the value, f32 or f64, and each operation rounds.
+The others are written here in f64. For f32, most have a separate form in `ir/eltwise_singles.py`; the rest
+are computed in f64 and rounded once.
 
-NaN gives NaN, but s ** 0 is 1. Infinities give the limit of the function: where an infinite s is weighed with
-0, as in gelu of -inf or relu of slope 0, the result is a zero.
+NaN gives NaN, except that s ** 0 is 1. Infinities give the limit of the function: where an infinite s is
+multiplied by 0, as in gelu of -inf or relu of slope 0, the result is a zero.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .arithmetic import Term, V, polynomial
 
 
 def doubles(text: str) -> tuple[float, ...]:
-    """Numbers by their texts."""
+    """Parse numbers."""
     return tuple(map(float.fromhex, text.split()))
 
 
@@ -58,9 +58,9 @@ GELU_LINEAR, GELU_CUBIC = 1.5957691216057308, 0.07135481627260025
 # Fields of an f64, as integers.
 _SIGN, _SIZE, _HEAD = 1 << 63, (1 << 63) - 1, (1 << 64) - (1 << 27)
 _ONE, _ROOT_HALF = 0x3FF0000000000000, 0x3FE6A09E667F3BCD
-# 1.5 * 2**52: adding it rounds to a whole number, which then stands in the lowest bits.
+# 1.5 * 2**52: adding it rounds to an integer, which then is in the lowest bits.
 _ROUNDER, _ROUNDER_BITS = 6755399441055744.0, 0x4338000000000000
-# 2**52: its lowest bits hold a whole number below it.
+# 2**52: its lowest bits hold an integer below it.
 _HOLDER, _HOLDER_BITS = 4503599627370496.0, 0x4330000000000000
 
 
@@ -68,7 +68,7 @@ _HOLDER, _HOLDER_BITS = 4503599627370496.0, 0x4330000000000000
 class EltwiseFunction:
     """A function of s, of s and alpha, or of s, alpha and beta; computed in the type of s or in f64.
 
-    `single` computes it of f32; `single_in_double`: with some operations on f64.
+    `single` computes it for f32; `single_in_double`: with some operations in f64.
     """
 
     function: Callable[..., Term[Any]]
@@ -79,12 +79,12 @@ class EltwiseFunction:
 
     @property
     def needs_double(self) -> bool:
-        """True where f32 cannot be computed without f64."""
+        """Whether f32 cannot be computed without f64."""
         return self.is_all_double or self.single_in_double
 
     @property
     def is_all_double(self) -> bool:
-        """True where f32 is computed as f64."""
+        """Whether f32 is computed in f64."""
         return self.in_double and self.single is None
 
 
@@ -125,7 +125,7 @@ def _round(s: Term[V]) -> Term[V]:
 
 
 def hardsigmoid(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
-    """alpha * s + beta, limited to 0 to 1."""
+    """Return alpha * s + beta, clamped to 0 to 1."""
     return _clip(alpha * s + beta, 0.0, 1.0)
 
 
@@ -134,7 +134,7 @@ def _hardswish(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
 
 
 def weigh(s: Term[V], weight: Term[V]) -> Term[V]:
-    """s * weight, but an infinite s times 0 is a zero."""
+    """Return s * weight, except that an infinite s times 0 is a zero."""
     return weight.equals(0.0).where(_clip(s, -1.0, 1.0), s) * weight
 
 
@@ -142,16 +142,16 @@ def weigh(s: Term[V], weight: Term[V]) -> Term[V]:
 
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
-    """e ** (x + rest), for a rest about the size of the last place of x."""
+    """Return e ** (x + rest), for a rest of about the size of x's last place."""
     m, k = _reduce(_clip(x, -746.0, 710.0), rest)
-    # By two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
+    # Use two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
     twice = k - (_ROUNDER_BITS - 2 * 1023)
     half = twice >> 1
     return (m + 1.0) * _power(half) * _power(twice - half)
 
 
 def expm1(x: Term[V]) -> Term[V]:
-    """e**x - 1 for x <= 0, to the last places of small ones too."""
+    """Return e**x - 1 for x <= 0, accurate for small x too."""
     m, k = _reduce((x < -45.0).where(-45.0, x))
     scale = _power(k - (_ROUNDER_BITS - 1023))
     return m * scale - (1.0 - scale)
@@ -172,7 +172,7 @@ def _power(biased: Term[V]) -> Term[V]:
 
 
 def size_of(x: Term[V]) -> Term[V]:
-    """The value without its sign."""
+    """Return the absolute value."""
     return (x.bits() & _SIZE).real()
 
 
@@ -206,11 +206,11 @@ def _gelu_erf(s: Term[V]) -> Term[V]:
 
 
 def normal_distribution(s: Term[V]) -> tuple[Term[V], Term[V]]:
-    """The normal distribution at s, and e**(-s**2 / 2): its upper tail at |s| for s < 0, else 1 less that."""
+    """Return the normal distribution at s (the upper tail at |s| if s < 0, else 1 - it), e**(-s**2 / 2)."""
     size = size_of(s)
     a = (size > 39.0).where(39.0, size)
     head = _head(a)
-    # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
+    # a**2 in two parts, the first exact: e**x turns the absolute error of x into a relative one.
     bell = exp(head * head * -0.5, (a - head) * (a + head) * -0.5)
     v = 2.0 / (a + 5.0)
     tail = bell * (v * polynomial(_TAIL, a * v - 1.0))
@@ -266,7 +266,7 @@ def _soft_relu(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def power_of(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
-    """alpha * s**beta; the special cases are those of C."""
+    """Return alpha * s**beta; the special cases are those of C."""
     size, is_whole, half = size_of(s), beta.round().equals(beta), beta * 0.5
     power = exp(*_product(beta, *_log_pair(size)))
     power = (size.equals(1.0) | beta.equals(0.0)).where(1.0, power)
@@ -277,7 +277,7 @@ def power_of(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
 
 
 def _log_pair(x: Term[V]) -> tuple[Term[V], Term[V]]:
-    """ln(x) as a sum of two, to some 60 bits; the second means nothing where the first is not finite."""
+    """Return ln(x) as a sum of two, to about 60 bits; the second is meaningless for a nonfinite first."""
     k, f = _split(x)
     t = f + 2.0
     v = 1.0 / t
@@ -294,7 +294,7 @@ def _log_pair(x: Term[V]) -> tuple[Term[V], Term[V]]:
 
 
 def _product(x: Term[V], first: Term[V], rest: Term[V]) -> tuple[Term[V], Term[V]]:
-    """x * (first + rest) as a sum of two; the second is 0 where exp() has left its range."""
+    """Return x * (first + rest) as a sum of two; the second is 0 where exp() has left its range."""
     product, x_head, first_head = x * first, _head(x), _head(first)
     x_low, first_low = x - x_head, first - first_head
     low = ((x_head * first_head - product) + x_head * first_low + x_low * first_head) + x_low * first_low
@@ -302,13 +302,13 @@ def _product(x: Term[V], first: Term[V], rest: Term[V]) -> tuple[Term[V], Term[V
 
 
 def _sum(a: Term[V], b: Term[V]) -> tuple[Term[V], Term[V]]:
-    """a + b, rounded, and what rounding left, for |a| >= |b| or a = 0."""
+    """Return a + b, rounded, and the rounding error, for |a| >= |b| or a = 0."""
     total = a + b
     return total, b - (total - a)
 
 
 def _head(x: Term[V]) -> Term[V]:
-    """The upper 26 bits of x: products of two such are exact."""
+    """Return the upper 26 bits of x: products of two such numbers are exact."""
     return (x.bits() & _HEAD).real()
 
 
@@ -336,7 +336,7 @@ FUNCTIONS = {
     "soft_relu": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu),
     "pow": EltwiseFunction(power_of, 3, in_double=True, single=powers.power_of_single, single_in_double=True),
 }
-"""The functions of oneDNN by their names there, without `eltwise_`."""
+"""The functions by oneDNN's names, without `eltwise_`."""
 
 POWERS = {
     "pow_reciprocal": EltwiseFunction(powers.reciprocal, 2),
@@ -347,4 +347,4 @@ POWERS = {
     "pow_cube": EltwiseFunction(powers.cube, 2, in_double=True),
     "silu": EltwiseFunction(_swish, 2, in_double=True, single=singles.silu),
 }
-"""What a pow is whose exponent is among `FIXED_POWERS`, and a swish whose alpha is 1."""
+"""The forms of pow for exponents in `FIXED_POWERS`, and of swish for an alpha of 1."""

@@ -1,8 +1,8 @@
-"""Derivatives of the eltwise functions: what a gradient is multiplied with, from a source or from a result.
+"""Derivatives of the eltwise functions, from a source or from a result: the factors of gradients.
 
-They are written as the functions are, in `ir/eltwise_formulas.py`: what takes a few operations in the type
-of the value, the rest in f64; of f32 those that do not cancel by `ir/eltwise_singles.py`. Those of a
-result, with `_dst` in their names, are of the functions whose derivative it tells.
+They are written like the functions in `ir/eltwise_formulas.py`: short ones in the type of the value, the rest
+in f64; for f32, those that do not cancel use `ir/eltwise_singles.py`. Derivatives from a result, with `_dst`
+in their names, exist for functions whose result determines the derivative.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _relu(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def _linear(s: Term[V], alpha: Term[V]) -> Term[V]:
-    """One for each element, infinite ones too."""
+    """Return 1 for each element, also for infinite ones."""
     return (s > 0.0).where(alpha, alpha)
 
 

@@ -1,7 +1,7 @@
-"""Powers, alpha * s**beta: of f32 by doubles, and those whose exponent a program has fixed.
+"""Powers, alpha * s**beta: for f32 by f64 arithmetic, and those with exponents fixed by a program.
 
-A power of f32 is computed in f64 and rounded once. With so many bits to spare neither logarithm nor exponent
-is a sum of two: what is rounded is within 2**-37 of the power. The special cases are those of C.
+A power of f32 is computed in f64 and rounded once. With so many spare bits, neither logarithm nor exponent
+needs to be a sum of two: before rounding it is within 2**-37 of the power. Special cases are those of C.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _EXP2 = _doubles("""
 # Fields of an f64, as integers.
 _SIGN, _SIZE = 1 << 63, (1 << 63) - 1
 _ONE, _ROOT_HALF = 0x3FF0000000000000, 0x3FE6A09E667F3BCD
-# 1.5 * 2**52 and the bias of exponents: adding it rounds to a whole number, which then stands in the lowest
-# bits, biased.
+# 1.5 * 2**52 and the bias of exponents: adding it rounds to an integer, which then is in the lowest bits,
+# biased.
 _ROUNDER = 6755399441055744.0 + 1023
-# 2**52: its lowest bits hold a whole number below it.
+# 2**52: its lowest bits hold an integer below it.
 _HOLDER, _HOLDER_BITS = 4503599627370496.0, 0x4330000000000000
-# Beyond it a power times any f32 is no finite f32, or rounds to 0.
+# Beyond it, a power times any f32 is not a finite f32, or rounds to 0.
 _MOST_EXPONENT = 600.0
 
 
 def power_of_single(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
-    """alpha * s**beta of f32."""
+    """Return alpha * s**beta for f32."""
     return _power(s.widen(), alpha.widen(), beta.widen()).narrow(s)
 
 
 def gradient_of_single(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
-    """alpha * beta * s**(beta - 1) of f32; 0 for an exponent of 0."""
+    """Return alpha * beta * s**(beta - 1) for f32; 0 for an exponent of 0."""
     a, b = alpha.widen(), beta.widen()
     return b.equals(0.0).where(0.0, _power(s.widen(), a * b, b - 1.0)).narrow(s)
 
 
 def _power(x: Term[V], a: Term[V], b: Term[V]) -> Term[V]:
-    """a * x**b of f64 that f32 holds, b but for its last places."""
+    """Return a * x**b for f64 values that fit f32, except for the last places of b."""
     size = (x.bits() & _SIZE).real()
     power = _exp2(b * _log2(size))
     power = (size.equals(1.0) | b.equals(0.0)).where(1.0, power)
@@ -63,7 +63,7 @@ def _power(x: Term[V], a: Term[V], b: Term[V]) -> Term[V]:
 
 
 def _log2(x: Term[V]) -> Term[V]:
-    """The logarithm to base 2 of f64 that f32 holds: -infinity of 0, and infinity and NaN as they are."""
+    """Return log2 of an f64 that fits f32: -infinity for 0; infinity and NaN are unchanged."""
     bits = x.bits() + _ONE
     biased = (bits - _ROOT_HALF) >> 52
     k = (biased | _HOLDER_BITS).real() - (_HOLDER + 1023)
@@ -75,7 +75,7 @@ def _log2(x: Term[V]) -> Term[V]:
 
 
 def _exp2(x: Term[V]) -> Term[V]:
-    """2 ** x, for |x| above `_MOST_EXPONENT` 2 to that."""
+    """Return 2 ** x, with |x| limited to `_MOST_EXPONENT`."""
     x = (x < -_MOST_EXPONENT).where(-_MOST_EXPONENT, x)
     x = (x > _MOST_EXPONENT).where(_MOST_EXPONENT, x)
     shifted = x + _ROUNDER
@@ -83,8 +83,8 @@ def _exp2(x: Term[V]) -> Term[V]:
     return (r * polynomial(_EXP2, r) + 1.0) * (shifted.bits() << 52).real()
 
 
-# --- exponents that are fixed -------------------------------------------------------------------------------
-# Functions of s and alpha. In f64 a product of two f32 is exact, and one of three is rounded to f32 but once.
+# --- fixed exponents ----------------------------------------------------------------------------------------
+# Functions of s and alpha. In f64, a product of two f32 is exact; one of three is rounded to f32 only once.
 
 
 def reciprocal(s: Term[V], alpha: Term[V]) -> Term[V]:
@@ -93,12 +93,12 @@ def reciprocal(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def constant(s: Term[V], alpha: Term[V]) -> Term[V]:
-    """alpha * s**0, which is 1 of NaN too."""
+    """alpha * s**0, which is alpha even for NaN."""
     return s.equals(s).where(alpha, alpha)
 
 
 def root(s: Term[V], alpha: Term[V]) -> Term[V]:
-    """alpha * s**0.5: of -0.0 it is 0.0 and of -infinity infinity, where roots are -0.0 and NaN."""
+    """alpha * s**0.5: for -0.0 it is 0.0 and for -infinity infinity, where sqrt gives -0.0 and NaN."""
     return alpha * s.equals(-math.inf).where(math.inf, (s + 0.0).sqrt())
 
 

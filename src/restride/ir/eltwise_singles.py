@@ -1,7 +1,7 @@
-"""The eltwise functions that take many operations, on f32: in f32, to a few units of the last place.
+"""The eltwise functions of many operations, for f32: computed in f32, to a few units in the last place.
 
-The same formulas as in `ir/eltwise_formulas.py`, with shorter polynomials. Where an error of the argument
-of a power would grow with it, the argument is a sum of two. Each operation is rounded, none is fused.
+The same formulas as in `ir/eltwise_formulas.py`, with shorter polynomials. Where the argument of a power
+would amplify its error, the argument is a sum of two. Each operation is rounded, none is fused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def _singles(text: str) -> tuple[float, ...]:
     return tuple(map(float.fromhex, text.split()))
 
 
-# Polynomials, lowest power first: minimax, coefficients rounded to f32 one after the other.
+# Polynomials, lowest power first: minimax, with coefficients rounded to f32 one after another.
 # (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2; to 2**-28 of e**r.
 _EXP = _singles("0x1p-1 0x1.55549p-3 0x1.5554cap-5 0x1.123ac2p-7 0x1.6d6ef8p-10")
 # (2**r - 1) / r for |r| <= 1/2; 2**r to 2**-28.
@@ -42,30 +42,30 @@ _BELL_HEIGHT = 0.3989422804014327
 # Fields of an f32, as integers.
 _SIGN, _SIZE, _HEAD = 1 << 31, (1 << 31) - 1, (1 << 32) - (1 << 12)
 _ONE, _ROOT_HALF, _BIAS = 0x3F800000, 0x3F3504F3, 127
-# 1.5 * 2**23: adding it rounds to a whole number, which then stands in the lowest bits.
+# 1.5 * 2**23: adding it rounds to an integer, which then is in the lowest bits.
 _ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
 _WIDE_ROUNDER = 1.5 * 2**52
-# 2**23: its lowest bits hold a whole number below it.
+# 2**23: its lowest bits hold an integer below it.
 _HOLDER, _HOLDER_BITS = 8388608.0, 0x4B000000
 _LEAST_NORMAL, _SMALL, _SMALL_BIAS = 2.0**-126, 2.0**-64, 127 + 64
 
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
-    """e ** (x + rest), for a rest about the size of the last place of x."""
+    """Return e ** (x + rest), for a rest of about the size of x's last place."""
     return _exp_within(_clip(x, -104.0, 89.0), rest)
 
 
 def _exp_within(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
-    """The same for x from -170 to 89."""
+    """Return the same for x from -170 to 89."""
     m, k = _reduce(x, rest)
-    # By two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
+    # Use two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
     twice = k - (_ROUNDER_BITS - 2 * _BIAS)
     half = twice >> 1
     return (m + 1.0) * _power(half) * _power(twice - half)
 
 
 def _expm1(x: Term[V]) -> Term[V]:
-    """e**x - 1 for x <= 0, to the last places of small ones too."""
+    """Return e**x - 1 for x <= 0, accurate for small x too."""
     m, k = _reduce((x < -20.0).where(-20.0, x))
     scale = _power(k - (_ROUNDER_BITS - _BIAS))
     return m * scale - (1.0 - scale)
@@ -95,17 +95,17 @@ def _size_of(x: Term[V]) -> Term[V]:
 
 
 def _head(x: Term[V]) -> Term[V]:
-    """The upper 12 bits of x: products of two such are exact."""
+    """Return the upper 12 bits of x: products of two such numbers are exact."""
     return (x.bits() & _HEAD).real()
 
 
 def _weigh(s: Term[V], weight: Term[V]) -> Term[V]:
-    """s * weight, but an infinite s times 0 is a zero."""
+    """Return s * weight, except that an infinite s times 0 is a zero."""
     return weight.equals(0.0).where(_clip(s, -1.0, 1.0), s) * weight
 
 
 def _product(x: Term[V], y: Term[V]) -> tuple[Term[V], Term[V]]:
-    """x * y as a sum of two; the second is 0 where exp() has left its range."""
+    """Return x * y as a sum of two; the second is 0 where exp() has left its range."""
     product, x_head, y_head = x * y, _head(x), _head(y)
     x_low, y_low = x - x_head, y - y_head
     low = ((x_head * y_head - product) + x_head * y_low + x_low * y_head) + x_low * y_low
@@ -140,7 +140,7 @@ def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def silu(s: Term[V], alpha: Term[V]) -> Term[V]:
-    """The same for an `alpha` of 1: max(s, 0) - |s| * e / (1 + e) for e = e**-|s|, where nothing cancels."""
+    """The same for an `alpha` of 1: max(s, 0) - |s| * e / (1 + e) for e = e**-|s|, without cancellation."""
     a = _size_at_most(s, 110.0)
     return _times_logistic(s, a, _small_power(a))
 
@@ -151,11 +151,11 @@ def _times_logistic(s: Term[V], a: Term[V], e: Term[V]) -> Term[V]:
 
 
 def _small_power(a: Term[V]) -> Term[V]:
-    """e**-a / _SMALL for a from 0 to 130: no subnormal."""
+    """e**-a / _SMALL for a from 0 to 130, never subnormal."""
     shifted = a * -_LOG2_E + (_ROUNDER + _SMALL_BIAS)
     k = shifted - (_ROUNDER + _SMALL_BIAS)
     r = (k * -_LN2_HIGH - a) - k * _LN2_LOW
-    # The shift leaves the lowest bits, which are the whole part and the bias.
+    # The shift keeps the lowest bits, which are the integer part and the bias.
     return (r + r * r * polynomial(_EXP, r) + 1.0) * _power(shifted.bits())
 
 
@@ -166,12 +166,12 @@ def gelu_tanh(s: Term[V]) -> Term[V]:
 
 
 def _gelu_power(a: Term[V]) -> Term[V]:
-    """e**(-2 * v) / _SMALL for a >= 0: a power of 2, whose exponent is found as f64."""
+    """e**(-2 * v) / _SMALL for a >= 0: a power of 2, whose exponent is computed in f64."""
     wide = a.widen()
     exponent = wide * (wide * wide * (-_GELU_CUBIC / math.log(2)) - _GELU_LINEAR / math.log(2))
     whole = (exponent + _WIDE_ROUNDER) - _WIDE_ROUNDER
     r = (exponent - whole).narrow(a)
-    # The shift leaves the lowest bits, which are the whole part and the bias.
+    # The shift keeps the lowest bits, which are the integer part and the bias.
     biased = (whole.narrow(a) + (_ROUNDER + _SMALL_BIAS)).bits()
     return (r * polynomial(_EXP2, r) + 1.0) * _power(biased)
 
@@ -184,7 +184,7 @@ def gelu_erf(s: Term[V]) -> Term[V]:
 
 
 def erf(s: Term[V]) -> Term[V]:
-    """A series of small ones; else 1 less both tails of the normal distribution."""
+    """Return a series for small arguments; otherwise 1 minus both tails of the normal distribution."""
     size = _size_of(s)
     a = size * _ROOT_2
     tail, bell = _normal_tail((a > 14.75).where(14.75, a))
@@ -194,10 +194,10 @@ def erf(s: Term[V]) -> Term[V]:
 
 
 def _normal_tail(a: Term[V]) -> tuple[Term[V], Term[V]]:
-    """The upper tail of the normal distribution at a >= 0 over e**(-a**2 / 2), and that power over _SMALL."""
+    """The normal distribution's upper tail at a >= 0 over e**(-a**2 / 2), and that power over _SMALL."""
     head, half = _head(a), a * -0.5
     half_head = _head(half)
-    # a**2 in two parts, the first exact: e**x makes the error of x a relative one.
+    # a**2 in two parts, the first exact: e**x turns the absolute error of x into a relative one.
     bell = _large_exp(head * half_head, (a - head) * (half + half_head))
     square = a * a
     return _by_pairs(_TAIL_OVER, a, square) / _by_pairs(_TAIL_UNDER, a, square), bell
@@ -219,12 +219,12 @@ def _size_at_most(s: Term[V], most: float) -> Term[V]:
 
 
 def _above_zero(s: Term[V]) -> Term[V]:
-    """max(s, -0.0): what is subtracted from it leaves the sign of zeros as it is."""
+    """max(s, -0.0): subtracting from it preserves the sign of zeros."""
     return (s < -0.0).where(-0.0, s)
 
 
 def _large_exp(x: Term[V], rest: Term[V]) -> Term[V]:
-    """e ** (x + rest) / _SMALL for x from -130 to 0: no subnormal, so that the last product alone rounds."""
+    """e ** (x + rest) / _SMALL for x from -130 to 0: never subnormal, so only the last product rounds."""
     m, k = _reduce(x, rest)
     return (m + 1.0) * _power(k - (_ROUNDER_BITS - _SMALL_BIAS))
 
@@ -238,7 +238,7 @@ def mish(s: Term[V]) -> Term[V]:
 
 
 def _above(s: Term[V], least: float) -> Term[V]:
-    """At least a number from which on down weights are 0, so that no infinity is multiplied with them."""
+    """Clamp from below at a number where weights are 0, so that infinity is not multiplied by them."""
     return (s < least).where(least, s)
 
 
@@ -246,7 +246,7 @@ def _above(s: Term[V], least: float) -> Term[V]:
 
 
 def log(x: Term[V]) -> Term[V]:
-    """The natural logarithm: -infinity of a zero, NaN of less."""
+    """The natural logarithm: -infinity for zero, NaN below."""
     k, f = _split(x)
     result = k * _LN2_HIGH - ((_log_rest(f) - k * _LN2_LOW) - f)
     finite = (x < math.inf).where(x.equals(0.0).where(-math.inf, result), x)
@@ -306,7 +306,7 @@ def soft_relu_gradient(s: Term[V], alpha: Term[V]) -> Term[V]:
     return logistic(*_product(alpha, s))
 
 
-# Of a weight w(s) = 1 - w(-s), s * w(s) has at s < 0 the derivative c, and at -s > 0 then 1 - c.
+# For a weight w(s) = 1 - w(-s), the derivative of s * w(s) is c at s < 0, and 1 - c at -s > 0.
 
 
 def swish_gradient(s: Term[V], alpha: Term[V]) -> Term[V]:

@@ -1,11 +1,11 @@
-"""Expressions of loop trees: values of one position of the loops, each operation written once.
+"""Expressions of loop trees: values at one position of the loops, each operation written once.
 
     expr  := number | scalar | load | coordinate | name | op expr*
     load  := tensor index*
     index := (constant + sum of coefficient * axis) / divisor | load
 
-`Term` gives every operation and every fold its meaning over any arithmetic (`ir/arithmetic.py`): NumPy's in
-the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a condition is 1 or 0.
+`Term` defines every operation and every fold over any arithmetic (`ir/arithmetic.py`): NumPy in the
+interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a condition is 1 or 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .eltwise import apply as eltwise
 class Affine:
     """An index: `(constant + sum of coefficient * axis) / divisor`.
 
-    Where the divisor does not divide, or the index is outside of what it is for, a `Guard` must say so.
+    If the divisor does not divide, or the index can be out of range, a `Guard` must exclude such positions.
     """
 
     terms: tuple[tuple[str, int], ...] = ()
@@ -57,7 +57,7 @@ class Affine:
         return frozenset(name for name, _ in self.terms)
 
     def with_axes(self, others: Mapping[str, Affine]) -> Affine:
-        """The same by other axes: what stands for those that are named."""
+        """Return the index with named axes replaced."""
         total = Affine((), self.constant)
         for name, factor in self.terms:
             total = total + others.get(name, Affine(((name, 1),))) * factor
@@ -65,7 +65,7 @@ class Affine:
 
     @property
     def axis(self) -> str | None:
-        """The name of the axis that the index is, and nothing else; None for another one."""
+        """The name of the axis if the index is just that axis, else None."""
         plain = len(self.terms) == 1 and self.terms[0][1] == 1 and not self.constant and self.divisor == 1
         return self.terms[0][0] if plain else None
 
@@ -78,7 +78,7 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class TreeAxis:
-    """One axis of loops, by its name: positions 0 to `extent` - 1. It reads as an index."""
+    """A named loop axis: positions 0 to `extent` - 1. It can be used as an index."""
 
     name: str
     extent: int
@@ -103,12 +103,12 @@ def _affine(index: Affine | TreeAxis | int) -> Affine:
 
 
 def index_of(*indices: Affine | TreeAxis | int) -> tuple[Affine, ...]:
-    """Axes and numbers as indices."""
+    """Return axes and numbers as indices."""
     return tuple(map(_affine, indices))
 
 
 def place_of(*indices: Index | TreeAxis | int) -> tuple[Index, ...]:
-    """The same, where some may be elements of tensors."""
+    """Return the same, where some can be elements of tensors."""
     return tuple(at if isinstance(at, Load) else _affine(at) for at in indices)
 
 
@@ -116,7 +116,7 @@ def place_of(*indices: Index | TreeAxis | int) -> tuple[Index, ...]:
 
 
 class Expr:
-    """A value of one position. Operators make `Apply`s; plain numbers are constants."""
+    """A value at one position. Operators create `Apply`s; plain numbers are constants."""
 
     __slots__ = ()
 
@@ -141,9 +141,9 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
-    """A number, rounded to the type that is computed in; of integers modulo their range.
+    """A number, rounded to the computed type; integers are taken modulo their range.
 
-    There is one NaN, so that equal trees are equal.
+    There is only one NaN, so that equal trees are equal.
     """
 
     number: float
@@ -153,7 +153,7 @@ class Const(Expr):
             object.__setattr__(self, "number", nan)
 
     def __eq__(self, other: object) -> bool:
-        # From Python 3.13 on, what `dataclass` writes no longer takes one object to equal itself.
+        # From Python 3.13 on, a dataclass's generated comparison no longer treats identical NaNs as equal.
         return type(other) is Const and (self.number is other.number or self.number == other.number)
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ class Const(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Scalar(Expr):
-    """A number that an execution brings: its place among the scalars of the step."""
+    """A number passed at execution: its index among the scalars of the step."""
 
     number: int
 
@@ -178,9 +178,9 @@ class Scalar(Expr):
 class Load(Expr):
     """An element of a tensor, as a real number.
 
-    As an index of another tensor it is the integer that it holds, exactly: one below 0 counts from the end of
-    the dim, and what is outside after that is brought to the nearer end, so that memory outside is never
-    touched. The index of such a load has no loads.
+    As an index of another tensor, it is the integer it holds, exactly: a negative one counts from the end of
+    the dim, and one still out of range is clamped, so that memory outside is never accessed. The index of
+    such a load contains no loads.
     """
 
     tensor: str
@@ -193,7 +193,7 @@ class Load(Expr):
 
     @property
     def axis(self) -> None:
-        """None, as an index that is an element is never an axis and nothing else."""
+        """None, as an element used as an index is never just an axis."""
         return
 
     @property
@@ -202,7 +202,7 @@ class Load(Expr):
         return tuple(at for at in self.index if isinstance(at, Load))
 
     def with_axes(self, others: Mapping[str, Affine]) -> Load:
-        """The same by other axes."""
+        """Return the load with named axes replaced."""
         return Load(self.tensor, tuple(at.with_axes(others) for at in self.index))
 
     def __str__(self) -> str:
@@ -210,7 +210,7 @@ class Load(Expr):
 
 
 Index = Affine | Load
-"""What says where an element is along a dim."""
+"""The index of an element along a dim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class Coordinate(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Ref(Expr):
-    """The value of a `Let`, or what a `Fold` has found once its loops are over."""
+    """The value of a `Let`, or the result of a `Fold` after its loops."""
 
     name: str
 
@@ -255,12 +255,12 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 
 def apply(op: str, *args: Expr | float) -> Apply:
-    """An operation on expressions and numbers."""
+    """Return an operation on expressions and numbers."""
     return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(arg) for arg in args))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:
-    """An expression and all that it is made of."""
+    """Yield an expression and its subexpressions."""
     yield expr
     if isinstance(expr, Apply):
         for arg in expr.args:
@@ -302,12 +302,12 @@ _EXP = tuple(
 _LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950216293335, 0.693145751953125, 1.428606765330187e-06
 # 1.5 * 2**23: adding it rounds to a whole number, which then stands in the lowest bits.
 _ROUNDER, _ROUNDER_BITS, _BIAS = 12582912.0, 0x4B400000, 127
-# Below it e**x is no normal number.
+# Below this, e**x is not a normal number.
 _LEAST_EXPONENT = -87.0
 
 
 def _power_parts(x: Term[V]) -> tuple[Term[V], Term[V]]:
-    """e**x as (1 + first) * second, for |x| <= 87: the second is a power of 2."""
+    """Return e**x as (1 + first) * second, for |x| <= 87: the second is a power of 2."""
     shifted = x * _LOG2_E + _ROUNDER
     k = shifted - _ROUNDER
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
@@ -319,13 +319,13 @@ def _power_parts(x: Term[V]) -> tuple[Term[V], Term[V]]:
 
 
 def _exp_down(x: Term[V]) -> Term[V]:
-    """e**x as f32, for x <= 0, to its last two places; 0 where that is no normal number."""
+    """Return e**x as f32, for x <= 0, to its last two places; 0 where that is not a normal number."""
     first, power = _power_parts((x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x))
     return (x < _LEAST_EXPONENT).where(0.0, (first + 1.0) * power)
 
 
 def _logistic_single(x: Term[V]) -> Term[V]:
-    """1 / (1 + e**-x) as f32, to its last two places; at least that of -87."""
+    """Return 1 / (1 + e**-x) as f32, to its last two places; x is clamped at -87."""
     above = (x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x)
     inside = (above > -_LEAST_EXPONENT).where(-_LEAST_EXPONENT, above)
     first, power = _power_parts(0.0 - inside)
@@ -333,7 +333,7 @@ def _logistic_single(x: Term[V]) -> Term[V]:
 
 
 def _tanh_single(x: Term[V]) -> Term[V]:
-    """tanh(x) as f32, to its last two places: (1 - e**-2|x|) / (1 + e**-2|x|), whose parts cancel nowhere."""
+    """Return tanh(x) as f32, to its last two places: (1 - e**-2|x|) / (1 + e**-2|x|) does not cancel."""
     size = (x < 0.0).where(x, 0.0 - x) * 2.0
     first, power = _power_parts((size < _LEAST_EXPONENT).where(_LEAST_EXPONENT, size))
     less = (1.0 - power) - power * first
@@ -389,21 +389,20 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "binade": (1, lambda a: (a.bits() & _EXPONENT).real()),
     "binade_above": (1, lambda a: (a.bits() + (_EXPONENT_STEP - 1) & _EXPONENT).real()),
 }
-"""Operations by name: how many arguments, and the meaning.
+"""Operations by name: the number of arguments, and the meaning.
 
-As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
-`ne` is 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in a tree that is wide, operations
-between such roundings are those of f32. Of integers alone, bit by bit: `and`, `or` and shifts, which are 0
-where as many bits and more are moved as there are; zeros come in. Integers are divided toward zero, and by 0
-they are 0.
+As in the steps of post-ops, if a side is NaN, min and max give the second, and every comparison but `ne`
+gives 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in an f64 tree, operations between such
+roundings are those of f32. Only for integers, bitwise: `and`, `or`, and shifts, which fill with zeros and
+give 0 for counts of at least the width. Integer division truncates toward zero, and division by 0 gives 0.
 """
 
 
 def in_single(value: Expr) -> Expr:
-    """An expression of f64 computed in f32: results of all operations are rounded, and what they start with.
+    """Return an f64 expression computed in f32: its inputs and the results of all operations are rounded.
 
-    A sum, a product, a quotient or a root of f32 that is computed in f64 and then rounded is that of f32. A
-    function of several such operations is written as these.
+    A sum, product, quotient or root of f32 values computed in f64 and then rounded equals that in f32. A
+    function of several such operations is expanded into them.
     """
     if isinstance(value, Const):
         return value
@@ -431,12 +430,12 @@ _OPERATIONS_OF = {
 
 
 def operands_of(op: str) -> int:
-    """The number of arguments an operation takes; of an eltwise function at most."""
+    """Return the number of arguments of an operation; for an eltwise function, the most."""
     return OPERATIONS[op][0] if op in OPERATIONS else 3
 
 
 def evaluate(op: str, ar: Arithmetic[V], args: Sequence[V]) -> V:
-    """The value of an operation on values of an arithmetic."""
+    """Evaluate an operation on values of an arithmetic."""
     if op in OPERATIONS:
         result: Term[V] = OPERATIONS[op][1](*(Term(ar, arg) for arg in args))
         return result.value
@@ -446,13 +445,13 @@ def evaluate(op: str, ar: Arithmetic[V], args: Sequence[V]) -> V:
 
 
 def is_never_nan(value: Expr, integral: Container[str] = ()) -> bool:
-    """True for an expression of which it shows that it is a number; `integral`: tensors of integers."""
+    """Return whether an expression is provably not NaN; `integral`: tensors of integers."""
     if isinstance(value, Const | Load):
         return _is_finite(value, integral)
     if not isinstance(value, Apply):
         return False
     if value.op in ("min", "max"):
-        # Where a side is NaN they give the second one.
+        # With a NaN on one side, they give the second argument.
         return is_never_nan(value.args[1], integral)
     is_sum = value.op == "add" and _is_finite(value.args[1], integral)
     return value.op == "nan_to_zero" or (is_sum and is_never_nan(value.args[0], integral))
@@ -464,12 +463,12 @@ def _is_finite(value: Expr, integral: Container[str]) -> bool:
 
 
 def is_costly(op: str) -> bool:
-    """True for a function that takes many operations."""
+    """Return whether a function takes many operations."""
     return op in ALGORITHMS and ALGORITHMS[op].in_double
 
 
 def is_long(op: str) -> bool:
-    """True for a function whose code is tens of operations, fast ones too."""
+    """Return whether a function's code is tens of operations, including fast ones."""
     return op == "exp_down" or is_costly(op)
 
 
@@ -480,14 +479,14 @@ States = tuple[Term[Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class FoldOp:
-    """An associative operation: what nothing is, and what two states together are."""
+    """An associative operation: its neutral element, and the combination of two states."""
 
     identity: tuple[float, ...]
     combine: Callable[[States, States], States]
 
 
 def _larger(a: States, b: States) -> States:
-    """NaN wins."""
+    """Return the larger; NaN wins."""
     (x,), (y,) = a, b
     return (y.equals(y).where((y > x).where(y, x), y),)
 
@@ -498,7 +497,7 @@ def _smaller(a: States, b: States) -> States:
 
 
 def _first_largest(a: States, b: States) -> States:
-    """The value and the position of the largest; of equal ones the first, and of NaN the first of these."""
+    """Return value and position of the largest; the first of equal ones, and the first NaN if any."""
     (x, i), (y, j) = a, b
     is_number, is_first, never = y.equals(y), i < j, i < i
     of_numbers = is_number.where((x > y) | (x.equals(y) & is_first), never)
@@ -507,7 +506,7 @@ def _first_largest(a: States, b: States) -> States:
 
 
 def _moments(a: States, b: States) -> States:
-    """Count, mean and sum of squared distances from the mean, of two groups together."""
+    """Combine count, mean and sum of squared deviations of two groups."""
     (n, mean, square), (m, other, more) = a, b
     count = n + m
     weight = count.equals(0.0).where(n.number(0.0), m / count)
@@ -528,6 +527,6 @@ FOLDS: dict[str, FoldOp] = {
 
 
 def fold(op: str, ar: Arithmetic[V], one: Sequence[V], other: Sequence[V]) -> tuple[V, ...]:
-    """Two states of a fold together."""
+    """Combine two states of a fold."""
     a, b = (tuple(Term(ar, each) for each in side) for side in (one, other))
     return tuple(term.value for term in FOLDS[op].combine(a, b))

@@ -1,4 +1,4 @@
-"""What a loop nest means: an interpreter in plain NumPy, slow and plain to read."""
+"""The meaning of a loop nest: a slow but readable interpreter in plain NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .conversion import Array, Inputs, convert
 from .nest import LoopNest, Stride
 from .nest_rewrites import slice_axis
 
-# Positions interpreted at once; bounds the memory that index arrays take.
+# Positions interpreted at once; limits the memory of index arrays.
 _BLOCK = 1 << 20
 
 
@@ -29,7 +29,7 @@ def interpret(
 ) -> None:
     """Run `nest` on flat arrays of storage dtypes, writing into `dst`; offset 0 is the first of each.
 
-    `scalars` and `tensors` are what the computation reads, in its order.
+    `scalars` and `tensors` are the inputs of the computation, in order.
     """
     _interpret(nest, src, dst, _Operands(tuple(scalars), tuple(tensors)))
 
@@ -54,7 +54,7 @@ def _halves(nest: LoopNest) -> tuple[LoopNest, LoopNest]:
 
 
 def _halves_bounded(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
-    """Halve an axis of a bounded dimension; the upper half's limits move down by what it skips."""
+    """Halve an axis of a bounded dimension; the upper half's limits are lowered by the skipped extent."""
     axis = nest.axes[index]
     half = axis.extent // 2
     low = slice_axis(nest, index, 0, half)
@@ -93,9 +93,9 @@ def _tensor(nest: LoopNest, index: int, tensor: Array, chosen: Array) -> Array:
 
 
 def _offsets(nest: LoopNest, base: int, strides: list[Stride]) -> Array:
-    """The offset of every position in one operand, in the order of the loops."""
+    """Return the offset of every position in one operand, in the order of the loops."""
     at = np.array([base], np.int64)
-    # From the inside out: what NumPy adds to is then long, and the last additions are almost all of the work.
+    # From the inside out: then NumPy adds to long arrays, and the last additions dominate the work.
     for axis, stride in zip(reversed(nest.axes), reversed(strides), strict=True):
         steps = np.arange(axis.extent) * stride if isinstance(stride, int) else np.array(stride, np.int64)
         at = np.add.outer(steps, at).reshape(-1)
@@ -103,7 +103,7 @@ def _offsets(nest: LoopNest, base: int, strides: list[Stride]) -> Array:
 
 
 def _read_and_written(nest: LoopNest) -> tuple[Array, Array]:
-    """Which positions are read, and which are written, in the order of the loops."""
+    """Return which positions are read, and which are written, in the order of the loops."""
     reads = np.ones(1, np.bool_)
     for axis in reversed(nest.axes):
         reads = np.logical_and.outer(np.arange(axis.extent) < axis.valid, reads).reshape(-1)
@@ -116,14 +116,14 @@ def _read_and_written(nest: LoopNest) -> tuple[Array, Array]:
 
 
 def gather(data: Array, data_type: DataType, at: Array) -> Array:
-    """The bits of the elements at some offsets; of the 4-bit types each in a byte of its own."""
+    """Return the bits of the elements at the offsets; each 4-bit element in its own byte."""
     if data_type.bits != 4:
         return np.asarray(data[at])
     return np.asarray(data[at >> 1] >> ((at & 1) << 2).astype(np.uint8) & np.uint8(15))
 
 
 def scatter(data: Array, data_type: DataType, at: Array, bits: Array) -> None:
-    """Write the bits of the elements at some offsets; the other half of a shared byte stays."""
+    """Write the bits of the elements at the offsets; the other half of a shared byte is preserved."""
     if data_type.bits != 4:
         data[at] = bits
         return

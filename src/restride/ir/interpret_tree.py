@@ -1,7 +1,7 @@
-"""What a loop tree means: an interpreter in plain NumPy. It is what the reference engine runs.
+"""The meaning of a loop tree: an interpreter in plain NumPy, which the reference engine runs.
 
-Every value is an array with an axis for each axis of the tree, of one position where it does not depend on
-it, so that NumPy's broadcasting does the loops. Sums are added up as doubles, and rounded once.
+Every value is an array with an axis for each axis of the tree, of extent one if it does not depend on it, so
+that NumPy's broadcasting does the loops. Sums are accumulated in f64 and rounded once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .numbers import Number, elements_of, numbers_of
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
 
 _NUMPY = NumpyArithmetic()
-# Positions interpreted at once; bounds the memory that arrays take.
+# Positions interpreted at once; limits the memory of arrays.
 _BLOCK = 1 << 19
 
 Range = tuple[int, int]
@@ -49,8 +49,8 @@ def interpret_tree(tree: LoopTree, tensors: Sequence[Array], scalars: Sequence[f
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is known at some loops: the positions that are run of each axis, values by name, locals, and which
-    positions the guards leave.
+    """The state inside some loops: the positions run along each axis, values by name, locals, and which
+    positions the guards keep.
     """
 
     ranges: Mapping[str, Range]
@@ -70,7 +70,7 @@ class _Interpreter:
 
     def __init__(self, tree: LoopTree, memory: Mapping[str, Array], scalars: Sequence[float]) -> None:
         self.tree, self.memory, self.scalars = tree, memory, scalars
-        # The place of each axis among the axes of arrays.
+        # The index of each axis among the axes of arrays.
         self.order = {name: place for place, name in enumerate(_axis_names(tree.items))}
         self.tensors = {tensor.name: tensor for tensor in tree.tensors}
 
@@ -81,7 +81,7 @@ class _Interpreter:
             self.each(item, _Scope({}, {}, self.tree.number))
 
     def clear_padding(self, tensor: TreeTensor) -> None:
-        """Zeros at all places that no index has."""
+        """Zero all elements that no index reaches."""
         for dim, (size, padded) in enumerate(zip(tensor.sizes, tensor.padded, strict=True)):
             if size == padded:
                 continue
@@ -95,7 +95,7 @@ class _Interpreter:
     # --- loops
 
     def each(self, each: Each, scope: _Scope) -> dict[str, Array]:
-        """Run a loop; what its folds have found: of no positions what nothing is."""
+        """Run a loop; return the results of its folds: neutral elements for no positions."""
         if each.number not in (None, scope.number):
             self.each(replace(each, number=None), replace(scope, values={}, number=each.number))
             return {}
@@ -114,7 +114,7 @@ class _Interpreter:
         return found
 
     def part(self, each: Each, scope: _Scope, ranges: dict[str, Range]) -> dict[str, Array]:
-        """Run a part of a loop, in halves where it is long."""
+        """Run a part of a loop, in halves if it is long."""
         longest = max(ranges, key=lambda name: ranges[name][1] - ranges[name][0], default=None)
         start, stop = ranges[longest] if longest else (0, 1)
         own = prod(high - low for low, high in ranges.values())
@@ -178,7 +178,7 @@ class _Interpreter:
         over = tuple(self.order[axis.name] for axis in each.axes)
         if item.op == "sum":
             with np.errstate(all="ignore"):
-                # Reals are added up as doubles, integers wrap.
+                # Reals are accumulated in f64, integers wrap.
                 kind = scope.number.dtype if scope.number.is_integer else np.float64
                 total = np.add.reduce(states[0], axis=over, dtype=kind, keepdims=True)
                 return {item.names[0]: np.asarray(total.astype(scope.number.dtype))}
@@ -211,7 +211,7 @@ class _Interpreter:
     # --- values
 
     def value(self, expr: Expr, scope: _Scope) -> Array:
-        """The value of an expression at every position."""
+        """Return the value of an expression at every position."""
         if isinstance(expr, Ref):
             return scope.values[expr.name]
         if isinstance(expr, Load):
@@ -230,7 +230,7 @@ class _Interpreter:
     def load(self, expr: Load, scope: _Scope) -> Array:
         tensor = self.tensors[expr.tensor]
         index = self.places(tensor, expr.index, scope)
-        # Positions that guards leave out may have any index.
+        # Positions that guards exclude can have any index.
         inside = [np.clip(at, 0, size - 1) for at, size in zip(index, tensor.sizes, strict=True)]
         if expr.tensor in scope.rows:
             row = scope.rows[expr.tensor]
@@ -243,7 +243,7 @@ class _Interpreter:
         return numbers_of(gather(data, tensor.data_type, places), tensor.data_type, scope.number)
 
     def row_places(self, row: Array, index: Sequence[Array], scope: _Scope) -> list[Array]:
-        """Where the elements of a local tensor are, for each position that is run."""
+        """Return the indices into a local tensor for each position that is run."""
         found = []
         for name, place in self.order.items():
             low, high = scope.ranges.get(name, (0, 1))
@@ -254,14 +254,14 @@ class _Interpreter:
     # --- indices
 
     def places(self, tensor: TreeTensor, index: Sequence[Index], scope: _Scope) -> list[Array]:
-        """An index of a tensor, for each dim."""
+        """Return an index of a tensor, for each dim."""
         return [
             self.element(at, size, scope) if isinstance(at, Load) else self.index(at, scope)
             for at, size in zip(index, tensor.sizes, strict=True)
         ]
 
     def element(self, load: Load, size: int, scope: _Scope) -> Array:
-        """The element of a tensor as an index of a dim of so many: from its end where it is below 0."""
+        """Return a tensor's element as an index of a dim of `size`: from its end if it is negative."""
         tensor = self.tensors[load.tensor]
         index = self.places(tensor, load.index, scope)
         inside = [np.clip(at, 0, n - 1) for at, n in zip(index, tensor.sizes, strict=True)]
@@ -280,7 +280,7 @@ class _Interpreter:
         return np.asarray(total // index.divisor)
 
     def offsets(self, tensor: TreeTensor, index: Sequence[Array]) -> Array:
-        """The offsets of elements, by the digits of their indices."""
+        """Return the offsets of elements, from the digits of their indices."""
         places: Array = np.asarray(tensor.base)
         for digits, at in zip(tensor.digits, index, strict=True):
             places = places + offset_at(digits, at)
@@ -290,18 +290,18 @@ class _Interpreter:
         return tuple(-1 if i == place else 1 for i in range(len(self.order)))
 
     def shape(self, scope: _Scope) -> tuple[int, ...]:
-        """The extents that are run, in the order of the axes of arrays; 1 for axes of other loops."""
+        """Return the extents that are run, in the order of array axes; 1 for axes of other loops."""
         spans = (scope.ranges.get(name, (0, 1)) for name in self.order)
         return tuple(high - low for low, high in spans)
 
 
 def _constant(number: float, scope: _Scope) -> Any:
-    """A number in the type that is computed in."""
+    """Return a number in the computed type."""
     return scope.number.dtype.type(scope.number.constant(number))
 
 
 def _fold_axis(op: str, states: list[Array], place: int) -> list[Array]:
-    """Fold neighbours along one axis until one is left."""
+    """Fold adjacent elements along one axis until one is left."""
     count = states[0].shape[place]
     while count > 1:
         last = [np.take(state, [count - 1], place) for state in states] if count % 2 else []
@@ -314,15 +314,15 @@ def _fold_axis(op: str, states: list[Array], place: int) -> list[Array]:
 
 
 def _inner_positions(each: Each) -> int:
-    """The most positions of the loops inside of one, for each of its own."""
+    """Return the most positions of the loops nested in one, for each of its own."""
     inner = [item for item in each.items if isinstance(item, Each)]
-    # Of a loop in order there is one position at a time.
+    # A loop in order runs one position at a time.
     counts = ((1 if item.in_order else item.positions) * _inner_positions(item) for item in inner)
     return max(counts, default=1)
 
 
 def _axis_names(items: Sequence[Each]) -> list[str]:
-    """The axes of all loops; loops side by side may have axes of one name."""
+    """Return the axes of all loops; sibling loops can have axes of equal name."""
     names: list[str] = []
     for each in items:
         names += [axis.name for axis in each.axes]

@@ -1,6 +1,6 @@
 """The loop nest: the one program representation of restride.
 
-A value t starts as the source, as a real number. Its grammar::
+A value t starts as the source, as a real number. The grammar::
 
     compute := step*
     step    := "mul" x | "rescale" x | "add" x | "sub" x | ...    t = t * x, t * (1 / x), t + x, t - x, ...
@@ -12,10 +12,10 @@ A value t starts as the source, as a real number. Its grammar::
     factor  := a scalar, or an element of another operand
     y       := an element of a tensor operand
 
-Scalars are not in the chain: kernels read them when they run, in the order in which the steps name them, so
-that another scale is no other kernel.
+Scalars are not in the chain: kernels read them at execution, in the order in which the steps name them, so
+that another scale needs no other kernel.
 
-A nest says: *for every index, read here, convert, write there*. Its grammar::
+A nest means: *for every index, read here, convert, write there*. The grammar::
 
     nest    := types bases compute operand* axis* bound*
     axis    := extent valid src dst more* [bound step]   one loop; each operand moves by a stride or a table
@@ -24,10 +24,10 @@ A nest says: *for every index, read here, convert, write there*. Its grammar::
 
 The index of a bounded dimension is the sum of `position * step` over the axes that name the bound. An index
 below `size` is read, converted and written; one in [size, padded) writes zero; one at or past `padded` is
-skipped. An axis with `valid < extent` writes zero for the positions from `valid` on. Axes stand outermost
-first.
+skipped. An axis with `valid < extent` writes zero for the positions from `valid` on. Axes are listed
+outermost first.
 
-`ir/interpret_nest.py` defines what a nest means; `ir/nest_rewrites.py` has what makes other nests of one.
+`ir/interpret_nest.py` defines the meaning of a nest; `ir/nest_rewrites.py` transforms nests.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from ..dtypes import DataType
 from ..frozen import dataclass
 
 # --- the steps of a value ----------------------------------------------------
-# What happens to a value between source and destination: a chain of steps (N1).
+# The chain of steps applied to a value between source and destination (N1).
 
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
-"""Steps of two values, as the binary post-op names them."""
+"""Steps of two values, by their names as binary post-ops."""
 
 SCALAR = -2
-"""As the factor of an operand: a scalar."""
+"""Marks the factor of an operand as a scalar."""
 
 _SUMS = {"sum": 1, "sum_shifted": 2}
 _NOT_ELTWISE = frozenset((*BINARY, *_SUMS, "rescale", "prelu", "prelu_slope", "select"))
@@ -56,7 +56,7 @@ _SYMBOLS = {"mul": "*", "add": "+", "sub": "-", "div": "/"}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor beside source and destination: its type, and where its first element is."""
+    """A tensor besides source and destination: its type, and the offset of its first element."""
 
     data_type: DataType
     base: int = 0
@@ -64,10 +64,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `operand` numbers a tensor, -1 is none; `data_type` is what a sum reads the old bits as.
+    """One step. `operand` is the number of a tensor, or -1; `data_type` is the type of old bits in a sum.
 
-    A sum with an operand finds the old values there, not in the destination. `factor`: which operand, or that
-    a scalar, `operand` is multiplied with first. `condition`: the operand that a select asks.
+    A sum with an operand reads the old values there, not in the destination. `factor`: the operand, or the
+    scalar, that multiplies `operand` first. `condition`: the operand that a select tests.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Step:
 
     @property
     def scalars(self) -> int:
-        """The number of scalars the step reads."""
+        """The number of scalars that the step reads."""
         if self.is_eltwise:
             return _ELTWISE_SCALARS
         if self.name in _SUMS:
@@ -92,25 +92,25 @@ class Step:
 
     @property
     def is_accumulation(self) -> bool:
-        """True where a further source is added, times a scalar."""
+        """Whether a further source is added, times a scalar."""
         return self.name == "add" and self.operand >= 0 and self.factor == SCALAR
 
     @property
     def is_eltwise(self) -> bool:
-        """True for a function of the value alone."""
+        """Whether it is a function of the value alone."""
         return self.name not in _NOT_ELTWISE
 
     @property
     def is_sum(self) -> bool:
-        """True where the step reads the old destination."""
+        """Whether the step reads the old destination."""
         return self.name in _SUMS
 
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """The chain of steps; empty where values are only converted.
+    """The chain of steps; empty if values are only converted.
 
-    `wide` asks for doubles, as an f64 source or destination does (N1).
+    `wide` requests f64, as an f64 source or destination does (N1).
     """
 
     steps: tuple[Step, ...] = ()
@@ -118,43 +118,43 @@ class Compute:
 
     @property
     def is_move(self) -> bool:
-        """True when the value is only converted."""
+        """Whether the value is only converted."""
         return not self.steps
 
     @property
     def reads_destination(self) -> bool:
-        """True when the old destination is read."""
+        """Whether the old destination is read."""
         return any(step.is_sum and step.operand < 0 for step in self.steps)
 
     @property
     def scalars(self) -> int:
-        """The number of scalars the chain reads."""
+        """The number of scalars that the chain reads."""
         return sum(step.scalars for step in self.steps)
 
     def steps_with_scalars(self) -> Iterator[tuple[Step, int]]:
-        """Each step with the number of its first scalar."""
+        """Yield each step with the number of its first scalar."""
         first = 0
         for step in self.steps:
             yield step, first
             first += step.scalars
 
     def show(self, dst: DataType) -> str:
-        """The chain as one expression: `s8(alpha * src + beta * dst)`."""
+        """Return the chain as one expression: `s8(alpha * src + beta * dst)`."""
         return f"{dst}({_expression(self.steps)})"
 
 
 def needs_double(data_type: DataType) -> bool:
-    """True for what f32 does not hold: doubles, and integers of 32 bits and more."""
+    """Return whether f32 cannot represent the type: f64, and integers of 32 bits or more."""
     return data_type is DataType.f64 or (data_type.is_integral and data_type.bits > 16)
 
 
 def has_wide(*data_types: DataType) -> bool:
-    """True where steps on elements of these types are of doubles: one needs them, but is not s32 (N1)."""
+    """Return whether steps on these types compute in f64: one needs it, but is not s32 (N1)."""
     return any(needs_double(each) and each is not DataType.s32 for each in data_types)
 
 
 def linear(scaled: bool = False, summed: bool = False, shifted: bool = False) -> Compute:
-    """`alpha * src + beta * dst + zero`, each part optional; the scalars in this order."""
+    """Return `alpha * src + beta * dst + zero`, each part optional; the scalars in this order."""
     wanted = (("mul", scaled), ("sum", summed), ("add", shifted))
     return Compute(tuple(Step(name) for name, is_wanted in wanted if is_wanted))
 
@@ -206,9 +206,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One loop: `extent` positions; each operand moves by a stride, or as a table of offsets says.
+    """One loop: `extent` positions; each operand moves by a stride, or by a table of offsets.
 
-    `more` is for the operands of the computation, in their order; all in elements.
+    `more` is for the operands of the computation, in order; all in elements.
     """
 
     extent: int
@@ -225,29 +225,29 @@ class Axis:
 
     @property
     def is_linear(self) -> bool:
-        """True when every operand moves by a stride."""
+        """Whether every operand moves by a stride."""
         return isinstance(self.src, int) and isinstance(self.dst, int) and _are_linear(self.more)
 
     @property
     def is_whole(self) -> bool:
-        """True when every position is read."""
+        """Whether every position is read."""
         return self.valid == self.extent
 
     @property
     def sides(self) -> tuple[Stride, ...]:
-        """How each operand moves: source, destination, then those of the computation."""
+        """The moves of each operand: source, destination, then those of the computation."""
         return (self.src, self.dst, *self.more)
 
     def offsets(self, position: int) -> tuple[int, ...]:
-        """Offset of each operand at `position`, in the order of `sides`."""
+        """Return the offset of each operand at `position`, in the order of `sides`."""
         return tuple(_offset(stride, position) for stride in self.sides)
 
     def src_offset(self, position: int) -> int:
-        """Offset of the source at `position`, in elements."""
+        """Return the offset of the source at `position`, in elements."""
         return _offset(self.src, position)
 
     def dst_offset(self, position: int) -> int:
-        """Offset of the destination at `position`, in elements."""
+        """Return the offset of the destination at `position`, in elements."""
         return _offset(self.dst, position)
 
     def __str__(self) -> str:
@@ -272,40 +272,40 @@ class LoopNest:
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing to write."""
+        """Whether there is nothing to write."""
         return any(a.extent == 0 for a in self.axes) or any(b.padded == 0 for b in self.bounds)
 
     @property
     def is_zero(self) -> bool:
-        """True when every position writes zero."""
+        """Whether every position writes zero."""
         return any(a.valid == 0 for a in self.axes)
 
     @property
     def has_nibbles(self) -> bool:
-        """True where a side is of a 4-bit type."""
+        """Whether a side has a 4-bit type."""
         return min(self.src_type.bits, self.dst_type.bits) < 8
 
     @property
     def shrinks(self) -> bool:
-        """True where most traffic is reading: wider elements become bytes, or a quarter of their bits."""
+        """Whether most traffic is reading: wider elements become bytes, or a quarter of their bits."""
         wide, narrow = self.src_type.bits, self.dst_type.bits
         return narrow <= 8 < wide or 4 * narrow <= wide
 
     @property
     def positions(self) -> int:
-        """Number of loop iterations."""
+        """The number of loop iterations."""
         return prod(a.extent for a in self.axes)
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written."""
+        """The bytes read and written."""
         return self.positions * (self.src_type.bits + self.dst_type.bits) // 8
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
 
     def verify(self) -> LoopNest:
-        """Return self if well formed; else raise ValueError: a fault of the planner, never of a user."""
+        """Return self if well formed; else raise ValueError: a bug of the planner, never of a user."""
         for axis in self.axes:
             _verify_axis(self, axis)
         if any(not 0 <= b.size <= b.padded for b in self.bounds):
@@ -322,9 +322,9 @@ def _verify_axis(nest: LoopNest, axis: Axis) -> None:
     if axis.extent < 0 or not 0 <= axis.valid <= axis.extent:
         raise ValueError(f"axis {axis} has a bad extent")
     if axis.bound >= len(nest.bounds) or (axis.bound >= 0 and axis.step < 1):
-        raise ValueError(f"axis {axis} names a bound that is not there")
+        raise ValueError(f"axis {axis} names a bound that does not exist")
     if len(axis.more) != len(nest.operands):
-        raise ValueError(f"axis {axis} moves {len(axis.more)} operands of {len(nest.operands)}")
+        raise ValueError(f"axis {axis} moves {len(axis.more)} of {len(nest.operands)} operands")
     for table in axis.sides:
         if not isinstance(table, int) and len(table) != axis.extent:
             raise ValueError(f"axis {axis} has a table of {len(table)} offsets")
@@ -360,26 +360,26 @@ def _statement(nest: LoopNest) -> str:
     return "dst = 0" if nest.is_zero else f"dst = {nest.compute.show(nest.dst_type)}"
 
 
-# --- how far an axis goes ----------------------------------------------------
-# Of one axis and one operand: how far it goes, by a stride or by a table of offsets.
+# --- the reach of an axis ----------------------------------------------------
+# For one axis and one operand: how far it moves, by a stride or by a table of offsets.
 
 
 def as_int(stride: Stride) -> int:
-    """The stride of an axis that `is_linear`, which has no table."""
+    """Return the stride of an axis that `is_linear`, so without a table."""
     assert isinstance(stride, int)
     return stride
 
 
 def lowest(stride: Stride, extent: int) -> int:
-    """The least offset of `extent` positions, in elements; the first position of a stride is at 0."""
+    """Return the least offset of `extent` positions, in elements; the first position of a stride is at 0."""
     return min(0, stride * (extent - 1)) if isinstance(stride, int) else min(stride)
 
 
 def highest(stride: Stride, extent: int) -> int:
-    """The largest offset of `extent` positions."""
+    """Return the largest offset of `extent` positions."""
     return max(0, stride * (extent - 1)) if isinstance(stride, int) else max(stride)
 
 
 def multiplied(stride: Stride, by: int) -> Stride:
-    """A stride of so many times the elements."""
+    """Return a stride multiplied by a factor."""
     return stride * by if isinstance(stride, int) else tuple(offset * by for offset in stride)

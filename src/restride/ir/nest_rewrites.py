@@ -1,13 +1,13 @@
 """Pure rewrites of loop nests: axes sliced, bounds peeled off, the normal form, 4-bit elements as bytes.
 
-Each is a function from a nest to another, or to a tuple of nests that together mean the same.
+Each is a function from a nest to another, or to a tuple of nests that together have the same meaning.
 
-Kernels move whole bytes from source to destination. Where elements that share a byte would be written by
-different tiles, or a tile would begin in the midst of a byte, the nest runs on bytes of their own instead:
-`byte_nest` says how. Operands are read from the half of a byte on that they begin in.
+Kernels move whole bytes from source to destination. If different tiles would write elements that share a
+byte, or a tile would begin inside a byte, the nest runs on unpacked elements instead, a byte each: see
+`byte_nest`. Operands are read from the half of a byte in which they begin.
 
-In a byte of its own an integer is one of 8 bits, which holds all its values. A float stays what it is, in the
-low half of the byte: as a wider float on its way to 4 bits it would be rounded twice.
+Unpacked, an integer becomes an 8-bit one, which holds all its values. A float keeps its type, in the low half
+of the byte: as a wider float that later becomes a 4-bit one, it would be rounded twice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def slice_axis(nest: LoopNest, index: int, start: int, extent: int, valid: int |
 
 
 def split_read(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
-    """An axis that is read in part as two: the positions that are read, and those that are zeros.
+    """Split a partly read axis in two: the positions that are read, and those that are zeros.
 
     `for 5 valid 3`  ->  `for 3`  and  `for 2 valid 0`.
     """
@@ -53,7 +53,7 @@ def split_read(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
 
 
 def _move_bases(nest: LoopNest, by: tuple[int, ...]) -> LoopNest:
-    """The nest with its bases moved: source, destination, then the operands."""
+    """Return the nest with its bases moved: source, destination, then the operands."""
     if not any(by):
         return nest
     src, dst, *more = by
@@ -70,7 +70,7 @@ def _slice(stride: Stride, start: int, extent: int) -> tuple[Stride, int]:
 
 
 def linear_table(table: tuple[int, ...]) -> Stride:
-    """A table as a stride where it is one: `(0, 4, 8)` -> `4`."""
+    """Return a table as a stride if it is one: `(0, 4, 8)` -> `4`."""
     if len(table) < 2:
         return 0
     stride = table[1] - table[0]
@@ -91,7 +91,7 @@ def peel(nest: LoopNest) -> tuple[LoopNest, ...]:
 
 
 def peeled_boxes(nest: LoopNest) -> int:
-    """The number of boxes `peel` would make, without making them."""
+    """Return the number of boxes that `peel` would build, without building them."""
     return prod(sum(1 for _ in _cover(*_radix(nest, i))) for i in range(len(nest.bounds)))
 
 
@@ -128,7 +128,7 @@ Piece = tuple[tuple[int, int, int], ...]
 
 
 def _cover(digits: list[tuple[int, int]], size: int, padded: int) -> Iterator[Piece]:
-    """Boxes (start, extent, valid) per digit that cover the index range [0, padded), reading below `size`."""
+    """Yield boxes (start, extent, valid) per digit covering the indices [0, padded), read below `size`."""
     if not digits:
         yield ()
         return
@@ -150,7 +150,7 @@ def _cover(digits: list[tuple[int, int]], size: int, padded: int) -> Iterator[Pi
 
 
 def normalise(nest: LoopNest) -> LoopNest:
-    """The canonical form of a nest without bounds: contiguous axes fused, unit axes dropped, others ordered.
+    """Return the canonical form of an unbounded nest: contiguous axes fused, unit axes dropped, sorted.
 
     `for 2: src += 12, dst += 12` around `for 3: src += 4, dst += 4`  ->  `for 6: src += 4, dst += 4`.
     """
@@ -160,7 +160,7 @@ def normalise(nest: LoopNest) -> LoopNest:
 
 
 def _normalise_zero(nest: LoopNest) -> LoopNest:
-    """Zeros have no source: axes fuse by the destination alone, and one of them says that nothing is read."""
+    """Zeros have no source: axes fuse by the destination alone, and one axis marks that nothing is read."""
     written = tuple(_forget_source(a) for a in nest.axes)
     whole = _fold_units(
         replace(nest, axes=_fuse_and_sort(written), src_base=0, compute=Compute(), operands=())
@@ -176,7 +176,7 @@ def _fuse_and_sort(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
 
 
 def _fold_units(nest: LoopNest) -> LoopNest:
-    """Drop axes of one position; what their tables say goes into the bases."""
+    """Drop axes of one position; their table entries go into the bases."""
     first = [a.offsets(0) for a in nest.axes if a.extent == 1]
     if not first:
         return nest
@@ -207,7 +207,7 @@ def _fuse_all(axes: list[Axis]) -> list[Axis]:
 
 
 def _fusable(outer: Axis, inner: Axis) -> bool:
-    # Asked of every pair of axes of every box: what most often says no comes first.
+    # Evaluated for every pair of axes of every box: the test that fails most often comes first.
     extent = inner.extent
     return (
         inner.valid == extent
@@ -225,18 +225,18 @@ def _fuse(outer: Axis, inner: Axis) -> Axis:
     return replace(inner, extent=outer.extent * inner.extent, valid=outer.valid * inner.extent)
 
 
-# --- elements of 4 bits ------------------------------------------------------
+# --- 4-bit elements ----------------------------------------------------------
 # 4-bit types: two elements share a byte, the first in the low half.
 
 Span = tuple[int, int]
 
 _WIDE = {DataType.s4: DataType.s8, DataType.u4: DataType.u8}
-# Elements of 4 bits from one byte to the next.
+# The 4-bit elements in a byte.
 _HALVES = 2
 
 
 def is_even(stride: Stride, chunk: int) -> bool:
-    """True where so many positions are a whole number of bytes."""
+    """Return whether this many positions make a whole number of bytes."""
     if isinstance(stride, int):
         return stride * chunk % 2 == 0
     return all(offset % 2 == 0 for offset in stride)
@@ -244,11 +244,11 @@ def is_even(stride: Stride, chunk: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ByteNest:
-    """A nest on elements in bytes of their own, and what lies where.
+    """A nest on elements unpacked to bytes, and the location of packed ones.
 
-    `src` and `dst` are (first, count) of the 4-bit elements that are spread, in whole bytes of memory; None
-    where that side is none. `reads_old`: the data type that a sum reads the old destination as, from the last
-    operand of the nest. `keeps_gaps`: the old destination must be there before, since the nest leaves gaps.
+    `src` and `dst` are (first, count) of the 4-bit elements that are unpacked, in whole bytes of memory; None
+    for a side that is not packed. `reads_old`: the data type as which a sum reads the old destination, from
+    the last operand of the nest. `keeps_gaps`: the old destination must be loaded, as the nest leaves gaps.
     """
 
     nest: LoopNest
@@ -259,7 +259,7 @@ class ByteNest:
 
 
 def byte_nest(nest: LoopNest, src_span: Span, dst_span: Span) -> ByteNest:
-    """`nest` with each 4-bit side in bytes, from its first whole byte on. Spans are [low, high)."""
+    """Return `nest` with each 4-bit side in bytes, from its first whole byte on. Spans are [low, high)."""
     made, old = nest, None
     src = dst = None
     if nest.src_type.bits == 4:
@@ -287,7 +287,7 @@ def _fills(nest: LoopNest, count: int) -> bool:
 
 
 def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
-    """Let the sum read the old destination from an operand of its own, which lies as the destination does."""
+    """Let the sum read the old destination from a separate operand with the destination's layout."""
     index = len(nest.operands)
     old = next(step.data_type or nest.dst_type for step in nest.compute.steps if step.is_sum)
     steps = tuple(
@@ -301,7 +301,7 @@ def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
 
 
 def in_pairs(nest: LoopNest) -> LoopNest:
-    """A nest that moves elements and those that share their bytes together, on bytes; others as they are.
+    """Return a nest that moves elements sharing a byte together, on bytes; other nests unchanged.
 
     `s4: for 6: src += 8, dst += 8, for 8: src += 1, dst += 1`  ->  `u8: for 6: src += 4, ..., for 4: ...`.
     """
@@ -327,20 +327,20 @@ def _half(stride: Stride) -> Stride:
 
 
 def unpacking(data_type: DataType, count: int) -> LoopNest:
-    """The nest that gives `count` packed elements a byte each."""
+    """Return the nest that unpacks `count` elements to a byte each."""
     return LoopNest(data_type, wide_type(data_type), (Axis(count, 1, byte_step(data_type)),))
 
 
 def packing(data_type: DataType, count: int) -> LoopNest:
-    """The nest that packs `count` elements that have a byte each."""
+    """Return the nest that packs `count` elements of a byte each."""
     return LoopNest(wide_type(data_type), data_type, (Axis(count, byte_step(data_type), 1),))
 
 
 def wide_type(data_type: DataType) -> DataType:
-    """The type of an element of a 4-bit type in a byte of its own."""
+    """Return the type of an unpacked element of a 4-bit type."""
     return _WIDE.get(data_type, data_type)
 
 
 def byte_step(data_type: DataType) -> int:
-    """The number of elements of `wide_type` a byte is."""
+    """Return the number of elements of `wide_type` in a byte."""
     return 1 if data_type in _WIDE else _HALVES

@@ -3,9 +3,9 @@
 | numbers | a load gives | a store writes |
 | --- | --- | --- |
 | f32, f64 | the value of an element, rounded to it | the value, converted to the type of the tensor |
-| i8, i16, i32, i64 | an integer as it is, 1 of a boolean that is set, the bits of a float | the lowest bits |
+| i8, i16, i32, i64 | an integer unchanged, 1 for a set boolean, the bits of a float | the lowest bits |
 
-Integers are signed where they are compared, and wrap modulo 2**bits.
+Comparisons treat integers as signed; arithmetic wraps modulo 2**bits.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ class Number(enum.Enum):
 
     @classmethod
     def real(cls, *, is_wide: bool) -> Number:
-        """f64, or f32."""
+        """Return f64 if `is_wide`, else f32."""
         return cls.f64 if is_wide else cls.f32
 
     @classmethod
     def integer(cls, bits: int) -> Number:
-        """The integers of so many bits."""
+        """Return the integers with this many bits."""
         return cls[f"i{bits}"]
 
     @property
     def is_integer(self) -> bool:
-        """True for integers."""
+        """Whether these are integers."""
         return self.name.startswith("i")
 
     @property
     def bits(self) -> int:
-        """The width."""
+        """The width in bits."""
         return int(self.name[1:])
 
     @property
@@ -56,11 +56,11 @@ class Number(enum.Enum):
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """NumPy's type."""
+        """The NumPy type."""
         return np.dtype(f"{self.name[0]}{self.bits // 8}")
 
     def constant(self, number: float) -> float | int:
-        """A number in this type: of integers infinities are the ends."""
+        """Return a number in this type; for integers, infinities are the limits."""
         if not self.is_integer:
             return number
         end = 1 << self.bits - 1
@@ -68,7 +68,7 @@ class Number(enum.Enum):
 
 
 def numbers_of(bits: Array, data_type: DataType, number: Number) -> Array:
-    """What a load gives, of elements as storage holds them."""
+    """Return what a load gives for stored elements."""
     if not number.is_integer:
         return to_real(bits, data_type, np.float64 if number is Number.f64 else np.float32)
     if data_type.kind == "float":
@@ -77,9 +77,9 @@ def numbers_of(bits: Array, data_type: DataType, number: Number) -> Array:
 
 
 def elements_of(values: Array, data_type: DataType, number: Number) -> Array:
-    """What a store writes, as storage holds it."""
+    """Return what a store writes, as stored elements."""
     if number.is_integer:
         bits = np.asarray(values.astype(storage_dtype(data_type)))
-        # The other half of a byte is another element.
+        # The other half of a byte belongs to another element.
         return bits & bits.dtype.type(15) if data_type.bits == 4 else bits
     return from_real(np.where(np.isnan(values), values.dtype.type(np.nan), values), data_type)

@@ -1,9 +1,9 @@
-"""The text of a loop tree -> the tree: the inverse of `str`, which runs nothing of what it reads.
+"""Parser from the text of a loop tree to the tree: the inverse of `str`. It never executes its input.
 
-By recursive descent, a line for each tensor, loop, guard, local tensor and item; two spaces stand before
-what is in a loop. Beyond what `str` writes there may be empty lines, comments from `#` to the end of a line,
-operators without brackets (`*` and `/` before `+` and `-`), and tensors without places, which are dense and
-row-major.
+Recursive descent, with a line for each tensor, loop, guard, local tensor and item; the body of a loop is
+indented by two spaces. Beyond the output of `str`, it accepts empty lines, comments from `#` to the end of a
+line, operators without parentheses (`*` and `/` before `+` and `-`), and tensors without places, which are
+dense and row-major.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .expression import Affine, Apply, Const, Coordinate, Expr, Index, Load, Ref
 from .numbers import Number
 from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
 
-# What a text may have at most: characters, loops and operations inside of each other, digits of a number.
+# The limits of a text: characters, nested loops and operations, digits of a number.
 _MOST_TEXT, _MOST_LOOPS, _MOST_DEPTH, _MOST_DIGITS = 1 << 18, 32, 100, 19
-# Characters of a line that a message shows.
+# The characters of a line that a message shows.
 _SHOWN = 90
-_TOO_DEEP = f"no more than {_MOST_DEPTH} operations inside of each other", "name parts of it with let"
+_TOO_DEEP = f"no more than {_MOST_DEPTH} nested operations", "name parts of it with let"
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
-# As `is_name` has it.
+# The same as in `is_name`.
 _BEGIN_NAMES = frozenset(f"{ascii_letters}_")
 _IN_NAMES = _BEGIN_NAMES.union(f"{digits}.")
 
@@ -36,9 +36,9 @@ T = TypeVar("T")
 
 
 def parse_tree(text: str) -> LoopTree:
-    """The tree of a text, verified: `parse_tree(str(tree)) == tree`.
+    """Parse a text into a verified tree: `parse_tree(str(tree)) == tree`.
 
-    Raises InvalidArguments (RS-T01, RS-T02) with the line at fault.
+    Raises InvalidArguments (RS-T01, RS-T02) with the offending line.
     """
     if not isinstance(text, str):
         raise refuse("RS-T01:no-text", type=type(text).__name__)
@@ -61,7 +61,7 @@ def _lines_of(text: str) -> Iterator[_TreeLine]:
 
 @dataclass
 class _TreeLine:
-    """A line, read from left to right: what is before `at` has been."""
+    """A line, read from left to right: everything before `at` has been read."""
 
     number: int
     text: str
@@ -78,13 +78,13 @@ class _TreeLine:
         )
 
     def peek(self, symbol: str) -> bool:
-        """True where a symbol is next."""
+        """Return whether a symbol is next."""
         while self.text[self.at : self.at + 1] == " ":
             self.at += 1
         return self.text.startswith(symbol, self.at)
 
     def take(self, symbol: str) -> bool:
-        """True where a symbol was next, and has been read."""
+        """Return whether a symbol was next, and read it."""
         found = self.peek(symbol)
         self.at += len(symbol) if found else 0
         return found
@@ -94,7 +94,7 @@ class _TreeLine:
             raise self.fault(repr(symbol))
 
     def word(self) -> str:
-        """The word that is next, which is not read; empty where there is none."""
+        """Return the next word without reading it; empty if there is none."""
         self.peek("")
         end = self.at
         while end < len(self.text) and self.text[end] in (_IN_NAMES if end > self.at else _BEGIN_NAMES):
@@ -108,7 +108,7 @@ class _TreeLine:
         word = self.word()
         if not word:
             raise self.fault(
-                f"the name of {of}", "names begin with a letter, and have letters, digits, _ and ."
+                f"the name of {of}", "names begin with a letter, and contain letters, digits, _ and ."
             )
         self.at += len(word)
         return word
@@ -126,7 +126,7 @@ class _TreeLine:
         return self.text[start:end]
 
     def integer(self, of: str = "an integer") -> int:
-        """An integer of 64 bits."""
+        """Read a 64-bit integer."""
         sign = "-" if self.take("-") else ""
         self.peek("")
         start, digits = self.at, self.digits()
@@ -136,7 +136,7 @@ class _TreeLine:
         return int(sign + digits)
 
     def real(self) -> float:
-        """A real number, as Python writes it; integers that no double is stay what they are."""
+        """Read a real number in Python syntax; integers that are not exact as f64 stay integers."""
         sign = -1 if self.take("-") else 1
         for word in ("inf", "nan"):
             if self.take_word(word):
@@ -158,7 +158,7 @@ class _TreeLine:
         return sign * (int(text) if is_whole and int(text) != number else number)
 
     def several(self, read: Callable[[], T], end: str) -> tuple[T, ...]:
-        """What is separated by commas, up to a symbol that is read too."""
+        """Read items separated by commas, up to and including a final symbol."""
         found: list[T] = []
         while not self.take(end):
             if found:
@@ -167,25 +167,25 @@ class _TreeLine:
         return tuple(found)
 
     def end(self) -> None:
-        """Nothing is left."""
+        """Require the end of the line."""
         self.peek("")
         if self.at < len(self.text):
             raise self.fault("the end of the line")
 
 
 class _TreeParser:
-    """One text. A method reads what it is named after, from the line where the parser is."""
+    """One text. Each method reads the construct it is named after, from the current line."""
 
     def __init__(self, lines: list[_TreeLine]) -> None:
         self.lines, self.next = lines, 0
 
     @property
     def line(self) -> _TreeLine:
-        """The line that is read."""
+        """The current line."""
         return self.lines[self.next - 1]
 
     def new_line(self, level: int) -> bool:
-        """True where the next line is in so many loops: it is now the one that is read."""
+        """Advance to the next line if it is at this loop level; return whether it is."""
         if self.next == len(self.lines) or self.lines[self.next].indent < 2 * level:
             return False
         self.next += 1
@@ -196,7 +196,7 @@ class _TreeParser:
         return True
 
     def is_at(self, word: str) -> bool:
-        """True where the next line begins with a word."""
+        """Return whether the next line begins with a word."""
         return self.next < len(self.lines) and self.lines[self.next].word() == word
 
     def tree(self) -> LoopTree:
@@ -228,7 +228,7 @@ class _TreeParser:
     def number(self) -> Number:
         word = self.line.word()
         if word not in Number.__members__ or not self.line.take(word):
-            hint = f"in order: one after the other; in {', in '.join(Number.__members__)}: computed so"
+            hint = f"in order: sequentially; in {', in '.join(Number.__members__)}: computed in that type"
             raise self.line.fault("a number, or order", hint)
         return Number[word]
 
@@ -273,9 +273,9 @@ class _TreeParser:
     def each(self, level: int) -> Each:
         line = self.line
         if not line.take_word("each"):
-            raise line.fault("each", "a tree is tensors, and then loops that begin with each")
+            raise line.fault("each", "a tree has tensors, followed by loops that begin with each")
         if level == _MOST_LOOPS:
-            raise line.fault(f"no more than {_MOST_LOOPS} loops inside of each other")
+            raise line.fault(f"no more than {_MOST_LOOPS} nested loops")
         axes: tuple[TreeAxis, ...] = ()
         if not line.take_word("once"):
             axes = (self.axis(), *self.more_axes())
@@ -384,7 +384,7 @@ class _TreeParser:
     # --- expressions
 
     def expr(self) -> Expr:
-        """An expression, not so deep that what goes through it overflows the stack."""
+        """Read an expression, limited in depth so that traversing it does not overflow the stack."""
         value = self.sum(0)
         level: list[Expr] = [value]
         for _ in range(_MOST_DEPTH):
@@ -394,7 +394,7 @@ class _TreeParser:
         return value
 
     def sum(self, depth: int) -> Expr:
-        """Operands with operators between them."""
+        """Read operands with operators between them."""
         total, op, value = None, "add", self.operand(depth)
         for _ in range(_MOST_DEPTH):
             if name := self.operator("*", "/"):
@@ -408,7 +408,7 @@ class _TreeParser:
         raise self.line.fault(*_TOO_DEEP)
 
     def operator(self, *symbols: str) -> str:
-        """The operation of one of these symbols, where it is next."""
+        """Read one of these symbols, if it is next, and return its operation."""
         return next((_OPERATORS[symbol] for symbol in symbols if self.line.take(symbol)), "")
 
     def operand(self, depth: int) -> Expr:

@@ -1,7 +1,7 @@
-"""Programs of one nest in which every element of the destination is computed of elements at the same index.
+"""Programs of one nest that computes each element of the destination from elements at the same index.
 
-Sources are repeated along their dims of 1. The first is where the value starts; the others, and what the
-attributes read, are operands of the chain.
+Sources are broadcast along their dims of 1. The value starts as an element of the first; the others, and the
+operands of attributes, are operands of the chain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .digits import TensorOperand, digits_of, index_digits, nest_of
 from .nest import Compute, LoopNest
 from .program import DST, SRC, NestStep, Place, Program, Slot
 
-# A function of one element takes as long as to move so many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
+# A function of one element takes as long as moving this many bytes (measured: 1 to 5 ns, at 10 bytes a ns).
 _FUNCTION_BYTES = 32
 _CHEAP_BYTES = 2
 _CHEAP = frozenset(
@@ -29,7 +29,7 @@ _CHEAP = frozenset(
 
 
 def function_bytes(attr: Attr, *more: str) -> int:
-    """How many bytes could be moved in the time that the functions of one element take, `more` among them."""
+    """Return the bytes that could be moved in the time of the functions of one element, including `more`."""
     functions = (*more, *(op.function for op in attr.post_ops if isinstance(op, EltwiseOp)))
     return sum(_CHEAP_BYTES if alg in _CHEAP else _FUNCTION_BYTES for alg in functions)
 
@@ -37,7 +37,7 @@ def function_bytes(attr: Attr, *more: str) -> int:
 def pointwise_nest(
     src: MemoryDesc, dst: MemoryDesc, compute: Compute, tensors: Sequence[TensorOperand]
 ) -> LoopNest:
-    """The nest that computes every element of `dst` and writes zero into its padding."""
+    """Return the nest that computes every element of `dst` and writes zero into its padding."""
     first = TensorOperand.of_desc(src)
     dims = [
         digits_of([first.dims[dim], index_digits(dst, dim), *(t.dims[dim] for t in tensors)], padded)
@@ -52,10 +52,9 @@ def pointwise_program(
     computed: Computation,
     work_bytes: int,
 ) -> Program:
-    """The program of a chain: `sources` by argument, in the order of the chain; what is `written`.
+    """Return the program of a chain: `sources` by argument, in the chain's order; `written` is its result.
 
-    A source that lies as the destination does may be the destination: elements are read before they are
-    written.
+    A source with the destination's layout can be the destination: elements are read before they are written.
     """
     (first, src), *more = sources.items()
     arg, dst = written
@@ -80,6 +79,6 @@ def pointwise_program(
 
 
 def moved_bytes(sources: Sequence[MemoryDesc], dst: MemoryDesc, *, is_summed: bool = False) -> int:
-    """Bytes read and written, padding of the destination included; twice where it is summed."""
+    """Return the bytes moved, including padding of the destination, which counts twice if it is summed."""
     read = sum(md.data_type.nbytes(md.nelems) for md in sources)
     return read + dst.data_type.nbytes(prod(dst.padded_dims)) * (2 if is_summed else 1)

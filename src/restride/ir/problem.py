@@ -1,4 +1,4 @@
-"""What the problems of primitives are where they say nothing else: nothing is computed or written beside."""
+"""Defaults for problems of primitives: no computation, and no further outputs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from .computation import NOTHING, Computation
 
 
 class ProblemBase:
-    """The methods of a problem that most problems have alike. A problem is a frozen dataclass."""
+    """Methods that most problems share. A problem is a frozen dataclass."""
 
     __slots__ = ()
 
     def structure(self) -> Self:
-        """The problem without its values, which no kernel depends on: itself, as it has none."""
+        """The problem without values that kernels do not depend on: itself, as it has none."""
         return self
 
     def computation(self) -> Computation:
-        """What attributes compute: nothing, as there are none."""
+        """The computation of the attributes: none."""
         return NOTHING
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the destination, by argument: nothing."""
+        """The outputs besides the destination, by argument: none."""
         return {}

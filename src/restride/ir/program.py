@@ -1,22 +1,22 @@
-"""Programs: what a primitive does, as values, on no engine.
+"""Programs: the work of a primitive, as engine-independent values.
 
-A program says: *these arguments, this memory of its own, these steps one after the other*. Its grammar::
+A program lists *its arguments, its temporaries, and its steps in order*. The grammar::
 
     program   := slot* temporary* step*
     slot      := arg [written]             an argument of an execution, by its number
-    temporary := bytes                     memory that lives as long as a run
+    temporary := bytes                     memory that lives as long as an execution
     step      := nest | tree | repeat | grid
     nest      := loops src dst operand* scalar*
     tree      := loop-tree place* scalar*          a place for each of its tensors
-    repeat    := turns tree* stride*               trees in turn, again and again; places move by strides
+    repeat    := turns tree* stride*               trees in turn, repeatedly; places move by strides
     grid      := extents bytes call*               positions that threads share, each with memory of its own
-    call      := tree stride* condition*           a tree of each position where all conditions hold
-    place     := slot | temporary | own memory, and how many bytes behind element offset 0
+    call      := tree stride* condition*           a tree at each position where all conditions hold
+    place     := slot | temporary | own memory, and the byte offset of element offset 0
 
-Slot 0 is what is read first and slot 1 what is written; then come operands and further sources, then further
-outputs. Scalars are no part of a program, only how many there are: an execution brings them as doubles.
+Slot 0 is the first tensor read and slot 1 the tensor written; then come operands and further sources, then
+further outputs. A program contains only the number of its scalars: an execution passes them as f64.
 
-`schedule/passes.py` makes other programs of one, for engines that cannot do every step as it stands.
+`schedule/passes.py` rewrites programs for engines that cannot run every step directly.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from .tree import LoopTree
 
 SRC, DST = 0, 1
-"""The slots of what is read first, and of what is written."""
+"""The slots of the first tensor read, and of the tensor written."""
 
 
 OWN = -(1 << 30)
-"""The buffer that is a grid position's own memory."""
+"""The buffer number of a grid position's own memory."""
 
 
 class Place(NamedTuple):
-    """Where a step reads or writes: slot `buffer`, or temporary `~buffer` where that is negative, or `OWN`.
+    """The location of a step's tensor: slot `buffer`, or temporary `~buffer` if that is negative, or `OWN`.
 
-    `offset`: how many bytes element offset 0 of the step lies behind the address of the buffer.
+    `offset`: the bytes from the address of the buffer to element offset 0 of the step.
     """
 
     buffer: int
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One argument: its number, and whether it is written. `span`: the elements [low, high) of an operand."""
+    """An argument: its number, and whether it is written. `span`: the elements [low, high) of an operand."""
 
     arg: int
     is_written: bool = False
@@ -67,12 +67,12 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NestStep:
-    """A nest from `src` to `dst`. `read` and `written`: the elements [low, high) that it may touch there.
+    """A nest from `src` to `dst`. `read` and `written`: the elements [low, high) that it can access there.
 
-    `scalars`: the first of the execution's scalars that it reads, and how many; `constants` stand for them
-    where they are known. `work_bytes`: how many bytes could be moved in the time that it takes. `staged`: the
-    same nest in stages, for engines that gain by it; unless it `finds_stages` there are no others. A step
-    that is not `is_named` only serves another one; `note` is what is to be told of it.
+    `scalars`: the first of the execution's scalars that it reads, and how many; `constants` replace them if
+    they are known. `work_bytes`: the bytes that could be moved in the time that it takes. `staged`: the same
+    nest in stages, for engines that gain from it; unless it `finds_stages`, there are no others. A step that
+    is not `is_named` only prepares another one; `note` is text for reports about it.
     """
 
     nest: LoopNest
@@ -91,7 +91,7 @@ class NestStep:
 
     @property
     def sources(self) -> tuple[Place, ...]:
-        """All places that it reads; the destination among them where the nest adds to it."""
+        """The places that it reads, including the destination if the nest adds to it."""
         own = (self.dst,) if self.nest.compute.reads_destination else ()
         return (self.src, *self.operands, *own)
 
@@ -110,9 +110,10 @@ class NestStep:
 class TreeStep:
     """A loop tree on the tensors at `places`, one for each that it names.
 
-    `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step.
-    `rewrites`: the transforms that made the tree, as text, of `source` where that became no other step.
-    `kind`: what the step is called, where that is not what its loops are.
+    `scalars`, `work_bytes` and `is_named` are as for a nest; `note` is text for reports about the step.
+    `rewrites`: the transforms that produced the tree, as text; `source`: the tree before them, if it became
+    only this step.
+    `kind`: the name of the step, if it does not follow from its loops.
     """
 
     tree: LoopTree
@@ -137,7 +138,7 @@ class TreeStep:
         return self.places_of(set(self.tree.written))
 
     def places_of(self, names: Collection[str]) -> tuple[Place, ...]:
-        """The places of some tensors."""
+        """Return the places of some tensors."""
         pairs = zip(self.tree.tensors, self.places, strict=True)
         return tuple(place for tensor, place in pairs if tensor.name in names)
 
@@ -150,9 +151,9 @@ class TreeStep:
 
 @dataclass(frozen=True, slots=True)
 class RepeatStep:
-    """Trees that run in turn, `turns` times: steps of time, each of which needs the one before it.
+    """Trees that run in turn, `turns` times: time steps, each of which depends on the one before.
 
-    `strides`: for each tree and each of its places, how many bytes it moves from one turn to the next.
+    `strides`: for each tree and each of its places, the bytes it moves from one turn to the next.
     """
 
     turns: int
@@ -161,7 +162,7 @@ class RepeatStep:
 
     @property
     def sources(self) -> tuple[Place, ...]:
-        """All places that it reads, in the first turn."""
+        """The places that it reads, in the first turn."""
         return tuple(place for step in self.steps for place in step.sources)
 
     @property
@@ -170,7 +171,7 @@ class RepeatStep:
         return tuple(place for step in self.steps for place in step.targets)
 
     def unrolled(self) -> Iterator[TreeStep]:
-        """All turns, one step after the other."""
+        """Yield the steps of all turns, in order."""
         for turn in range(self.turns):
             for step, strides in zip(self.steps, self.strides, strict=True):
                 yield replace(step, places=moved_places(step.places, strides, turn))
@@ -183,17 +184,17 @@ class RepeatStep:
 
 
 def moved_places(places: Sequence[Place], strides: Sequence[int], turns: int) -> tuple[Place, ...]:
-    """Where places are after some turns of a `RepeatStep`."""
+    """Return places after some turns of a `RepeatStep`."""
     pairs = zip(places, strides, strict=True)
     return tuple(Place(place.buffer, place.offset + turns * stride) for place, stride in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class GridCondition:
-    """True at positions of a grid where `constant + sum of factor * position` is not negative.
+    """A condition on grid positions: `constant + sum of factor * position` is not negative.
 
-    `added`: a place of an s64, as a length that only a run knows, which is added `sign` times, and `strides`:
-    the bytes that it moves from one position to the next, an axis after the other; None adds nothing.
+    `added`: the place of an s64, such as a length known only at execution, that is added `sign` times;
+    `strides`: the bytes that it moves between positions, for each axis. None adds nothing.
     """
 
     constant: int
@@ -210,8 +211,8 @@ class GridCondition:
 
 @dataclass(frozen=True, slots=True)
 class GridCall:
-    """A tree of a grid: where all conditions hold. `strides`: of each place, the bytes that it moves from one
-    position to the next, an axis after the other.
+    """A tree of a grid, run where all conditions hold. `strides`: for each place, the bytes that it moves
+    between positions, for each axis.
     """
 
     step: TreeStep
@@ -221,11 +222,11 @@ class GridCall:
 
 @dataclass(frozen=True, slots=True)
 class GridStep:
-    """Trees at the positions of a grid: at each one after the other, where their conditions hold.
+    """Trees at the positions of a grid: at each position in order, where their conditions hold.
 
-    Positions of all axes but the last run in any order, each with `own_bytes` of memory that is its own;
-    those of the last one in order, in the memory of one. `whole`: a program of the same slots that does all
-    that this program does by steps of the whole, for engines without grids; `kind` and `note` are to be told.
+    Positions along all axes but the last run in any order, each with `own_bytes` of separate memory; those
+    along the last axis run in order and share it. `whole`: an equivalent program over the same slots in whole
+    steps, for engines without grids; `kind` and `note` are text for reports.
     """
 
     extents: tuple[int, ...]
@@ -238,7 +239,7 @@ class GridStep:
 
     @property
     def sources(self) -> tuple[Place, ...]:
-        """All places that it reads, at the first position."""
+        """The places that it reads, at the first position."""
         added = [each.added for call in self.calls for each in call.conditions if each.added]
         read = [place for call in self.calls for place in call.step.sources if place.buffer != OWN]
         return tuple(dict.fromkeys([*read, *added]))
@@ -251,7 +252,7 @@ class GridStep:
 
     @property
     def positions(self) -> int:
-        """How many positions threads share."""
+        """The number of positions that threads share."""
         return prod(self.extents[:-1])
 
     def __str__(self) -> str:
@@ -267,9 +268,9 @@ Step = NestStep | TreeStep | RepeatStep | GridStep
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A frozen program. `temporaries` are sizes in bytes; `scalars` is how many an execution brings.
+    """A frozen program. `temporaries` are sizes in bytes; `scalars` is the number passed at execution.
 
-    `is_aliased`: a source may share bytes with the destination, which then holds nothing before its end.
+    `is_aliased`: a source may share bytes with the destination, whose contents are undefined until the end.
     """
 
     slots: tuple[Slot, ...]
@@ -284,20 +285,18 @@ class Program:
         return tuple(step for step in self.steps if isinstance(step, NestStep))
 
     def with_steps(self, steps: Iterable[Step], temporaries: Iterable[int] = ()) -> Program:
-        """The same arguments with other steps, and with more temporaries behind its own."""
+        """Return the same arguments with other steps, and with further temporaries appended."""
         return replace(self, steps=tuple(steps), temporaries=(*self.temporaries, *temporaries))
 
     def verify(self) -> Program:
-        """Return self if every place is there; else raise ValueError: a fault of the planner, never of a
-        user.
-        """
+        """Return self if every place exists; else raise ValueError: a bug of the planner, never of a user."""
         for step in self.steps:
             for place in (*step.sources, *step.targets):
                 if not -len(self.temporaries) <= place.buffer < len(self.slots):
-                    raise ValueError(f"{place} is not there in\n{self}")
+                    raise ValueError(f"{place} does not exist in\n{self}")
             for place in step.targets:
                 if place.buffer >= 0 and not self.slots[place.buffer].is_written:
-                    raise ValueError(f"{place} is written, and is no output, in\n{self}")
+                    raise ValueError(f"{place} is written, but is not an output, in\n{self}")
         return self
 
     def __str__(self) -> str:
@@ -305,7 +304,7 @@ class Program:
 
 
 def are_independent(steps: Iterable[Step]) -> bool:
-    """True where no step reads what another one writes, so that their order does not matter."""
+    """Return whether no step reads what another one writes, so that their order does not matter."""
     sequence = list(steps)
     written = {place.buffer for step in sequence for place in step.targets}
     return not any(place.buffer in written for step in sequence for place in step.sources)

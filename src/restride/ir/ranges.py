@@ -2,13 +2,13 @@
 
 | tree | result for each kept index |
 | --- | --- |
-| `sum_tree` | the sum of integers times factors, modulo 2**32, as s32; a boolean counts 1 where it is set |
+| `sum_tree` | the sum of integers times factors, modulo 2**32, as s32; a boolean that is set counts as 1 |
 | `amax_tree` | the largest magnitude among the finite values |
 | `min_max_tree` | the largest finite value of the negated tensor, and of the tensor |
 
-Ranges are found without leaving the bits of the type: as **keys**, integers in the order of the values, with
-a bias that lets values that are not finite wrap around to below all others. So one maximum of integers is all
-that a range needs, and every instruction set finds the same bits. Where no value is finite a range is 0.
+Ranges are computed on the bits of the type: as **keys**, integers ordered like the values, biased so that
+nonfinite values wrap around to below all others. So a range needs only a maximum of integers, and every
+instruction set gives the same bits. If no value is finite, a range is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .expression import Expr, Ref, TreeAxis, apply
 from .numbers import Number
 from .tree import Each, Let, LoopTree, TreeTensor, fold_over
 
-# The magnitude, as bits, from which on a float is not finite.
+# The least magnitude, as bits, of a nonfinite float.
 NOT_FINITE = {
     DataType.f64: 0x7FF0000000000000,
     DataType.f32: 0x7F800000,
@@ -37,8 +37,8 @@ NOT_FINITE = {
 
 
 def sum_tree(md: MemoryDesc, keep_mask: int, factors: Sequence[int]) -> LoopTree:
-    """The sums over the dims whose bits `keep_mask` lacks, times each factor: outputs `dst0`, `dst1`, ... of
-    the kept padded dims, row-major. Padding is zero, and is summed.
+    """Return the sums over the dims not in `keep_mask`, times each factor: outputs `dst0`, `dst1`, ... of the
+    kept padded dims, row-major. Padding is zero, and is included.
     """
     whole = MemoryDesc._make("blocked", md.data_type, replace(md.layout, dims=md.padded_dims))
     src = TreeTensor.of_desc("src", whole)
@@ -52,8 +52,8 @@ def sum_tree(md: MemoryDesc, keep_mask: int, factors: Sequence[int]) -> LoopTree
 
 
 class RangeKeys(NamedTuple):
-    """What is folded to find the ends of a range: `of` an element's bits a number, of that a key for each
-    end, whose maximum is found; and the bits of an end, of the largest key.
+    """The keys of a range: `of` maps an element's bits to a number, from which comes a key for each end,
+    whose maximum is taken; then the largest key is mapped back to the bits of an end.
     """
 
     of: Callable[[Expr], Expr]
@@ -62,7 +62,7 @@ class RangeKeys(NamedTuple):
 
 
 def magnitude_keys(data_type: DataType) -> RangeKeys:
-    """Those of the largest finite magnitude."""
+    """Return the keys of the largest finite magnitude."""
     most, bias = ends_of(data_type)
     return RangeKeys(
         lambda bits: apply("and", bits, most),
@@ -72,12 +72,12 @@ def magnitude_keys(data_type: DataType) -> RangeKeys:
 
 
 def signed_keys(data_type: DataType) -> RangeKeys:
-    """Those of the largest finite values of the negated elements, and of the elements."""
+    """Return the keys of the largest finite values of the negated elements, and of the elements."""
     most, bias = ends_of(data_type)
     lowest = bias - NOT_FINITE[data_type]
 
     def ordered(bits: Expr) -> Expr:
-        """Integers in the order of the floats, and back: those of negative ones count down."""
+        """Map bits to integers ordered like the floats, and back: those of negative floats count down."""
         return apply("select", apply("lt", bits, 0), apply("sub", most, bits), bits)
 
     return RangeKeys(
@@ -88,17 +88,17 @@ def signed_keys(data_type: DataType) -> RangeKeys:
 
 
 def amax_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
-    """The largest finite magnitudes of a float tensor, as its type, for the kept dims."""
+    """Return the tree of the largest finite magnitudes of a float tensor, in its type, for the kept dims."""
     return _range_tree(md, keep_mask, ("largest",), magnitude_keys(md.data_type))
 
 
 def min_max_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
-    """The largest finite values of the negated tensor, and of the tensor."""
+    """Return the tree of the largest finite values of the negated tensor, and of the tensor."""
     return _range_tree(md, keep_mask, ("low", "high"), signed_keys(md.data_type))
 
 
 def check_range(md: MemoryDesc, keep_mask: int, name: str) -> None:
-    """Raise InvalidArguments for bits of other dims, Unimplemented for a type that is no float."""
+    """Raise InvalidArguments for a mask beyond the dims, Unimplemented for a type that is not float."""
     if not 0 <= keep_mask < 1 << md.ndims:
         raise refuse(
             "RS-N10:bad-mask-kept", keep_mask=short_repr(keep_mask), ndims=md.ndims, mask=(1 << md.ndims) - 1
@@ -108,15 +108,15 @@ def check_range(md: MemoryDesc, keep_mask: int, name: str) -> None:
 
 
 def ends_of(data_type: DataType) -> tuple[int, int]:
-    """The bits of all but the sign, and what is added to a magnitude's bits so that one that is not finite
-    becomes negative.
+    """Return the bits of all but the sign, and the bias that makes a magnitude's bits negative if it is not
+    finite.
     """
     end = 1 << data_type.bits - 1
     return end - 1, end - NOT_FINITE[data_type]
 
 
 def _range_tree(md: MemoryDesc, keep_mask: int, ends: Sequence[str], keys: RangeKeys) -> LoopTree:
-    """The bits of each end."""
+    """Return the tree for the bits of each end."""
     src = TreeTensor.of_desc("src", md)
     axes, kept, folded = _axes(md, keep_mask)
     outs = [_output(f"dst{i}", kept, md.data_type) for i in range(len(ends))]
@@ -130,7 +130,7 @@ def _range_tree(md: MemoryDesc, keep_mask: int, ends: Sequence[str], keys: Range
 def _axes(
     md: MemoryDesc, keep_mask: int
 ) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], tuple[TreeAxis, ...]]:
-    """An axis for each dim, those that are kept, and the others."""
+    """Return an axis for each dim, the kept ones, and the others."""
     axes = tuple(TreeAxis(f"d{dim}", extent) for dim, extent in enumerate(md.dims))
     kept = tuple(axis for dim, axis in enumerate(axes) if keep_mask >> dim & 1)
     return axes, kept, tuple(axis for axis in axes if axis not in kept)

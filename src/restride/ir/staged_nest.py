@@ -1,4 +1,4 @@
-"""A nest in stages: what the stages of so many positions are. `schedule/moves/staged.py` chooses how many."""
+"""A nest in stages, as a function of the number of positions, which `schedule/moves/staged.py` chooses."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .nest import Axis, LoopNest
 
 @dataclass(frozen=True, slots=True)
 class StridedRun:
-    """`extent` elements or runs of them, `stride` elements apart."""
+    """`extent` elements or runs of elements, `stride` elements apart."""
 
     extent: int
     stride: int
 
 
 FlushWay = Literal["runs", "lines", "stores"]
-"""Runs go past the caches, wherever they begin and end; or as whole lines do; or through the caches."""
+"""Runs bypass the caches, wherever they begin and end; or as whole lines; or go through the caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """How a chunk in scratch goes to the destination: loops over runs of `length` elements (src: scratch).
+    """The move of a chunk from scratch to the destination: loops over runs of `length` (src: scratch).
 
-    `ahead` is where the next chunk's source lies, innermost first: it is asked for meanwhile, so that reading
-    and writing overlap. `streams`: it goes past the caches.
+    `ahead` is where the next chunk's source is, innermost first: it is prefetched meanwhile, so that reading
+    and writing overlap. `streams`: it bypasses the caches.
     """
 
     loops: tuple[Axis, ...]
@@ -36,7 +36,7 @@ class Flush:
 
 
 def runs_of(axes: Iterable[StridedRun]) -> tuple[StridedRun, ...]:
-    """Axes as runs, innermost first: those that follow each other without a gap are one."""
+    """Return axes as runs, innermost first, with contiguous ones merged."""
     runs: list[StridedRun] = []
     for axis in sorted(axes, key=lambda axis: abs(axis.stride)):
         last = runs[-1] if runs else StridedRun(1, axis.stride)
@@ -49,12 +49,12 @@ def runs_of(axes: Iterable[StridedRun]) -> tuple[StridedRun, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StagedNest:
-    """A nest in stages: `nests(positions, through_scratch)` for so many positions of `along`, within `outer`.
+    """A nest in stages: `nests(positions, through_scratch)` for positions of `along`, within `outer`.
 
-    The first nest reads the source, the last writes the destination, or scratch where it goes
+    The first nest reads the source, the last writes the destination, or scratch if it goes
     `through_scratch`; between them is plain scratch, of which a position takes `row` elements. `run` is what
-    a position adds to a run of the destination; or all of its runs are `whole_run`. Where scratch holds
-    planes, positions side by side, each begins at a multiple of `plane` elements.
+    a position adds to a run of the destination; or all of its runs are `whole_run`. If scratch contains
+    planes (adjacent positions), each begins at a multiple of `plane` elements.
     """
 
     nest: LoopNest
@@ -69,5 +69,5 @@ class StagedNest:
     whole_run: int = 0
 
     def scratch(self, positions: int) -> int:
-        """Elements that the plain scratch of so many positions takes."""
+        """Return the elements of plain scratch needed for the positions."""
         return self.row * (-(-positions // self.plane) * self.plane if self.plane else positions)

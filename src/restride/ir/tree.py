@@ -1,14 +1,14 @@
 """Loop trees: programs that compute over several tensors, with folds, windows and loops that share values.
 
 A loop nest (`ir/nest.py`) moves each element of one tensor to one place of another; a tree computes. Its
-text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, guard and item::
+text, written by `str` and read by `ir/parse.py`, has a line for each tensor, loop, guard and item::
 
     tree   := ["tree" ("in" number | N "scalars" | "backwards"), ...] tensor* each*
-    tensor := name type sizes ["in" padded] "+" base ":" digits, ...      sizes: 2x17, of no dims `one`
-    digits := STRIDE/STEP ...                         of a dim: where an index is, the largest step first
+    tensor := name type sizes ["in" padded] "+" base ":" digits, ...      sizes: 2x17, or `one` without dims
+    digits := STRIDE/STEP ...                         of a dim: maps its index to offsets, largest step first
     each   := "each" (axis N, ... | "once") ["in" number] ["in order"] ":"
                   guard* local* item*                 2 spaces deeper
-    guard  := "where 0 <=" sum "<" N                  positions where that does not hold are left out
+    guard  := "where 0 <=" sum "<" N                  positions where that does not hold are skipped
     local  := "local" name[N, ...] [type]             a tensor of each position of the loop
     item   := each
             | "let" name "=" expr                     a value of this position
@@ -19,22 +19,22 @@ text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, 
     index  := sum | tensor[sum, ...]
     sum    := N * axis + ... + N | (N * axis + ... + N) / N
 
-`type` is a data type, N an integer, `number` one of `ir/numbers.py`: all is computed in f32, f64, or integers
-that wrap, as the tree says, or a loop for what is in it. Values pass from one number to another through
-tensors alone, as the bits of floats. Operations and folds are those of `ir/expression.py`, and those of
-eltwise. Items run in order. A `let` is known to the items after it, and inside of them; what a fold has
-found, to the items after its loop. Positions of a loop run in any order, together or apart: one writes no
-element that another one reads or writes, unless it is the same value. Positions of `each ... in order` run
-one after the other, the last axis the fastest: each may read what those before it have written. A local
-tensor belongs to one position; one of f32 holds numbers of the tree.
+`type` is a data type, N an integer, `number` one of `ir/numbers.py`: everything is computed in f32, f64, or
+wrapping integers, as the tree specifies, or a loop for its body. Values pass from one number to another only
+through tensors, as the bits of floats. Operations and folds are those of `ir/expression.py` and of eltwise.
+Items run in order. A `let` is visible to the items after it, and inside them; the result of a fold, to the
+items after its loop. Positions of a loop run in any order, also concurrently: none writes an element that
+another one reads or writes, unless it is the same value. Positions of `each ... in order` run sequentially,
+the last axis fastest: each can read what those before it have written. A local tensor belongs to one
+position; one of f32 holds numbers of the tree.
 
-An index is logical: it is within the sizes at all positions that guards leave. Digits say where the element
-is, so that blocked formats need nothing more. An index that is an element of a tensor of integers is exact,
-counts from the end where it is negative, and is brought inside where it is not: a gather, or a scatter.
-**Padding**: where a tensor has more places along a dim than indices, the tree writes zeros there. It never
-reads them. A sum of f32 has one order for each kind of kernel, which depends on the tree alone: never on
-threads or instruction sets. `ir/verify.py` refuses what does not hold; `ir/interpret_tree.py` says what a
-tree means. A softmax over the channels of each pixel, with a row that stays in the caches::
+An index is logical: it is within the sizes at all positions that guards keep. Digits map it to an offset, so
+that blocked formats need nothing more. An index that is an element of an integer tensor is exact, counts from
+the end if negative, and is clamped if out of range: a gather, or a scatter. **Padding**: where a tensor has
+more places along a dim than indices, the tree writes zeros there, and never reads them. A sum of f32 has one
+order for each kind of kernel, which depends only on the tree, never on threads or instruction sets.
+`ir/verify.py` rejects invalid trees; `ir/interpret_tree.py` defines their meaning. A softmax over channels
+of each pixel, with a row that stays in cache::
 
     src f32 2x17x15 + 0: 255/1, 15/1, 1/1
     dst f32 2x17x15 + 0: 255/1, 15/1, 1/1
@@ -49,7 +49,7 @@ tree means. A softmax over the channels of each pixel, with a row that stays in 
       each c 17:
         dst[n, c, w] = row[c] / s
 
-Rows added to those that `to` names, each time reading what was added before::
+Rows added to the rows given by `to`, each time including what was added before::
 
     src f32 40x9 + 0: 9/1, 1/1
     to s32 40 + 0: 1/1
@@ -77,9 +77,9 @@ from .verify import Line, TreeChecks
 
 @dataclass(frozen=True, slots=True)
 class TreeTensor:
-    """A tensor of a tree: how many indices each dim has, how many places, and the digits of an index.
+    """A tensor of a tree: for each dim the number of indices, that of places, and the digits of an index.
 
-    A dim that is repeated has one index; `load` and `store` put 0 there.
+    A broadcast dim has one index; `load` and `store` use 0 there.
     """
 
     name: str
@@ -91,27 +91,27 @@ class TreeTensor:
 
     @classmethod
     def of_desc(cls, name: str, md: MemoryDesc) -> TreeTensor:
-        """A tensor as a concrete descriptor has it."""
+        """Return the tensor of a concrete descriptor."""
         digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
         return cls(name, md.data_type, md.dims, md.padded_dims, digits, md.offset0)
 
     @classmethod
     def of_operand(cls, name: str, operand: TensorOperand, dims: tuple[int, ...]) -> TreeTensor:
-        """An operand of a computation, which is repeated along some of `dims`."""
+        """Return an operand of a computation, which is broadcast along some of `dims`."""
         is_repeated = (all(digit.stride == 0 for digit in digits) for digits in operand.dims)
         sizes = tuple(1 if repeated else n for repeated, n in zip(is_repeated, dims, strict=True))
         return cls(name, operand.data_type, sizes, sizes, operand.dims, operand.base)
 
     @classmethod
     def row_major(cls, name: str, sizes: tuple[int, ...], data_type: DataType = DataType.f32) -> TreeTensor:
-        """A dense tensor, as locals and temporaries are."""
+        """Return a dense tensor, as for locals and temporaries."""
         strides = [prod(sizes[dim + 1 :]) for dim in range(len(sizes))]
         digits = tuple((IndexDigit(1, stride),) for stride in strides)
         return cls(name, data_type, sizes, sizes, digits)
 
     @property
     def span(self) -> tuple[int, int]:
-        """The elements [low, high) of its memory among which all its places are; both 0 where it has none."""
+        """The range [low, high) of elements in memory that contains all its places; both 0 if it is empty."""
         if 0 in self.padded:
             return 0, 0
         low = high = self.base
@@ -123,11 +123,11 @@ class TreeTensor:
         return low, high + 1
 
     def load(self, *indices: Index | TreeAxis | int) -> Load:
-        """The element at an index for each dim."""
+        """Load the element at an index for each dim."""
         return Load(self.name, self._index(indices))
 
     def store(self, indices: tuple[Index | TreeAxis | int, ...], value: Expr) -> Store:
-        """The item that writes a value there."""
+        """Return the item that stores a value there."""
         return Store(self.name, self._index(indices), value)
 
     def _index(self, indices: tuple[Index | TreeAxis | int, ...]) -> tuple[Index, ...]:
@@ -146,7 +146,7 @@ class TreeTensor:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Only positions where an index is within [0, size), and its divisor divides, are run."""
+    """Restricts positions to those where an index is within [0, size) and its divisor divides."""
 
     index: Affine
     size: int
@@ -194,9 +194,8 @@ class Store:
 class Each:
     """Loops: the items for every position of the axes where all guards hold.
 
-    `in_order`: one position after the other, the last axis the fastest, so that each may read what those
-    before it have written, and overwrite it. `number`: what it computes in, where that is not what the loops
-    around it do.
+    `in_order`: sequentially, the last axis fastest, so that each position can read and overwrite what those
+    before it have written. `number`: the type of computation, if it differs from that of the enclosing loops.
     """
 
     axes: tuple[TreeAxis, ...]
@@ -208,7 +207,7 @@ class Each:
 
     @property
     def positions(self) -> int:
-        """The number of positions, guards aside."""
+        """The number of positions, ignoring guards."""
         return prod(axis.extent for axis in self.axes)
 
     @property
@@ -234,8 +233,8 @@ def fold_over(op: str, name: str, value: Expr) -> Fold:
 @dataclass(frozen=True, slots=True)
 class LoopTree:
     """A frozen program; equal trees share a kernel. `tensors`: those of the caller, in the order of a step's
-    places. `scalars`: how many numbers an execution brings. `backwards`: from memory the outermost positions
-    are run from the last one on, since the step before has left the end of what it read in the caches.
+    places. `scalars`: the number passed at execution. `backwards`: the outermost positions run from the last
+    one on, since the preceding step has left the end of what it read in cache.
     """
 
     tensors: tuple[TreeTensor, ...]
@@ -246,18 +245,18 @@ class LoopTree:
 
     @property
     def wide(self) -> bool:
-        """True where all is computed as f64."""
+        """Whether everything is computed in f64."""
         return self.number is Number.f64
 
     def tensor(self, name: str) -> TreeTensor:
-        """A tensor by its name, local ones too."""
+        """Return a tensor by name, including local ones."""
         for each in self.tensors:
             if each.name == name:
                 return each
         return next(each for each in _locals(self.items) if each.name == name)
 
     def row_type(self, tensor: TreeTensor) -> DataType:
-        """What a local tensor holds: one of f32 numbers of the tree, where these are reals."""
+        """Return the element type of a local tensor: f32 ones hold the numbers of a real tree."""
         return DataType.f64 if self.wide and tensor.data_type is DataType.f32 else tensor.data_type
 
     @property
@@ -278,13 +277,13 @@ class LoopTree:
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing to write."""
+        """Whether there is nothing to write."""
         sizes = {tensor.name: tensor.padded for tensor in self.tensors}
         return all(0 in sizes[name] for name in self.written)
 
     @property
     def head(self) -> tuple[str, ...]:
-        """The first line of the text; none where all is as usual."""
+        """The options in the first line of the text; empty if all are defaults."""
         parts = [f"in {self.number.name}"] * (self.number is not Number.f32) + [
             f"{self.scalars} scalars"
         ] * bool(self.scalars)
@@ -292,7 +291,7 @@ class LoopTree:
         return (f"tree {', '.join(parts)}",) if parts else ()
 
     def verify(self, lines: Sequence[Line] = ()) -> LoopTree:
-        """Return self if well formed; else raise InvalidArguments (RS-T02) with the line that does not fit.
+        """Return self if well formed; else raise InvalidArguments (RS-T02) with the offending line.
 
         `lines`: those of the text that the tree was read from.
         """
@@ -308,7 +307,7 @@ class LoopTree:
 
 
 def values_of(item: Item) -> tuple[Expr, ...]:
-    """The expressions of an item, without those of the items in it; of a store those of its index too."""
+    """Return the expressions of an item, without nested items; for a store, including those of its index."""
     if isinstance(item, Each):
         return ()
     if isinstance(item, Store):
@@ -317,14 +316,14 @@ def values_of(item: Item) -> tuple[Expr, ...]:
 
 
 def parts_in(items: Iterable[Item]) -> Iterator[Expr]:
-    """The expressions of items and all parts of these, without those of the items in them."""
+    """Yield the expressions of items and all their parts, without nested items."""
     for item in items:
         for value in values_of(item):
             yield from parts_of(value)
 
 
 def loads_in(items: Iterable[Item]) -> Iterator[Load]:
-    """The loads among them."""
+    """Yield the loads among these."""
     return (part for part in parts_in(items) if isinstance(part, Load))
 
 

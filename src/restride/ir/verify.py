@@ -1,9 +1,9 @@
-"""Checks of loop trees: what does not fit is refused with the line of the tree's text that is at fault.
+"""Checks of loop trees: an invalid tree is rejected with the offending line of its text.
 
-`LoopTree.verify` walks through a tree as its text does, and tells the checks of every line. Beside the names
-they look after memory: an index stays within its tensor for all positions that the guards leave, and no two
-positions of a loop in any order write different values to one element, or read what another one writes, as
-far as that shows in the indices.
+`LoopTree.verify` traverses a tree in the order of its text, and reports each line to the checks. Besides
+names, they check memory: an index stays within its tensor at all positions that the guards keep, and no two
+positions of an unordered loop write different values to one element, or read what another one writes, as far
+as the indices show it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     ("tree", "each", "once", "in", "where", "local", "let", "index", "scalar", "inf", "nan", "one")
 )
-"""Words that are no names, as the text of a tree has them for something else."""
+"""Words that cannot be names, since the text of a tree uses them otherwise."""
 
-# The types of elements that say where another one is.
+# The types of elements that can be indices.
 _OF_INDICES = tuple(
     kind for kind in DataType if kind.is_integral and kind.bits >= 8 and kind is not DataType.u64
 )
@@ -51,7 +51,7 @@ _OF_INTEGERS = (
     *("add", "sub", "mul", "div", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "select"),
     *_OF_INTEGERS_ALONE,
 )
-# Characters of a part of a message, at most.
+# The most characters in a part of a message.
 _SHOWN = 300
 
 Line = tuple[int, str]
@@ -61,14 +61,14 @@ Axes = frozenset[str]
 
 
 def is_name(text: str) -> bool:
-    """True for a letter or `_`, and then letters, digits, `_` and `.`."""
+    """Return whether it is a letter or `_`, followed by letters, digits, `_` and `.`."""
     can_begin = text[:1].isalpha() or text[:1] == "_"
     return text.isascii() and can_begin and text.replace("_", "a").replace(".", "a").isalnum()
 
 
 @dataclass
 class _LoopFacts:
-    """A loop around the line that is checked: what it has, and what is known of the items in it."""
+    """A loop around the checked line: its properties, and the facts about the items in it."""
 
     in_order: bool
     number: Number
@@ -80,13 +80,13 @@ class _LoopFacts:
     folded: dict[str, Axes] = field(default_factory=dict)
 
     def add_store(self, access: tuple[str, tuple[Index, ...]], line: int, used: Axes) -> None:
-        """A line stores a value of these axes; the line of the first that depends on any is told."""
+        """Record that a line stores a value depending on these axes; the first dependent line is reported."""
         first, known = self.stores.get(access, (line, frozenset()))
         self.stores[access] = first if known else line, known | used
 
 
 class TreeChecks:
-    """The checks of one tree. `lines`: those of the text that it was read from, in place of its own."""
+    """The checks of one tree. `lines`: the text that it was read from, instead of its own."""
 
     def __init__(self, tree: LoopTree, lines: Sequence[Line]) -> None:
         self.tree, self.lines = tree, lines
@@ -96,14 +96,14 @@ class TreeChecks:
         self.loops: list[_LoopFacts] = []
         self.extents: dict[str, int] = {}
         self.guards: list[Guard] = []
-        # The axes that a name depends on, and what is in a local tensor.
+        # The axes that a name depends on, and those of a local tensor's values.
         self.names: dict[str, Axes] = {}
         self.rows: dict[str, Axes] = {}
-        # Accesses that have been found to be inside, in these loops with these guards.
+        # Accesses known to be in range, in these loops with these guards.
         self.inside: dict[tuple[str, tuple[Index, ...]], Axes] = {}
 
     def fault(self, why: str, hint: str, line: int = 0) -> Error:
-        """The refusal of a line: the one that is checked, or another one."""
+        """Return the error for a line: the current one, or another one."""
         lines = self.lines or list(enumerate(str(self.tree).split("\n"), 1))
         number, text = lines[(line or self.line) - 1]
         text, why, hint = (
@@ -112,45 +112,45 @@ class TreeChecks:
         return refuse("RS-T02:line", line=number, text=text, why=why, hint=hint)
 
     def next_line(self) -> None:
-        """What is checked from here on is of the next line."""
+        """Advance to the next line."""
         self.line += 1
 
     @property
     def number(self) -> Number:
-        """What the line computes in."""
+        """The type of the line's computation."""
         return self.loops[-1].number if self.loops else self.tree.number
 
     # --- tensors
 
     def tensor(self, tensor: TreeTensor) -> None:
-        """A line that names a tensor of the caller."""
+        """Check a line that declares a tensor of the caller."""
         self.next_line()
         self._is_free(tensor.name, self.taken, "tensor")
         self.taken.add(tensor.name)
         dims = len(tensor.sizes)
         if not len(tensor.padded) == len(tensor.digits) == dims:
             raise self.fault(
-                f"{tensor.name} has {dims} sizes, and other places", "each dim has STRIDE/STEP ..."
+                f"{tensor.name} has {dims} sizes, but other places", "each dim has STRIDE/STEP ..."
             )
         if any(not 0 <= n <= whole for n, whole in zip(tensor.sizes, tensor.padded, strict=True)):
             raise self.fault(
-                "a dim has fewer places than indices", "the sizes behind `in` are the larger ones"
+                "a dim has fewer places than indices", "the sizes after `in` are the larger ones"
             )
         for digits in tensor.digits:
             steps = [digit.step for digit in digits]
             if steps[:1] != [1] or any(low >= high for low, high in pairwise(steps)):
-                raise self.fault("the digits of a dim begin at step 1, and grow", "the smallest stands last")
+                raise self.fault("the steps of a dim must begin at 1 and grow", "the smallest comes last")
         self.tensors[tensor.name] = tensor
 
     def local(self, tensor: TreeTensor) -> None:
-        """A line that names a local tensor."""
+        """Check a line that declares a local tensor."""
         self.next_line()
         self._is_free(tensor.name, self.taken, "tensor")
         self.taken.add(tensor.name)
         if tensor != type(tensor).row_major(tensor.name, tensor.sizes, tensor.data_type):
             raise self.fault(f"{tensor.name} is not dense", "local tensors are row-major")
         if any(size < 0 for size in tensor.sizes):
-            raise self.fault("a size is below 0", "give extents of 0 or more")
+            raise self.fault("a size is negative", "use extents of 0 or more")
         self.tensors[tensor.name] = tensor
         self.rows[tensor.name] = frozenset()
         self.loops[-1].rows.append(tensor.name)
@@ -158,10 +158,10 @@ class TreeChecks:
     def _is_free(self, name: str, known: Iterable[str], what: str) -> None:
         if not is_name(name) or name in RESERVED:
             raise self.fault(
-                f"{name!r} is no name", "names are of letters, digits, _ and ., and no words of the text"
+                f"{name!r} is not a valid name", "names have letters, digits, _ and ., and are not keywords"
             )
         if name in known:
-            raise self.fault(f"there are two {what}s of one name, {name}", "give it another name")
+            raise self.fault(f"there are two {what}s named {name}", "rename one of them")
 
     # --- loops
 
@@ -169,19 +169,19 @@ class TreeChecks:
     def loop(
         self, axes: Sequence[TreeAxis], *, in_order: bool, number: Number | None = None
     ) -> Iterator[None]:
-        """What is checked inside is in a loop over these axes."""
+        """Enter a loop over these axes for the lines checked inside."""
         loop, around = _LoopFacts(in_order, number or self.number), dict(self.names)
         if loop.number is not self.number:
-            # Values are of one type of number: others go through tensors.
+            # Values have one type of number: others pass through tensors.
             self.names = {}
         for axis in axes:
             if axis.name in self.extents:
                 raise self.fault(
-                    f"the axis {axis.name} is not new", "axes inside of each other have names of their own"
+                    f"the axis {axis.name} exists already", "axes of nested loops must have different names"
                 )
             self._is_free(axis.name, (), "axis")
             if axis.extent < 0:
-                raise self.fault(f"the extent of {axis.name} is below 0", "give an extent of 0 or more")
+                raise self.fault(f"the extent of {axis.name} is negative", "use an extent of 0 or more")
             self.extents[axis.name] = loop.extents[axis.name] = axis.extent
         self.loops.append(loop)
         self.inside = {}
@@ -207,17 +207,17 @@ class TreeChecks:
             outer = self.loops[-1]
             for name, indices in loop.loads.items():
                 outer.loads.setdefault(name, set()).update(indices)
-            # Each position has local tensors of its own.
+            # Each position has separate local tensors.
             for access, (line, used) in loop.stores.items():
                 if access[0] not in loop.rows:
                     outer.add_store(access, line, used)
 
     def guard(self, guard: Guard) -> None:
-        """A line with a guard of the loop."""
+        """Check a line with a guard of the loop."""
         self.next_line()
         self._affine(guard.index)
         if guard.size < 0:
-            raise self.fault("its size is below 0", "give a size of 0 or more")
+            raise self.fault("its size is negative", "use a size of 0 or more")
         self.loops[-1].guards.append(guard)
         self.guards.append(guard)
         self.inside = {}
@@ -225,26 +225,26 @@ class TreeChecks:
     # --- items
 
     def let(self, name: str, value: Expr) -> None:
-        """A line that names a value."""
+        """Check a line that names a value."""
         used = self.value(value)
         self._is_free(name, self.names, "value")
         self.names[name] = used
 
     def fold(self, op: str, names: Sequence[str], values: Sequence[Expr]) -> None:
-        """A line that folds."""
+        """Check a line that folds."""
         if len(self.loops) < 2:
             raise self.fault(
-                "a fold in the outermost loop has nobody who reads it",
-                "put the loop that it folds over into another one",
+                "the result of a fold in the outermost loop cannot be read",
+                "nest the folded loop in another one",
             )
         if op not in FOLDS:
-            raise self.fault(f"{op} is no fold", f"the folds are {', '.join(FOLDS)}")
+            raise self.fault(f"{op} is not a fold", f"the folds are {', '.join(FOLDS)}")
         if op == "moments" and self.number.is_integer:
-            raise self.fault("moments are of real numbers", "integers have sum, mul, max, min and argmax")
+            raise self.fault("moments needs real numbers", "integers have sum, mul, max, min and argmax")
         states = len(FOLDS[op].identity)
         if not len(names) == len(values) == states:
             raise self.fault(
-                f"{op} has other states than these", f"it has {states} results, and as many operands"
+                f"{op} has a different number of states", f"it has {states} results, and as many operands"
             )
         loop = self.loops[-1]
         used = frozenset[str]().union(*map(self.value, values))
@@ -254,7 +254,7 @@ class TreeChecks:
             loop.folded[name] = (used | guarded).difference(loop.extents)
 
     def store(self, name: str, index: tuple[Index, ...], value: Expr) -> None:
-        """A line that writes an element."""
+        """Check a line that writes an element."""
         used = self.value(value)
         self._access(name, index)
         for at in index:
@@ -265,7 +265,7 @@ class TreeChecks:
         self.loops[-1].add_store((name, index), self.line, used)
 
     def value(self, value: Expr) -> Axes:
-        """An expression of the line; the axes that it depends on."""
+        """Check an expression of the line; return the axes that it depends on."""
         used = set[str]()
         for part in parts_of(value):
             if isinstance(part, Load):
@@ -278,15 +278,15 @@ class TreeChecks:
             elif isinstance(part, Ref):
                 if part.name not in self.names:
                     raise self.fault(
-                        f"{part.name} is not known yet",
-                        "let names a value for its loop, a fold for what is behind its loop",
+                        f"{part.name} is not defined",
+                        "let names a value within its loop, a fold after its loop",
                     )
                 used |= self.names[part.name]
             elif isinstance(part, Scalar):
                 if self.number is not self.tree.number or self.number.is_integer:
-                    raise self.fault("a tree of integers takes no scalars", "they are real numbers")
+                    raise self.fault("a tree of integers cannot use scalars", "they are real numbers")
                 if not 0 <= part.number < self.tree.scalars:
-                    raise self.fault(f"{part} is not there", f"the tree has {self.tree.scalars} scalars")
+                    raise self.fault(f"{part} does not exist", f"the tree has {self.tree.scalars} scalars")
             elif isinstance(part, Apply):
                 self._operation(part)
         return frozenset(used)
@@ -294,13 +294,13 @@ class TreeChecks:
     def _operation(self, part: Apply) -> None:
         if part.op not in OPERATIONS and part.op not in ALGORITHMS:
             raise self.fault(
-                f"{part.op} is no operation",
+                f"{part.op} is not an operation",
                 f"the operations are {', '.join(OPERATIONS)}, and those of post-ops",
             )
         if self.number.is_integer and part.op not in _OF_INTEGERS:
-            raise self.fault(f"{part.op} is of real numbers", f"integers have {', '.join(_OF_INTEGERS)}")
+            raise self.fault(f"{part.op} needs real numbers", f"integers have {', '.join(_OF_INTEGERS)}")
         if part.op in _OF_INTEGERS_ALONE and not self.number.is_integer:
-            raise self.fault(f"{part.op} is of integers", "let the tree compute in them")
+            raise self.fault(f"{part.op} needs integers", "let the tree compute in them")
         most = operands_of(part.op)
         least = most if part.op in OPERATIONS else 1
         if not least <= len(part.args) <= most:
@@ -312,29 +312,29 @@ class TreeChecks:
     # --- indices
 
     def _affine(self, index: Affine) -> Axes:
-        """An index of known axes; these."""
+        """Check an index of known axes; return these."""
         names = index.axes
         if not self.extents.keys() >= names:
             unknown = ", ".join(sorted(names.difference(self.extents)))
             raise self.fault(
-                f"the index {index} is of axes that are not there: {unknown}",
-                "axes are known in their loop",
+                f"the index {index} has unknown axes: {unknown}",
+                "axes are defined only within their loop",
             )
         if index.divisor < 1:
-            raise self.fault(f"the index {index} has no divisor of 1 or more", "give another divisor")
+            raise self.fault(f"the index {index} has a divisor below 1", "use a divisor of 1 or more")
         if len(names) < len(index.terms) or any(not factor for _, factor in index.terms):
             raise self.fault(
-                f"the index {index} has an axis twice, or 0 times", "each axis stands in it once"
+                f"the index {index} has an axis twice, or 0 times", "each axis can occur only once"
             )
         return names
 
     def _access(self, name: str, index: tuple[Index, ...]) -> Axes:
-        """An element of a tensor; the axes that it depends on."""
+        """Check an element of a tensor; return the axes that it depends on."""
         tensor = self.tensors.get(name)
         if tensor is None:
-            raise self.fault(f"{name} is no tensor", f"there are {', '.join(self.tensors) or 'none'}")
+            raise self.fault(f"{name} is not a tensor", f"there are {', '.join(self.tensors) or 'none'}")
         if len(tensor.sizes) != len(index):
-            raise self.fault(f"{name} is no tensor of {len(index)} dims", f"it has {len(tensor.sizes)}")
+            raise self.fault(f"{name} does not have {len(index)} dims", f"it has {len(tensor.sizes)}")
         if (name, index) in self.inside:
             return self.inside[name, index]
         used = self.rows.get(name, frozenset[str]())
@@ -349,19 +349,19 @@ class TreeChecks:
         return used
 
     def _element(self, load: Load, name: str, dim: int, size: int) -> Axes:
-        """An index that is an element of a tensor; the axes that it depends on."""
+        """Check an index that is an element of a tensor; return the axes that it depends on."""
         tensor = self.tensors.get(load.tensor)
         if load.elements:
             raise self.fault(
-                f"the index {load} has elements in its index", "an element of an index has sums of axes"
+                f"the index {load} has elements in its index", "indices of an element must be sums of axes"
             )
         if load.tensor in self.rows or (tensor and tensor.data_type not in _OF_INDICES):
             raise self.fault(
-                f"the index {load} is no integer",
-                f"it is an element of a tensor of the caller, of {', '.join(map(str, _OF_INDICES))}",
+                f"the index {load} is not an integer",
+                f"it must be an element of a caller's tensor of {', '.join(map(str, _OF_INDICES))}",
             )
         if not size and 0 not in self.extents.values():
-            raise self.fault(f"dim {dim} of {name} is empty", "it has no element for any index")
+            raise self.fault(f"dim {dim} of {name} is empty", "every index is out of range")
         return self._access(load.tensor, load.index)
 
     def _is_inside(self, name: str, dim: int, index: Affine, size: int) -> None:
@@ -376,14 +376,14 @@ class TreeChecks:
             low, high = max(low, least), min(high, most)
         if low <= high and (low < 0 or high >= size):
             raise self.fault(
-                f"index {dim} of {name}, {index}, goes from {low} to {high}, and there are {size}",
-                f"leave out what is outside: where 0 <= {index} < {size}",
+                f"index {dim} of {name}, {index}, ranges from {low} to {high}, but its size is {size}",
+                f"exclude positions out of range: where 0 <= {index} < {size}",
             )
 
     # --- positions
 
     def _positions_are_apart(self, loop: _LoopFacts) -> None:
-        """No position of a loop that is over writes what another one reads, or writes as something else."""
+        """Check that no position of a finished loop writes what another reads, or writes differently."""
         axes = {name for name, extent in loop.extents.items() if extent > 1}
         guarded = {name for guard in self.guards for name in _single(guard)}
         for (name, index), (line, used) in loop.stores.items():
@@ -394,7 +394,7 @@ class TreeChecks:
             for axis in sorted(axes & ((used - guarded) | scattered) - there):
                 raise self.fault(
                     f"positions of {axis} write different values to one element",
-                    f"put {axis} into the index, fold over it, or let the loop run in order",
+                    f"use {axis} in the index, fold over it, or let the loop run in order",
                     line,
                 )
             for other in loop.loads.get(name, ()):
@@ -408,13 +408,13 @@ class TreeChecks:
 
 
 def _single(guard: Guard) -> tuple[str, ...]:
-    """The axis of which a guard leaves one position at most, if it is about one."""
+    """Return the axis that a guard restricts to at most one position, if it is about one."""
     ends = [name for name, factor in guard.index.terms if abs(factor) >= guard.size * guard.index.divisor]
     return tuple(ends) if len(guard.index.terms) == 1 else ()
 
 
 def _range(index: Affine, extents: Mapping[str, int]) -> tuple[int, int]:
-    """The least and the greatest value of an index."""
+    """Return the least and the greatest value of an index."""
     low = high = index.constant
     for name, factor in index.terms:
         end = factor * (extents[name] - 1)
@@ -423,7 +423,7 @@ def _range(index: Affine, extents: Mapping[str, int]) -> tuple[int, int]:
 
 
 def _range_behind(guard: Guard, index: Affine, extents: Mapping[str, int]) -> tuple[int, int]:
-    """The same where a guard holds: the index is so many times what is guarded, and a rest."""
+    """Return the same where a guard holds: the index is a multiple of the guarded sum, plus a rest."""
     if guard.index.divisor != 1 or index.divisor != 1 or not guard.index.terms:
         return (0, guard.size - 1) if guard.index == index else _range(index, extents)
     name, factor = guard.index.terms[0]
@@ -436,7 +436,7 @@ def _range_behind(guard: Guard, index: Affine, extents: Mapping[str, int]) -> tu
 
 
 def _is_of_another(index: tuple[Index, ...], other: tuple[Index, ...], extents: Mapping[str, int]) -> bool:
-    """True where indices that differ by constants, or by elements, meet at two positions of these axes."""
+    """Return whether indices differing by constants, or by elements, meet at two positions of these axes."""
     moves: dict[str, int] = {}
     pairs = list(zip(index, other, strict=True))
     for one, two in pairs:

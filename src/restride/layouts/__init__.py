@@ -1,7 +1,8 @@
-"""The algebra of layouts: CuTe's shapes and strides, linear layouts over F2, swizzles, and what a walk costs.
+"""The algebra of layouts: CuTe's shapes and strides, linear layouts over F2, swizzles, and the cost of a
+walk.
 
-`Layout("((4,2),8):((1,16),2)")` is a value that is composed, divided, inverted, printed and drawn. It comes
-from and becomes descriptors, NumPy strides and patterns of einops. Nothing here moves data.
+`Layout("((4,2),8):((1,16),2)")` is a value that can be composed, divided, inverted, printed and drawn.
+Layouts can be converted from and to descriptors, NumPy strides and einops patterns. Nothing here moves data.
 """
 
 from .accesses import Accesses, bank_conflicts, cache_lines, coalescing
@@ -29,5 +30,4 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """The public names, and nothing else."""
     return sorted(__all__)

@@ -1,7 +1,8 @@
-"""The cost of a walk: banks that lanes share, cache lines and sectors that they touch.
+"""The cost of a walk: bank conflicts between lanes, and the cache lines and sectors that they touch.
 
-A walk is a layout, whose indices are taken so many lanes at a time, or an array of offsets of (requests,
-lanes). Each lane reads `vector` elements of `itemsize` bytes from its offset on.
+A walk is a layout, whose indices are processed `lanes` at a time, or an array of offsets of (requests,
+lanes). Each index is one read of `vector` elements of `itemsize` bytes, starting at its offset: a tile of 64
+columns read with `vector=8` is a walk of 8 columns.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ Walk = LayoutFunction | NDArray[Any] | str
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """The cost of each request of a walk, and the least that its bytes could cost.
+    """The cost of each request of a walk, and the minimum cost for its bytes.
 
-    `units` are the bank, line or sector of each lane's first byte, by request. In a notebook it is a picture
-    of these.
+    `units` are the bank, line or sector of each lane's first byte, by request. In a notebook it is shown as a
+    picture of these.
     """
 
     unit: str
@@ -38,7 +39,7 @@ class Accesses:
 
     @property
     def total(self) -> int:
-        """The cost of all requests: passes over the banks, or lines or sectors that are moved."""
+        """The cost of all requests: passes over the banks, or lines or sectors that are transferred."""
         return sum(self.counts)
 
     @property
@@ -48,16 +49,16 @@ class Accesses:
 
     @property
     def efficiency(self) -> float:
-        """The least cost as a share of the cost: 1 at best."""
+        """The minimum cost as a share of the cost: 1 at best."""
         return sum(self.least) / self.total
 
     def __repr__(self) -> str:
-        words = f"requests {len(self.counts)} total {self.total} worst {self.worst}"
+        words = f"requests {len(self.counts)} total {self.total} least {sum(self.least)} worst {self.worst}"
         return f"<Accesses {self.unit} {words} efficiency {self.efficiency:.0%}>"
 
     @raises_at_the_call
     def svg(self) -> str:
-        """Requests down, lanes across; the color and number of a cell is the lane's unit."""
+        """Return a picture: requests down, lanes across; a cell's color and number is the lane's unit."""
         return viewer().accesses_svg(self)
 
     def _repr_svg_(self) -> str:
@@ -68,14 +69,16 @@ class Accesses:
 def bank_conflicts(
     walk: Walk, itemsize: int = 4, *, vector: int = 1, lanes: int = 32, banks: int = 32, width: int = 4
 ) -> Accesses:
-    """Passes over shared memory of `banks` banks of `width` bytes for each request of a warp.
+    """Return passes over shared memory of `banks` banks of `width` bytes for each request of a warp.
 
-    Lanes that read one word share it; different words of a bank take a pass each. A request for more bytes
-    than the banks are wide goes in parts, as GPUs do: of 16 bytes a lane, 8 lanes at a time.
+    Lanes that read the same word share it; different words in a bank take one pass each. A request for more
+    bytes than the banks are wide is split, as on GPUs: with 16 bytes a lane, 8 lanes at a time, so that 32
+    lanes take 4 passes without a conflict. Raises InvalidArguments for vectors that are not aligned to their
+    size.
     """
     nbytes = _nbytes(itemsize, vector)
     row = _positive(banks, "banks") * _positive(width, "width")
-    starts = _starts(walk, itemsize, _positive(lanes, "lanes"))
+    starts = _aligned(_starts(walk, itemsize, _positive(lanes, "lanes")), itemsize, nbytes)
     part = max(1, row // nbytes)
     counts, least = [], []
     for request in starts:
@@ -89,7 +92,7 @@ def bank_conflicts(
 def cache_lines(
     walk: Walk, itemsize: int = 4, *, vector: int = 1, lanes: int = 16, line: int = 64
 ) -> Accesses:
-    """Cache lines that each request touches: by default vectors of 16 lanes, lines of 64 bytes."""
+    """Return the cache lines that each request touches: by default vectors of 16 lanes, lines of 64 bytes."""
     return _moved("line", walk, itemsize, vector, lanes, line)
 
 
@@ -97,7 +100,7 @@ def cache_lines(
 def coalescing(
     walk: Walk, itemsize: int = 4, *, vector: int = 1, lanes: int = 32, sector: int = 32
 ) -> Accesses:
-    """Sectors of global memory that each request of a warp moves."""
+    """Return the sectors of global memory that each request of a warp transfers; vectors must be aligned."""
     return _moved("sector", walk, itemsize, vector, lanes, sector)
 
 
@@ -105,6 +108,8 @@ def _moved(unit: str, walk: Walk, itemsize: int, vector: int, lanes: int, size: 
     nbytes = _nbytes(itemsize, vector)
     size = _positive(size, unit)
     starts = _starts(walk, itemsize, _positive(lanes, "lanes"))
+    if unit == "sector":
+        _aligned(starts, itemsize, nbytes)
     counts = [len(_touched(request, nbytes, size)) for request in starts]
     gaps = np.diff(np.sort(starts), append=2**62)
     least = (-(-np.minimum(gaps, nbytes).sum(axis=1) // size)).tolist()
@@ -123,12 +128,12 @@ def _positive(value: object, name: str) -> int:
 
 
 def _nbytes(itemsize: int, vector: int) -> int:
-    """The bytes that a lane reads."""
+    """Return the number of bytes that a lane reads."""
     return _positive(_positive(itemsize, "itemsize") * _positive(vector, "vector"), "itemsize * vector")
 
 
 def _starts(walk: Walk, itemsize: int, lanes: int) -> NDArray[np.int64]:
-    """The first byte of each lane, by request; the lowest offset of a walk is not below 0."""
+    """Return the first byte of each lane, by request; the lowest offset of a walk is at least 0."""
     if isinstance(walk, np.ndarray) and walk.dtype.kind in "iu":
         offsets = walk.reshape(-1).astype(np.int64)
     else:
@@ -141,8 +146,17 @@ def _starts(walk: Walk, itemsize: int, lanes: int) -> NDArray[np.int64]:
     return (offsets * itemsize).reshape(-1, lanes)
 
 
+def _aligned(starts: NDArray[np.int64], itemsize: int, nbytes: int) -> NDArray[np.int64]:
+    """The starts, each a multiple of the largest power of two in `nbytes`, as GPUs read vectors."""
+    step = nbytes & -nbytes
+    if nbytes > itemsize and (starts % step).any():
+        at = int(starts[starts % step != 0][0])
+        raise refuse("RS-A18:unaligned", at=at, nbytes=nbytes, step=step, vector=nbytes // itemsize)
+    return starts
+
+
 def _touched(starts: NDArray[np.int64], nbytes: int, size: int) -> NDArray[np.int64]:
-    """The units of `size` bytes that accesses of `nbytes` bytes touch, each once."""
+    """Return the units of `size` bytes that accesses of `nbytes` bytes touch, each once."""
     first, last = starts // size, (starts + nbytes - 1) // size
     steps = np.arange(int((last - first).max()) + 1)
     units = first[:, None] + steps

@@ -1,6 +1,6 @@
-"""Layouts to and from memory descriptors, NumPy strides, and patterns of einops.
+"""Converts layouts from and to memory descriptors, NumPy strides, and einops patterns.
 
-Axis d is mode d. Of an axis in blocks the mode is hierarchical, its inner digits first: the channels of
+Axis d is mode d. For a blocked axis the mode is hierarchical, its inner digits first: the channels of
 `nChw16c` are (16,C/16):(1,16*H*W).
 """
 
@@ -33,7 +33,8 @@ _LONGEST = 1000
 
 @raises_at_the_call
 def from_desc(md: MemoryDesc) -> Layout:
-    """The layout of a descriptor, padding included: `layout(*index) + md.offset0` is `md.offset(*index)`.
+    """Return the layout of a descriptor, padding included: `layout(*index) + md.offset0` is
+    `md.offset(*index)`.
 
     Raises InvalidArguments for descriptors without a layout, and for empty tensors.
     """
@@ -54,10 +55,10 @@ def _nested(pairs: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
 
 @raises_at_the_call
 def to_desc(layout: Layout | str, dtype: TypeLike, dims: Sequence[int] | None = None) -> MemoryDesc:
-    """The descriptor of a layout: plain, or in blocks where a mode is hierarchical.
+    """Return the descriptor of a layout: plain, or blocked if a mode is hierarchical.
 
-    `dims`: the extents without the padding of the last blocks. Raises InvalidArguments where inner digits do
-    not lie densely, as blocks do, or strides are negative.
+    `dims`: the extents without the padding of the last blocks. Raises InvalidArguments if inner digits are
+    not dense, as blocks are, or strides are negative.
     """
     layout = as_layout(layout)
     modes = [mode.coalesce()._flat() for mode in layout.modes]
@@ -66,13 +67,13 @@ def to_desc(layout: Layout | str, dtype: TypeLike, dims: Sequence[int] | None = 
     for mode, n, most in zip(modes, shape, padded, strict=False):
         block = prod(extent for extent, _ in mode[:-1])
         if -(-n // block) * block != most:
-            mode.append((1, 0))  # all of the axis is one block, padded
+            mode.append((1, 0))  # the whole axis is one block, padded
     blocks = _inner_blocks(modes)
     if blocks is None or not modes:
         raise refuse("RS-A18:no-desc", layout=layout)
     strides = [mode[-1][1] for mode in modes]
     for d in reversed(range(len(modes))):
-        # A single block: its stride is free, and that of a dense tensor in the order of its axes.
+        # A single block: its stride is arbitrary, so it is that of a dense tensor in the order of its axes.
         if modes[d][-1][0] == 1 and any(axis == d for axis, _, _ in blocks):
             after = [n * mode[-1][0] for n, mode in zip(strides[d + 1 :], modes[d + 1 :], strict=True)]
             strides[d] = max([prod(size for _, size, _ in blocks), *after])
@@ -86,10 +87,10 @@ def to_desc(layout: Layout | str, dtype: TypeLike, dims: Sequence[int] | None = 
 
 
 def _inner_blocks(modes: list[list[tuple[int, int]]]) -> list[tuple[int, int, int]] | None:
-    """The inner blocks (axis, size, step), outer to inner, None where digits are not dense.
+    """Return the inner blocks (axis, size, step), outer to inner, or None if digits are not dense.
 
-    All digits of a mode but the last are inner; where one is missing between two strides, it is the first
-    part of another mode's last. What is left in `modes` steps over blocks.
+    All digits of a mode but the last are inner; if one is missing between two strides, it is the first part
+    of another mode's last. What remains in `modes` steps over blocks.
     """
     blocks: list[tuple[int, int, int]] = []
     steps, end = [1] * len(modes), 1
@@ -122,9 +123,9 @@ def _inner_blocks(modes: list[list[tuple[int, int]]]) -> list[tuple[int, int, in
 
 @raises_at_the_call
 def from_array(array: Any) -> Layout:
-    """The strides of a NumPy array in elements. Of xarray's DataArray the dims are the names of the modes.
+    """Return the strides of a NumPy array in elements. For xarray's DataArray, dims become names of modes.
 
-    Raises InvalidArguments for other arrays, and where strides are no whole elements.
+    Raises InvalidArguments for other arrays, and if strides are not multiples of the element size.
     """
     data = getattr(array, "data", None) if hasattr(array, "dims") else array
     if not isinstance(data, np.ndarray) or 0 in data.shape or any(d % data.itemsize for d in data.strides):
@@ -134,9 +135,9 @@ def from_array(array: Any) -> Layout:
 
 @raises_at_the_call
 def to_strides(layout: Layout | str, itemsize: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and strides as NumPy's `as_strided` takes them, in bytes where `itemsize` is given.
+    """Return shape and strides for NumPy's `as_strided`, in bytes if `itemsize` is passed.
 
-    Raises InvalidArguments where a mode has several strides: `layout.flatten()` gives each an axis.
+    Raises InvalidArguments if a mode has several strides: `layout.flatten()` makes each an axis.
     """
     layout = as_layout(layout)
     modes = [mode.coalesce() for mode in layout.modes]
@@ -151,15 +152,15 @@ def to_strides(layout: Layout | str, itemsize: int = 1) -> tuple[tuple[int, ...]
 
 @raises_at_the_call
 def from_einops(pattern: str, dims: Sequence[int], /, **sizes: int) -> Layout:
-    """The layout with which `rearrange` or `repeat` reads a row-major tensor of `dims`: each axis of the
-    result is a mode.
+    """Return the layout with which `rearrange` or `repeat` reads a row-major tensor of `dims`; each axis of
+    the result is a mode.
 
     `from_einops("b (h p) w -> b w h p", (2, 12, 5), p=4)`. Repeated axes have stride 0. Raises
-    InvalidArguments for a pattern that cannot be read or does not fit.
+    InvalidArguments for a pattern that cannot be read or does not match.
     """
     shape = parse_dims(dims)
     if not isinstance(pattern, str) or len(pattern) > _LONGEST or pattern.count("->") != 1 or 0 in shape:
-        raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="it has the form 'a b -> b a'")
+        raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="it must have the form 'a b -> b a'")
     left, right = pattern.split("->")
     count = len(shape) - len(_groups(left.replace("...", " "), pattern))
     dots = " ".join(f"_{i}" for i in range(count))
@@ -170,8 +171,8 @@ def from_einops(pattern: str, dims: Sequence[int], /, **sizes: int) -> Layout:
     result = [name for group in after for name in group]
     strange = {name for name in known if name not in {*given, *result}}
     for names, why in (
-        (strange, "the pattern does not have all of the names that have sizes"),
-        ([name for name in given if name not in result], "an axis is left out: that is a reduction"),
+        (strange, "sizes are given for names that the pattern does not contain"),
+        ([name for name in given if name not in result], "an axis is omitted, which is a reduction"),
         ([name for name in result if name not in digits and name not in known], "an axis has no size"),
         (["="] * (len(result) != len(set(result)) or len(given) != len(set(given))), "an axis occurs twice"),
     ):
@@ -183,7 +184,7 @@ def from_einops(pattern: str, dims: Sequence[int], /, **sizes: int) -> Layout:
 
 
 def _groups(side: str, pattern: str) -> list[list[str]]:
-    """The names of each axis; an axis of extent 1 has none."""
+    """Return the names of each axis; an axis of extent 1 has none."""
     if _GROUP.sub("", side).strip():
         raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="axes are names, 1, (a b) or ...")
     groups = [(found[1] if found[2] is None else found[2]).split() for found in _GROUP.finditer(side)]
@@ -193,7 +194,7 @@ def _groups(side: str, pattern: str) -> list[list[str]]:
 def _digits(
     groups: list[list[str]], shape: tuple[int, ...], sizes: Mapping[str, int], pattern: str
 ) -> dict[str, tuple[int, int]]:
-    """Extent and stride of each name in a row-major tensor."""
+    """Return extent and stride of each name in a row-major tensor."""
     digits: dict[str, tuple[int, int]] = {}
     stride = 1
     for group, extent in zip(reversed(groups), reversed(shape), strict=False):
@@ -201,7 +202,7 @@ def _digits(
         rest = prod(sizes[name] for name in group if name in sizes)
         is_fit = len(groups) == len(shape) and rest > 0 and extent % rest == 0
         if not is_fit or len(unknown) > 1 or (not unknown and rest != extent):
-            raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why=f"it does not fit dims {shape}")
+            raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why=f"it does not match dims {shape}")
         for name in reversed(group):
             digits[name] = (sizes.get(name, extent // rest), stride)
             stride *= digits[name][0]
@@ -210,10 +211,10 @@ def _digits(
 
 @raises_at_the_call
 def to_einops(layout: Layout | str) -> tuple[str, dict[str, int]]:
-    """The pattern and sizes with which einops makes the tensor from its memory, a vector:
+    """Return the pattern and sizes with which einops creates the tensor from its memory, a vector:
     `rearrange(memory, pattern, **sizes)`.
 
-    Raises InvalidArguments where the offsets are not 0 to size - 1, each once.
+    Raises InvalidArguments unless the offsets are 0 to size - 1, each once.
     """
     layout = as_layout(layout)
     layout.inverse()

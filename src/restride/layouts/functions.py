@@ -1,6 +1,6 @@
-"""Functions from coordinates to offsets: the base of all layouts, with what they share.
+"""Functions from coordinates to offsets: the base class of all layouts.
 
-Coordinates are colexicographic as in CuTe: of an integer the first mode is the lowest digit.
+Coordinates are colexicographic as in CuTe: the first mode is the lowest digit of an integer index.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ _MOST_ENTRIES, _MOST_LEVELS = 64, 16
 
 
 def flatten(value: IntTuple) -> tuple[int, ...]:
-    """The integers of an int tuple in order."""
+    """Return the integers of an int tuple in order."""
     return (value,) if isinstance(value, int) else tuple(n for part in value for n in flatten(part))
 
 
 def size_of(shape: IntTuple) -> int:
-    """The product of all extents."""
+    """Return the product of all extents."""
     return prod(flatten(shape))
 
 
 def unflatten(shape: IntTuple, values: Iterator[Any]) -> Any:
-    """The next values, nested as `shape` is."""
+    """Return the next values, nested as `shape` is."""
     return next(values) if isinstance(shape, int) else tuple(unflatten(part, values) for part in shape)
 
 
 def to_text(value: IntTuple) -> str:
-    """The tuple as CuTe writes it: no spaces, no comma behind a single entry."""
+    """Return the tuple in CuTe's notation: no spaces, no comma after a single entry."""
     return str(value) if isinstance(value, int) else f"({','.join(map(to_text, value))})"
 
 
 def parse_int_tuple(value: object, name: str, least: int) -> IntTuple:
-    """An int tuple of integers from `least` on that fit 64 bits, from integers, tuples and lists."""
+    """Return an int tuple of 64-bit integers, at least `least`, from integers, tuples and lists."""
     try:
         result = _parse(value, name, least, _MOST_LEVELS)
     except RecursionError:
@@ -67,7 +67,7 @@ def _parse(value: object, name: str, least: int, levels: int) -> IntTuple:
 
 
 def index_in(shape: IntTuple, coordinate: object) -> int:
-    """The colexicographic index of a coordinate, which is an integer or nested as `shape` is."""
+    """Return the colexicographic index of a coordinate, which is an integer or nested as `shape` is."""
     if isinstance(coordinate, tuple | list):
         if isinstance(shape, int) or len(coordinate) != len(shape):
             raise refuse("RS-A18:coordinate", value=short_repr(coordinate), shape=to_text(shape))
@@ -85,20 +85,20 @@ def index_in(shape: IntTuple, coordinate: object) -> int:
 class LayoutFunction:
     """A function from the coordinates of a shape to offsets.
 
-    `f(5)` takes an index, `f(1, 2)` a coordinate of each mode, `f((1, 0), 2)` a nested one. It draws itself
-    in notebooks; `show()` prints the grid of its offsets and `svg()` returns the picture.
+    `f(5)` takes an index, `f(1, 2)` a coordinate of each mode, `f((1, 0), 2)` a nested one. In notebooks it
+    is shown as a picture; `show()` prints the grid of its offsets and `svg()` returns the picture.
     """
 
     __slots__ = ()
     shape: IntTuple
 
     def _map(self, index: Any) -> Any:
-        """The offset of an index, or of each of an array of indices."""
+        """Return the offset of an index, or of each of an array of indices."""
         raise NotImplementedError
 
     @raises_at_the_call
     def __call__(self, *coordinate: Any) -> int:
-        """The offset at an index or coordinate. Raises InvalidArguments for one outside the shape."""
+        """Return the offset at an index or coordinate. Raises InvalidArguments for one outside the shape."""
         at = coordinate[0] if len(coordinate) == 1 else coordinate
         return int(self._map(index_in(self.shape, at)))
 
@@ -109,7 +109,7 @@ class LayoutFunction:
 
     @property
     def cosize(self) -> int:
-        """One more than the greatest offset."""
+        """One more than the largest offset."""
         return int(self.offsets().max()) + 1
 
     @property
@@ -118,7 +118,7 @@ class LayoutFunction:
         return 1 if isinstance(self.shape, int) else len(self.shape)
 
     def coordinate(self, index: int) -> IntTuple:
-        """The coordinate of an index, nested as the shape is."""
+        """Return the coordinate of an index, nested as the shape is."""
         rest = index_in(self.shape, index)
         digits = []
         for extent in flatten(self.shape):
@@ -128,7 +128,7 @@ class LayoutFunction:
         return nested
 
     def offsets(self) -> NDArray[np.int64]:
-        """All offsets by index. Raises InvalidArguments for more than four million."""
+        """Return all offsets by index. Raises InvalidArguments for more than four million."""
         if self.size > MOST_OFFSETS:
             raise refuse("RS-A18:too-large", layout=self, size=self.size, most=MOST_OFFSETS)
         return np.asarray(self._map(np.arange(self.size)), np.int64)
@@ -141,7 +141,7 @@ class LayoutFunction:
 
     @raises_at_the_call
     def svg(self) -> str:
-        """The grid as SVG; the color of a cell is its offset."""
+        """Return the grid as SVG; the color of a cell is its offset."""
         return viewer().grid_svg(self)
 
     def _repr_svg_(self) -> str:

@@ -1,8 +1,9 @@
 """CuTe's layouts and their algebra: hierarchical shapes and strides as frozen values.
 
 The definitions are those of CuTe and of "Categorical Foundations for CuTe Layouts": `compose` is the layout R
-with R(c) = A(B(c)), nested as B is, `complement` the ordered layout whose offsets are disjoint from those of
-A. What the divisibility rules of these miss is found from the function itself; what is no layout is refused.
+with R(c) = A(B(c)), nested as B is; `complement` is the ordered layout whose offsets are disjoint from those
+of A. Cases that their divisibility rules miss are found from the function itself; results that are not
+layouts are rejected.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Modes = list[tuple[int, int]]
 
 LayoutLike = Union["Layout", str, int]
 Tiler = LayoutLike | Sequence["Tiler | None"]
-"""A layout, or one for each of the first modes; None leaves a mode as it is."""
+"""A layout, or one for each of the first modes; None leaves a mode unchanged."""
 
 _LETTERS = re.compile(r"[\d\s(),:_-]*")
 _LONGEST = 4096
@@ -45,10 +46,10 @@ _LONGEST = 4096
 class Layout(LayoutFunction):
     """A layout `shape:stride`: the offset of a coordinate is the sum of its digits times their strides.
 
-    `Layout("((4,2),8):((1,16),2)")` reads CuTe's text, `Layout((4, 8), (8, 1))` takes tuples; without strides
-    the first mode is the fastest. `names` are labels of modes, which comparisons ignore. `layout[0]` is a
-    mode, `layout[1, 0]` two of them in that order, `layout["c"]` one by name. Raises InvalidArguments for
-    what is no layout.
+    `Layout("((4,2),8):((1,16),2)")` parses CuTe's notation, `Layout((4, 8), (8, 1))` takes tuples; without
+    strides the first mode is the fastest. `names` are labels of modes, which comparisons ignore. `layout[0]`
+    is a mode, `layout[1, 0]` two of them in that order, `layout["c"]` one by name. Raises InvalidArguments
+    for anything that is not a layout.
     """
 
     shape: IntTuple
@@ -71,7 +72,7 @@ class Layout(LayoutFunction):
 
     @classmethod
     def of(cls, *modes: LayoutLike) -> Layout:
-        """The layout of these modes."""
+        """Return the layout of these modes."""
         parts = list(map(as_layout, modes))
         return cls(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
 
@@ -92,7 +93,7 @@ class Layout(LayoutFunction):
         return iter(self.modes)
 
     def __getitem__(self, which: int | str | tuple[int | str, ...]) -> Layout:
-        """A mode by number or name, or several of them as a layout."""
+        """Return a mode by number or name, or several of them as a layout."""
         numbers = [self._number(each) for each in (which if isinstance(which, tuple) else (which,))]
         modes = [self.modes[number] for number in numbers]
         names = tuple(self.names[number] for number in numbers if self.names)
@@ -106,18 +107,18 @@ class Layout(LayoutFunction):
 
     @property
     def cosize(self) -> int:
-        """The offsets from the lowest to the highest, both included; from 0 where no stride is negative."""
+        """The number of offsets from the lowest to the highest; from 0 if no stride is negative."""
         return 1 + sum((n - 1) * abs(d) for n, d in self._flat())
 
     def flatten(self) -> Layout:
-        """The same function without nesting."""
+        """Return the same function without nesting."""
         return Layout(flatten(self.shape), flatten(self.stride))
 
     def _flat(self) -> Modes:
         return list(zip(flatten(self.shape), flatten(self.stride), strict=True))
 
     def offsets(self) -> NDArray[np.int64]:
-        """All offsets by index. Raises InvalidArguments for more than four million, or past 64 bits."""
+        """Return all offsets by index. Raises InvalidArguments for over four million, or beyond 64 bits."""
         if self.cosize >= 2**63:
             raise refuse("RS-A18:past-64-bits", layout=self)
         return LayoutFunction.offsets(self)
@@ -133,23 +134,24 @@ class Layout(LayoutFunction):
     # --- coalesce, compose, complement ---------------------------------------
 
     def coalesce(self, *, by_mode: bool = False) -> Layout:
-        """The same function in as few modes as possible; with `by_mode` each mode of its own."""
+        """Return the same function in as few modes as possible; with `by_mode`, each mode separately."""
         return Layout.of(*(mode.coalesce() for mode in self.modes)) if by_mode else _of(_merged(self._flat()))
 
     @raises_at_the_call
     def compose(self, other: Tiler) -> Layout:
-        """The layout R with R(c) = self(other(c)), nested as `other` is. A tuple composes mode by mode.
+        """Return the layout R with R(c) = self(other(c)), nested as `other` is. A tuple composes mode by
+        mode.
 
-        Raises InvalidArguments where `other` leaves the domain, or where R is no layout.
+        Raises InvalidArguments if `other` leaves the domain, or if R is not a layout.
         """
         return _by_mode(self, other, lambda a, b: _composed(a, b, is_bounded=True))
 
     @raises_at_the_call
     def complement(self, size: int | None = None) -> Layout:
-        """The ordered layout that reaches the offsets which this one leaves out.
+        """Return the ordered layout that reaches the offsets missing from this one.
 
         Together they fill multiples of `cosize` up to `size`, rounded up; without `size` only the gaps.
-        Raises InvalidArguments where strides do not nest.
+        Raises InvalidArguments if strides do not nest.
         """
         reach = 1 if size is None else size_of(parse_int_tuple(size, "size", 1))
         rest, end = [], 1
@@ -163,7 +165,7 @@ class Layout(LayoutFunction):
     # --- inverses ------------------------------------------------------------
 
     def right_inverse(self) -> Layout:
-        """The layout R with self(R(k)) = k for each k below its size, which ends at the first gap."""
+        """Return the layout R with self(R(k)) = k for each k below its size, which ends at the first gap."""
         steps, end, begin = [], 1, 1
         modes = []
         for extent, stride in self._flat():
@@ -177,8 +179,8 @@ class Layout(LayoutFunction):
 
     @raises_at_the_call
     def left_inverse(self) -> Layout:
-        """The layout L with L(self(k)) = k for every index k. Raises InvalidArguments where offsets repeat or
-        strides do not nest.
+        """Return the layout L with L(self(k)) = k for every index k. Raises InvalidArguments if offsets
+        repeat or strides do not nest.
         """
         if any(n > 1 and not d for n, d in self._flat()):
             raise refuse("RS-A18:not-injective", layout=self)
@@ -186,8 +188,8 @@ class Layout(LayoutFunction):
 
     @raises_at_the_call
     def inverse(self) -> Layout:
-        """The inverse of a layout whose offsets are 0 to size - 1, each once. Raises InvalidArguments for
-        others.
+        """Return the inverse of a layout whose offsets are 0 to size - 1, each once. Raises InvalidArguments
+        for others.
         """
         inverse = self.right_inverse()
         if inverse.size != self.size or self.cosize != self.size:
@@ -198,21 +200,21 @@ class Layout(LayoutFunction):
 
     @raises_at_the_call
     def divide(self, tiler: Tiler, form: str = "logical") -> Layout:
-        """The layout split into tiles and the rest. A tuple of tilers splits mode by mode.
+        """Return the layout split into tiles and the rest. A tuple of tilers splits mode by mode.
 
         `form` for modes M, N, L and tilers of M and N: "logical" ((TileM,RestM),(TileN,RestN),L), "zipped"
         ((TileM,TileN),(RestM,RestN,L)), "tiled" ((TileM,TileN),RestM,RestN,L), "flat"
-        (TileM,TileN,RestM,RestN,L). A tile that does not divide is rounded up: the last mode goes on, and
-        coordinates past the end are the caller's to leave out.
+        (TileM,TileN,RestM,RestN,L). If a tile does not divide, the result is rounded up: the last mode
+        continues, and the caller must omit coordinates past the end.
         """
         return _arranged(self, tiler, form, ("logical", "zipped", "tiled", "flat"), _divided)
 
     @raises_at_the_call
     def product(self, tiler: Tiler, form: str = "logical") -> Layout:
-        """This layout repeated over `tiler`: each coordinate of the tiler is a copy, at its offset.
+        """Return this layout repeated over `tiler`: each coordinate of the tiler is a copy, at its offset.
 
-        `form` is one of those of `divide`, or "blocked": each mode is (own, tiler's), so that copies lie side
-        by side, or "raked": (tiler's, own), so that they interleave.
+        `form` is one of those of `divide`, or "blocked": each mode is (own, tiler's), so that copies are
+        adjacent, or "raked": (tiler's, own), so that they interleave.
         """
         parse_word("product: form", form, (*_FORMS, "blocked", "raked"))
         if form not in ("blocked", "raked"):
@@ -228,19 +230,19 @@ _FORMS = ("logical", "zipped", "tiled", "flat")
 
 
 def as_layout(value: object) -> Layout:
-    """A layout, its text, or an extent as a layout."""
+    """Return a layout, its text, or an extent as a layout."""
     return value if isinstance(value, Layout) else Layout(value)
 
 
 def nested_as(shape: IntTuple, leaves: Sequence[Layout]) -> Layout:
-    """The layouts in the place of the extents of a shape."""
+    """Return the layouts in place of the extents of a shape."""
     shapes, strides = ([getattr(leaf, name) for leaf in leaves] for name in ("shape", "stride"))
     return Layout(unflatten(shape, iter(shapes)), unflatten(shape, iter(strides)))
 
 
 @raises_at_the_call
 def from_offsets(offsets: Sequence[int] | NDArray[Any]) -> Layout:
-    """The coalesced layout whose offsets these are, by index. Raises InvalidArguments where there is none."""
+    """Return the coalesced layout with these offsets, by index. Raises InvalidArguments if there is none."""
     array = np.asarray(offsets)
     is_vector = array.ndim == 1 and 0 < array.size <= MOST_OFFSETS and array.dtype.kind in "iu"
     modes = _fitted(array.astype(np.int64)) if is_vector and abs(array).max() < 2**62 else None
@@ -253,7 +255,7 @@ def from_offsets(offsets: Sequence[int] | NDArray[Any]) -> Layout:
 
 
 def _read(text: str, stride: object) -> tuple[Any, Any]:
-    """Shape and stride of CuTe's text, in which static numbers may have an underscore."""
+    """Return shape and stride from CuTe's notation, in which static numbers may have an underscore."""
     try:
         if stride is not None or len(text) > _LONGEST or not _LETTERS.fullmatch(text):
             raise ValueError
@@ -269,7 +271,7 @@ def _to_json(text: str) -> str:
 
 
 def _compact(shape: IntTuple) -> IntTuple:
-    """The strides of a dense layout whose first mode is the fastest."""
+    """Return the strides of a dense layout whose first mode is the fastest."""
     steps, step = [], 1
     for extent in flatten(shape):
         steps.append(step)
@@ -279,7 +281,7 @@ def _compact(shape: IntTuple) -> IntTuple:
 
 
 def _profile(value: IntTuple) -> str:
-    """The nesting alone."""
+    """Return the nesting only."""
     return re.sub(r"-?\d+", "", to_text(value))
 
 
@@ -287,14 +289,14 @@ def _profile(value: IntTuple) -> str:
 
 
 def _of(modes: Modes) -> Layout:
-    """The layout of flat modes: none is 1:0, and one is no tuple."""
+    """Return the layout of flat modes: 1:0 for none, and a single one without a tuple."""
     if len(modes) < 2:
         return Layout(*(modes or [(1, 0)])[0])
     return Layout(*zip(*modes, strict=True))
 
 
 def _merged(modes: Modes) -> Modes:
-    """Modes of more than one element, neighbors joined where the second goes on where the first ends."""
+    """Return modes of more than one element, merging neighbors that are contiguous."""
     merged: Modes = []
     for extent, stride in modes:
         if extent == 1:
@@ -307,7 +309,7 @@ def _merged(modes: Modes) -> Modes:
 
 
 def _fitted(offsets: NDArray[np.int64]) -> Modes | None:
-    """The modes of the one coalesced layout with these offsets, the first 0; None where there is none."""
+    """Return the modes of the coalesced layout with these offsets, the first 0, or None."""
     modes: Modes = []
     rest = offsets
     if rest[0]:
@@ -329,13 +331,13 @@ def _fitted(offsets: NDArray[np.int64]) -> Modes | None:
 
 
 def _composed(a: Layout, b: Layout, *, is_bounded: bool) -> Layout:
-    """A(B(c)), leaf by leaf of B. The last mode of A goes on past its end unless `is_bounded`."""
+    """Return A(B(c)), leaf by leaf of B. The last mode of A continues past its end unless `is_bounded`."""
     if is_bounded and (b.cosize > a.size or any(n > 1 and d < 0 for n, d in b._flat())):
         raise refuse("RS-A18:outside", other=b, cosize=b.cosize, layout=a, size=a.size)
     outer = _merged(a._flat()) or [(1, 0)]
     digits = [0] * len(outer)
     leaves = [_leaf(outer, extent, stride, digits) for extent, stride in b._flat()]
-    # The sum over leaves is exact where no digit of A carries into the next.
+    # The sum over leaves is exact if no digit of A carries into the next.
     carries = any(most >= extent for most, (extent, _) in zip(digits[:-1], outer[:-1], strict=True))
     if carries or None in leaves:
         leaves = _leaves_by_value(_of(outer), b)
@@ -345,9 +347,9 @@ def _composed(a: Layout, b: Layout, *, is_bounded: bool) -> Layout:
 
 
 def _leaf(outer: Modes, extent: int, stride: int, digits: list[int]) -> Modes | None:
-    """The modes of A(k * stride) for k below `extent`, by the rule of divisibility; None where it fails.
+    """Return the modes of A(k * stride) for k below `extent`, by the divisibility rule; None if it fails.
 
-    `digits` adds up the greatest digit of each mode of A.
+    `digits` accumulates the largest digit of each mode of A.
     """
     if extent == 1 or stride == 0:
         return [(extent, 0)]
@@ -368,7 +370,7 @@ def _leaf(outer: Modes, extent: int, stride: int, digits: list[int]) -> Modes | 
 
 
 def _leaves_by_value(a: Layout, b: Layout) -> list[Modes | None]:
-    """The modes of each leaf from the values of the function; None alone where it is no layout."""
+    """Return each leaf's modes from the values of the function; [None] if these are not a layout."""
     if b.size > MOST_OFFSETS or a.cosize + b.cosize * abs(a._flat()[-1][1]) >= 2**63:
         return [None]
     values, begin = a._map(b.offsets()), 1
@@ -388,7 +390,7 @@ _Step = Callable[[Layout, Layout], Layout]
 
 
 def _by_mode(layout: Layout, tiler: Tiler | None, step: _Step) -> Layout:
-    """`step` of a layout and a tiler, of a tuple mode by mode."""
+    """Apply `step` to a layout and a tiler, mode by mode for a tuple."""
     if tiler is None:
         return layout
     if not isinstance(tiler, tuple | list):
@@ -398,7 +400,7 @@ def _by_mode(layout: Layout, tiler: Tiler | None, step: _Step) -> Layout:
 
 
 def _paired(layout: Layout, tiler: Sequence[Tiler | None]) -> list[tuple[Layout, Tiler | None]]:
-    """Modes and their tilers, None for the modes that have none."""
+    """Return modes and their tilers, None for modes without one."""
     is_deep = isinstance(layout.shape, int) and any(isinstance(each, tuple | list) for each in tiler)
     if len(tiler) > layout.rank or is_deep:
         raise refuse("RS-A18:tiler", count=len(tiler), layout=layout, rank=layout.rank)
@@ -406,7 +408,7 @@ def _paired(layout: Layout, tiler: Sequence[Tiler | None]) -> list[tuple[Layout,
 
 
 def _arranged(layout: Layout, tiler: Tiler, form: str, forms: tuple[str, ...], step: _Step) -> Layout:
-    """The result of `step`, whose modes are a tile and a rest, in one of the forms."""
+    """Return the result of `step`, whose modes are a tile and a rest, in one of the forms."""
     if parse_word("form", form, forms) == "logical":
         return _by_mode(layout, tiler, step)
     tile, rest = _unzipped(layout, tiler, step)
@@ -416,7 +418,7 @@ def _arranged(layout: Layout, tiler: Tiler, form: str, forms: tuple[str, ...], s
 
 
 def _unzipped(layout: Layout, tiler: Tiler | None, step: _Step) -> tuple[Layout, Layout]:
-    """All tiles, and all rests, of which modes without a tiler are part."""
+    """Return all tiles, and all rests, which include modes without a tiler."""
     if tiler is None:
         return Layout(1, 0), layout
     if not isinstance(tiler, tuple | list):
@@ -439,5 +441,5 @@ def _repeated(layout: Layout, tiler: Layout) -> Layout:
 
 
 def _ranked(layout: Layout, rank: int) -> Layout:
-    """The layout with modes 1:0 behind its own, up to `rank`."""
+    """Return the layout with modes 1:0 appended, up to `rank`."""
     return Layout.of(*layout.modes, *[Layout(1, 0)] * (rank - layout.rank))

@@ -1,10 +1,12 @@
-"""Layouts that are linear over F2, the field of bits: matrices that are composed and inverted, and swizzles.
+"""Layouts that are linear over F2, the field of bits: matrices that can be composed and inverted, and
+swizzles.
 
-Each bit of an index has a basis, an integer; an offset is the XOR of the bases of the bits that are set.
+Each bit of an index has a basis, an integer; an offset is the XOR of the bases of the set bits.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
@@ -17,9 +19,10 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import raises_at_the_call, refuse
 from ..frozen import dataclass
 from .functions import IntTuple, LayoutFunction, flatten, parse_int_tuple, size_of, to_text
-from .layout import Layout, as_layout, nested_as
+from .layout import Layout, Tiler, as_layout, nested_as
 
 _MOST_BITS = 62
+_COMPOSED = re.compile(r"\s*Sw<(\d{1,2}),(\d{1,2}),(-?\d{1,2})>\s*o\s*0\s*o\s*([^<>]{1,4096})", re.ASCII)
 
 LinearLike = Union["LinearLayout", "ComposedLayout", "Swizzle", Layout, str]
 
@@ -28,8 +31,8 @@ LinearLike = Union["LinearLayout", "ComposedLayout", "Swizzle", Layout, str]
 class LinearLayout(LayoutFunction):
     """A linear layout: `bases[i]` is the offset of bit i of the index. `shape` has extents of powers of 2.
 
-    `LinearLayout([1, 2, 5])` maps index 6, bits 1 and 2, to 2 ^ 5. Raises InvalidArguments for what is no
-    basis or does not fit the shape.
+    `LinearLayout([1, 2, 5])` maps index 6, bits 1 and 2, to 2 ^ 5. Raises InvalidArguments for an invalid
+    basis or one that does not match the shape.
     """
 
     bases: tuple[int, ...]
@@ -50,8 +53,9 @@ class LinearLayout(LayoutFunction):
     @classmethod
     @raises_at_the_call
     def from_layout(cls, layout: LinearLike) -> LinearLayout:
-        """The bases of a layout, perhaps behind a swizzle. Raises InvalidArguments where it is not linear:
-        extents are no powers of 2, or offsets of two bits share a bit, so that their sum is no XOR.
+        """Return the bases of a layout, possibly after a swizzle. Raises InvalidArguments unless it is
+        linear: extents must be powers of 2, and offsets of two bits must not share a bit, or their sum is not
+        an XOR.
         """
         if isinstance(layout, LinearLayout):
             return layout
@@ -70,8 +74,8 @@ class LinearLayout(LayoutFunction):
     @classmethod
     @raises_at_the_call
     def from_matrix(cls, matrix: Any, shape: Any = None) -> LinearLayout:
-        """The layout of a matrix of bits: a row for each bit of the offset, a column for each of the index,
-        the lowest bits first.
+        """Return the layout of a matrix of bits: a row for each bit of the offset, a column for each of the
+        index, the lowest bits first.
         """
         bits = np.asarray(matrix)
         if bits.ndim != 2 or max(bits.shape) > _MOST_BITS or not np.isin(bits, (0, 1)).all():
@@ -81,7 +85,7 @@ class LinearLayout(LayoutFunction):
 
     @property
     def matrix(self) -> NDArray[np.uint8]:
-        """The bits of the bases: a row for each bit of the offset, a column for each of the index."""
+        """Return the bits of the bases: a row for each bit of the offset, a column for each of the index."""
         rows = [[basis >> row & 1 for basis in self.bases] for row in range(self._rows)]
         return np.array(rows, np.uint8).reshape(self._rows, len(self.bases))
 
@@ -91,12 +95,12 @@ class LinearLayout(LayoutFunction):
 
     @property
     def cosize(self) -> int:
-        """The least power of 2 above all offsets."""
+        """The smallest power of 2 above all offsets."""
         return 1 << self._rows
 
     @property
     def bit_rank(self) -> int:
-        """The rank of the matrix: there are 2**bit_rank different offsets."""
+        """The rank of the matrix: there are 2**bit_rank distinct offsets."""
         return len(_ReducedBases(self.bases).rows)
 
     def _map(self, index: Any) -> Any:
@@ -110,7 +114,7 @@ class LinearLayout(LayoutFunction):
 
     @raises_at_the_call
     def compose(self, other: LinearLike) -> LinearLayout:
-        """self(other(c)), linear too. Raises InvalidArguments where `other` is not linear, or leaves the
+        """Return self(other(c)), also linear. Raises InvalidArguments if `other` is not linear, or leaves the
         domain.
         """
         inner = LinearLayout.from_layout(other)
@@ -120,8 +124,8 @@ class LinearLayout(LayoutFunction):
 
     @raises_at_the_call
     def right_inverse(self) -> LinearLayout:
-        """The layout R with self(R(k)) = k for k below `cosize`. Raises InvalidArguments where an offset is
-        missing.
+        """Return the layout R with self(R(k)) = k for k below `cosize`. Raises InvalidArguments if an offset
+        is missing.
         """
         span = _ReducedBases(self.bases)
         found = [span.solve(1 << row) for row in range(self._rows)]
@@ -131,10 +135,10 @@ class LinearLayout(LayoutFunction):
 
     @raises_at_the_call
     def left_inverse(self) -> LinearLayout:
-        """The layout L with L(self(k)) = k for every index. Raises InvalidArguments where offsets repeat."""
+        """Return the layout L with L(self(k)) = k for every k. Raises InvalidArguments if offsets repeat."""
         if self.bit_rank < len(self.bases):
             raise refuse("RS-A18:not-injective", layout=self)
-        # L A = 1 is the same as A' L' = 1. A' reaches all of its bits, the highest too.
+        # L A = 1 is equivalent to A' L' = 1. A' reaches all of its bits, including the highest.
         inverse = LinearLayout.from_matrix(self.matrix.T).right_inverse()
         bits = np.zeros((self._rows, len(self.bases)), np.uint8)
         bits[: inverse.matrix.shape[0]] = inverse.matrix
@@ -142,8 +146,8 @@ class LinearLayout(LayoutFunction):
 
     @raises_at_the_call
     def inverse(self) -> LinearLayout:
-        """The inverse of a layout whose offsets are 0 to size - 1, each once. Raises InvalidArguments for
-        others.
+        """Return the inverse of a layout whose offsets are 0 to size - 1, each once. Raises InvalidArguments
+        for others.
         """
         if not self.bit_rank == len(self.bases) == self._rows:
             raise refuse("RS-A18:not-bijective", layout=self, size=self.size)
@@ -151,7 +155,7 @@ class LinearLayout(LayoutFunction):
 
     @raises_at_the_call
     def to_layout(self) -> Layout:
-        """The same function as shape and stride. Raises InvalidArguments where two bases share a bit."""
+        """Return the same function as shape and stride. Raises InvalidArguments if two bases share a bit."""
         if sum(self.bases) != reduce(or_, self.bases, 0):
             raise refuse("RS-A18:no-strides", layout=self)
         bits = iter(self.bases)
@@ -178,7 +182,7 @@ class _ReducedBases:
         return value, combination
 
     def solve(self, value: int) -> int | None:
-        """The bases whose XOR is `value`, as bits of an index; None where there are none."""
+        """Return the bases whose XOR is `value`, as bits of an index, or None."""
         rest, combination = self._reduced(value, 0)
         return None if rest else combination
 
@@ -211,7 +215,7 @@ class Swizzle:
 
     @raises_at_the_call
     def __call__(self, offset: int) -> int:
-        """The swizzled offset. Raises InvalidArguments for a negative one."""
+        """Return the swizzled offset. Raises InvalidArguments for a negative one."""
         number = parse_int(offset, "offset")
         if number < 0:
             raise refuse("RS-A18:extent", name="offset", n=short_repr(number), least=0)
@@ -221,24 +225,39 @@ class Swizzle:
         return f"Sw<{self.bits},{self.base},{self.shift}>"
 
     def inverse(self) -> Swizzle:
-        """The swizzle itself."""
+        """Return the swizzle itself."""
         return self
 
     @raises_at_the_call
     def compose(self, layout: Layout | str) -> ComposedLayout:
-        """The layout whose offsets are swizzled. Raises InvalidArguments where some are negative."""
+        """Return the layout with swizzled offsets. Raises InvalidArguments if some are negative."""
         return ComposedLayout(self, as_layout(layout))
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedLayout(LayoutFunction):
-    """A layout whose offsets are swizzled: `Swizzle(3, 4, 3).compose("(8,64):(64,1)")`.
+    """A layout with swizzled offsets: `Swizzle(3, 4, 3).compose("(8,64):(64,1)")`.
 
-    `LinearLayout.from_layout` makes a matrix of it, which has an inverse.
+    `LinearLayout.from_layout` converts it to a matrix, which has an inverse.
     """
 
     outer: Swizzle
     inner: Layout
+
+    @classmethod
+    @raises_at_the_call
+    def parse(cls, text: str) -> ComposedLayout:
+        """What `str` has written: `Sw<3,3,3> o 0 o (8,64):(64,1)`. Raises InvalidArguments for other text."""
+        match = _COMPOSED.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            raise refuse("RS-A18:composed", text=short_repr(text))
+        *numbers, inner = match.groups()
+        return Swizzle(*map(int, numbers)).compose(inner)
+
+    @raises_at_the_call
+    def divide(self, tiler: Tiler, form: str = "logical") -> ComposedLayout:
+        """The layout split into tiles and the rest, as by `Layout.divide`; offsets are swizzled as before."""
+        return ComposedLayout(self.outer, self.inner.divide(tiler, form))
 
     def __post_init__(self) -> None:
         outer, inner, most = self.outer, self.inner, 2**_MOST_BITS

@@ -1,1 +1,1 @@
-"""Primitives: the oneDNN programming model, a descriptor solved once and executed often."""
+"""Primitives: oneDNN's programming model, in which a descriptor is solved once and executed many times."""

@@ -1,4 +1,4 @@
-"""The format that stands for "any" where a primitive follows another tensor."""
+"""The format that replaces "any" if a primitive follows another tensor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..desc.tags import Tag
 
 
 def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
-    """A descriptor whose "any" has become the format of another, dense where that repeats elements, row-major
-    where the ranks differ.
+    """Return a descriptor with "any" replaced by the format of another, dense if that broadcasts elements,
+    row-major if the ranks differ.
     """
     if md.format_kind != "any":
         return md
@@ -22,11 +22,11 @@ def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
 
 
 def resolved_operand(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
-    """The same for a tensor that is repeated along its dims of 1: these have no blocks."""
+    """Do the same for a tensor that is broadcast along its dims of 1: these have no blocks."""
     if md.format_kind != "any" or md.dims == like.dims:
         return resolved(md, like)
     blocks = [block for block in zip(*like.layout.inner, strict=True) if md.dims[block[1]] != 1]
     tag = Tag(like.outer_order, *(tuple(part) for part in zip(*blocks, strict=True)))
     result = MemoryDesc(md.dims, md.data_type, tag)
-    # Blocks that would be mostly padding are not worth it.
+    # Blocks that would be mostly padding are not worthwhile.
     return result if prod(result.padded_dims) == result.nelems else MemoryDesc(md.dims, md.data_type)

@@ -1,4 +1,4 @@
-"""Execution-argument maps: numbers to memories, and every wrong use of them."""
+"""Execution-argument maps: numbers to memory objects, and errors for every misuse."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _MOST_ARGS = 4096
 
 
 class HasKind(Protocol):
-    """The answers of a primitive descriptor about itself."""
+    """Properties of a primitive descriptor that the checks need."""
 
     kind: ClassVar[str]
-    # The constants that its arguments go by, and what some descriptors of its kind read.
+    # The constants for its arguments, and inputs that some descriptors of its kind read.
     _arg_names: ClassVar[Mapping[object, str]]
     _optional_args: ClassVar[Collection[int]]
 
     def get_kind(self) -> str:
-        """The primitive kind in verbose lines: "shuffle"."""
+        """Return the primitive kind as in verbose lines: "shuffle"."""
 
     def get_engine(self) -> Engine:
-        """The engine that runs the primitive."""
+        """Return the engine that runs the primitive."""
 
 
 def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
-    """The memories of an execution-argument map in the order inputs, outputs.
+    """Return the memory objects of an execution-argument map in the order inputs, outputs.
 
-    `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
-    Missing arguments and unknown outputs are errors, and so are inputs that the primitive has and this
-    descriptor has not; other unknown inputs are ignored.
+    `args` is a dict, or an iterable of (number, memory) pairs, in which a repeated number is an error.
+    Missing arguments and unknown outputs are errors, and so are inputs of the primitive that this descriptor
+    does not use; other unknown inputs are ignored.
     """
     kind = pd.kind
     memories = _distinct(kind, args)
@@ -89,11 +89,11 @@ def _distinct(kind: str, args: object) -> Args:
 
 
 def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
-    """Argument numbers and memories as they come; never more than an argument map can have."""
+    """Yield argument numbers and memory objects; never more than an argument map can have."""
     try:
         items = args.items() if isinstance(args, Mapping) else args
         for pair in islice(items, _MOST_ARGS):  # type: ignore[call-overload]
             arg, memory = pair
             yield arg, memory
-    except Exception:  # a foreign mapping may raise anything
+    except Exception:  # a foreign mapping can raise anything
         raise refuse("RS-R06:no-argument-map", kind=kind, type=type(args).__name__) from None

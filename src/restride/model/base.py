@@ -1,4 +1,4 @@
-"""The common part of primitives: descriptors that may be empty, queries, checks."""
+"""The common part of primitive descriptors: empty descriptors, queries, checks."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class PrimitiveDescBase(DescGetters):
     """A primitive descriptor (`dnnl::primitive_desc_base`): empty and False, or a checked, solved problem."""
 
     kind: ClassVar[str]
-    # The arguments of a call, where there is one form of it.
+    # The argument names of a call, if it has only one form.
     form: ClassVar[Form[CallArguments]]
     __signature__: ClassVar[Signature]
-    # The constants that arguments go by in errors, and what some descriptors of the kind read.
+    # The constants for arguments in errors, and inputs that some descriptors of the kind read.
     _arg_names: ClassVar[Mapping[object, str]] = NAMES
     _optional_args: ClassVar[Collection[int]] = ()
 
@@ -47,7 +47,7 @@ class PrimitiveDescBase(DescGetters):
     _dst_engine: Engine | None
     _engine: Engine | None
     _impl: Implementation | None
-    # The schedule that a person passed; empty without.
+    # The schedule passed by the user, or empty.
     _schedule: str
 
     def __init_subclass__(cls) -> None:
@@ -72,15 +72,15 @@ class PrimitiveDescBase(DescGetters):
             self._empty()
 
     def _arguments(self, args: Args, named: NamedArgs) -> Any:
-        """The arguments by their names, `allow_empty` among them. Raises WrongCall where they do not fit."""
+        """Return the arguments by name, including `allow_empty`. Raises WrongCall if they do not match."""
         return self.form.of(args, named)
 
     def _create(self, arguments: Any) -> None:
-        """Check the arguments, find what solves the problem, and keep all that is asked for."""
+        """Check the arguments, find an implementation, and store everything that queries need."""
         raise NotImplementedError
 
     def _set(self, impl: Implementation, src: MemoryDesc, dst: MemoryDesc, attr: Attr) -> None:
-        """Stand for an implementation whose memories are all on its engine."""
+        """Represent an implementation whose memory objects are all on its engine."""
         self._impl, self._src, self._dst, self._attr = impl, src, dst, attr
         self._src_engine = self._dst_engine = self._engine = impl.engine
 
@@ -104,29 +104,31 @@ class PrimitiveDescBase(DescGetters):
 
     @property
     def impl_info_str(self) -> str:
-        """The implementation: `jit:<instruction set>:<kind of kernel>`, or `ref:any` of the reference."""
+        """Return `jit:<instruction set>:<kind of kernel>`, or `ref:any` for the reference implementation."""
         return self._implementation().name
 
     @property
     def schedule(self) -> str:
-        """How it runs: the transforms that each kernel's loops went through, a line for each.
+        """The transforms applied to each kernel's loops, a line for each.
 
-        What stands behind a `#` says what the kernel is and why it is so.
+        Text after a `#` describes the kernel and the reason for it.
         """
         return self._implementation().schedule
 
     def scheduled(self, schedule: str | None = None, *, effort: str = "model") -> Self:
-        """The same descriptor by another schedule, as `rs.plan` has it.
+        """Return the same descriptor with another schedule, as in `rs.plan`.
 
-        `schedule`: the text of `schedule`, changed; of several kernels those that are named, `kernel(n)`. Of
-        sums of f32 and f64 it may change the last bits, where it changes the loop that sums.
+        `schedule`: an edited copy of the text of `schedule`; if there are several kernels, only those that it
+        names, `kernel(n)`, change. For sums of f32 and f64 it can change the last bits, if it changes the
+        loop that sums.
 
-        `effort`: "model" takes what is chosen, or was found before, "measure" the fastest of at most 30 for
-        each kernel, all of which write the same bits. They are tried for about a second, longer where one
-        execution takes long, on memories made for it. What was found is kept beside the kernels on disk, and
-        used for the same work from then on, by this and later processes.
+        `effort`: "model" uses the schedule chosen by the model, or found before; "measure" the fastest of at
+        most 30 for each kernel, all of which write the same bits. The search takes about a second, more if
+        one execution is long, and uses temporary memory objects. The result is stored with the kernels on
+        disk, and used for the same work from then on, by this and later processes.
 
-        Raises InvalidArguments for a text that is none, or does not fit, OutOfMemory for no room to measure.
+        Raises InvalidArguments for a text that is not a valid schedule, OutOfMemory if there is no room to
+        measure.
         """
         load_whole("restride.model.scheduling")
         from .scheduling import by_schedule, parse_wanted, search_for
@@ -138,7 +140,7 @@ class PrimitiveDescBase(DescGetters):
         made = copy(self)
         if transforms is not None:
             made._impl = by_schedule(what, impl, transforms)
-            # All of it: kernels may have had other transforms before.
+            # Complete, because kernels may have had other transforms before.
             made._schedule = made.schedule
         return made
 
@@ -147,62 +149,62 @@ class PrimitiveDescBase(DescGetters):
         return (_by_schedule, (*reduced[:2], self._schedule)) if self._schedule else reduced
 
     def src_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of a source; the zero descriptor where there is none."""
+        """Return the descriptor of a source, or the zero descriptor."""
         return self.query_md(Query.src_md, index)
 
     def dst_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of a destination; the zero descriptor where there is none."""
+        """Return the descriptor of a destination, or the zero descriptor."""
         return self.query_md(Query.dst_md, index)
 
     def weights_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of weights; the zero descriptor where there are none."""
+        """Return the descriptor of weights, or the zero descriptor."""
         return self.query_md(Query.weights_md, index)
 
     def diff_src_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of a source's gradient; the zero descriptor where there is none."""
+        """Return the descriptor of a source's gradient, or the zero descriptor."""
         return self.query_md(Query.diff_src_md, index)
 
     def diff_dst_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of a destination's gradient; the zero descriptor where there is none."""
+        """Return the descriptor of a destination's gradient, or the zero descriptor."""
         return self.query_md(Query.diff_dst_md, index)
 
     def diff_weights_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of the gradient of weights; the zero descriptor where there is none."""
+        """Return the descriptor of the gradient of weights, or the zero descriptor."""
         return self.query_md(Query.diff_weights_md, index)
 
     def workspace_desc(self) -> MemoryDesc:
-        """The descriptor of what forward leaves to backward; the zero descriptor where there is none."""
+        """Return the descriptor of the workspace passed from forward to backward, or the zero descriptor."""
         return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:
-        """The memory for `rs.onednn.Arg.SCRATCHPAD` in user mode; the zero descriptor where none is."""
+        """Return the memory for `rs.onednn.Arg.SCRATCHPAD` in user mode, or the zero descriptor."""
         return self.query_md(Query.scratchpad_md)
 
     def get_engine(self) -> Engine:
-        """The engine that runs the primitive."""
+        """Return the engine that runs the primitive."""
         self._implementation()
         assert self._engine is not None
         return self._engine
 
     def scratchpad_engine(self) -> Engine:
-        """The engine a scratchpad would be on."""
+        """Return the engine that a scratchpad would be on."""
         return self.get_engine()
 
     def get_primitive_attr(self) -> PrimitiveAttr:
-        """A copy of the attributes; changing it changes nothing here."""
+        """Return a copy of the attributes; changing it has no effect here."""
         self._implementation()
         return PrimitiveAttr.of(self._attr)
 
     def get_kind(self) -> str:
-        """The primitive kind, such as `PrimitiveKind.reorder`, which equals its word."""
+        """Return the primitive kind, such as `PrimitiveKind.reorder`, which equals its name."""
         word = self.kind.lower()
         return PrimitiveKind.__members__.get(word, word)
 
     def query_md(self, what: Query | str, index: int = 0) -> MemoryDesc:
-        """A descriptor: `Query.src_md`, "src_md", "src", ...; exec_arg_md goes by argument number.
+        """Return a descriptor: `Query.src_md`, "src_md", "src", ...; exec_arg_md uses argument numbers.
 
-        What the primitive has not, and any other index, gives the zero descriptor. Raises InvalidArguments
-        for what is no query of a descriptor.
+        Descriptors that the primitive does not have, and other indices, give the zero descriptor. Raises
+        InvalidArguments for anything but a descriptor query.
         """
         query, number = parse_md_query(what), parse_int(index, "query_md: index")
         if query is Query.exec_arg_md:
@@ -214,19 +216,20 @@ class PrimitiveDescBase(DescGetters):
         return descs[number] if 0 <= number < len(descs) else _NO_DESC
 
     def query_s64(self, what: Query | str) -> int:
-        """An integer: `Query.memory_consumption_s64` or its word, ...; 0 for what the primitive has not.
+        """Return an integer: `Query.memory_consumption_s64` or its name, ...; 0 if the primitive does not
+        have it.
 
-        Memory consumption is the bytes of scratchpad that each execution allocates: none in user mode.
-        Raises InvalidArguments for what is no query of an integer.
+        Memory consumption is the size of the scratchpad that each execution allocates in bytes: none in user
+        mode. Raises InvalidArguments for anything but an integer query.
         """
         return self._integers().get(parse_integer_query(what), 0)
 
     def _descs_by_name(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
-        """The descriptors that the primitive has, by their names in queries."""
+        """Return the descriptors of the primitive, by their names in queries."""
         return {"src": self._src, "dst": self._dst}
 
     def _integers(self) -> dict[Query, int]:
-        """The integers that the primitive has."""
+        """Return the integers that the primitive has."""
         args = self._exec_args() if self else ()
         outputs = sum(map(is_output, args))
         return {
@@ -243,42 +246,40 @@ class PrimitiveDescBase(DescGetters):
         return MemoryDesc((self._scratch_bytes(),), "u8", "a") if is_needed else _NO_DESC
 
     def _scratch_args(self) -> tuple[int, ...]:
-        """The scratchpad's number where an execution must bring one."""
+        """Return the scratchpad's number if an execution must pass one."""
         is_needed = self._attr.scratchpad == "user" and self._scratch_bytes()
         return (ARG_SCRATCHPAD,) if is_needed else ()
 
     def _exec_args(self) -> dict[int, MemoryDesc]:
-        """The descriptors of what an execution must bring, by argument number, without the scratchpad."""
+        """Return the descriptors that an execution must pass, by argument number, without the scratchpad."""
         return {**self._tensors(), **(self._impl.more_descs() if self._impl else {})}
 
     def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
-        """The fields of a verbose line."""
+        """Return the fields of a verbose line."""
         raise NotImplementedError
 
-    # What may be written beside the destination exactly where another argument is read.
+    # Outputs besides the destination that can be written exactly where another argument is read.
     _in_place: ClassVar[Mapping[int, int]] = {}
 
     def _tensors(self) -> dict[int, MemoryDesc]:
-        """The tensors of an execution by argument: those that are read in their order, then the one that is
-        written.
-        """
+        """Return the tensors of an execution by argument: inputs in order, then the destination."""
         return {ARG_SRC: self._src, ARG_DST: self._dst}
 
     def _reads(self) -> tuple[int, ...]:
-        """The arguments of the tensors that are read, in order."""
+        """Return the arguments of the inputs, in order."""
         return tuple(self._tensors())[:-1]
 
     def _writes(self) -> int:
-        """The argument of the tensor that is written."""
+        """Return the argument of the destination."""
         return tuple(self._tensors())[-1]
 
     def _engine_of(self, arg: int) -> Engine:
-        """The engine that the memory of an argument must be on."""
+        """Return the engine that the memory of an argument must be on."""
         return self.get_engine()
 
 
 def _by_schedule(make: Callable[..., PrimitiveDescBase], args: Args, schedule: str) -> PrimitiveDescBase:
-    """A copy by a schedule that a person passed: where it does not fit this machine, by the chosen one."""
+    """Create a copy with a user's schedule; if it does not work on this machine, with the chosen one."""
     pd = make(*args)
     try:
         return pd.scheduled(schedule)

@@ -1,6 +1,8 @@
-"""Calls: an implementation bound to memories of certain descriptors, for executions that need no more checks.
+"""Calls: an implementation bound to memory objects of certain descriptors, for executions without further
+checks.
 
-What is remembered are descriptors and machine code, no memory and no value: it is the same whoever ran.
+Only descriptors and machine code are remembered, no memory and no value, so the result never depends on the
+history.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ from ..runtime.stream import Stream
 from .checks import is_same_place
 from .implementation import Implementation, skipped_bytes
 
-# Types of the keys of arguments: both are found by their number.
+# Types of argument keys: both are looked up by number.
 _KEYS = frozenset((int, Arg))
 
-# So many calls of one primitive are remembered; then all are forgotten.
+# The number of calls of one primitive that are remembered; then all are forgotten.
 MOST_CALLS = 16
 
 
 class _MemoryRule(NamedTuple):
-    """The rule for a memory of a call: the one at this place behind source and destination.
+    """The rule for a memory of a call, identified by its position after source and destination.
 
-    `word`: which word of the kernel its address is; `skipped`: how many bytes of it kernels skip.
+    `word`: the word of the kernel that contains its address; `skipped`: how many bytes of it kernels skip.
     """
 
     at: int
@@ -43,12 +45,12 @@ class _MemoryRule(NamedTuple):
 
 
 class Call:
-    """An execution that has been checked, to be repeated with memories of the same descriptors.
+    """A checked execution that can be repeated with memory objects of the same descriptors.
 
-    `args`: the arguments of its memories, in the order of the program's slots. `run` says, for every
-    primitive and engine, when a warm call may go ahead: a stream of the engine; memories of these descriptors
-    on these engines, with buffers and not mapped; what is written writable, and apart from all else, or with
-    `may_be_in_place` exactly where the source lies. Where there are no more than source and destination,
+    `args`: the arguments of its memory objects, in the order of the program's slots. For every primitive and
+    engine, `run` decides when a warm call can proceed: a stream of the engine; memory objects of these
+    descriptors on these engines, with buffers and not mapped; outputs writable, and disjoint from everything
+    else, or with `may_be_in_place` exactly in place of the source. If there are only source and destination,
     machine code takes their addresses.
     """
 
@@ -81,13 +83,13 @@ class Call:
         self._src_engine, self._dst_engine = engines[src], engines[dst]
         self._in_place = may_be_in_place and is_same_place(self.src, self.dst)
         self._of_map: Callable[[Mapping[int, object]], tuple[object, ...]] = itemgetter(*self.args)
-        # The implementation holds what `params` is the address of.
+        # The implementation owns the memory that `params` points to.
         self._keeps = impl
         self._direct, self._params = impl.direct_call()
         self._others = None if self._direct else _OtherMemories(impl, descs, engines)
 
     def memories(self, arguments: object) -> tuple[object, ...] | None:
-        """The memories of an argument map in the order of `args`; None for what takes a closer look."""
+        """Return an argument map's memory objects in the order of `args`; None if they need a closer look."""
         if (
             type(arguments) is not dict
             or len(arguments) != len(self.args)
@@ -107,9 +109,9 @@ class Call:
         others: Sequence[object] = (),
         deps: Sequence[Waitable] = (),
     ) -> Waitable | None:
-        """Run on the memories of `args`: the first two, then the others. Give the event.
+        """Run on the memory objects of `args`: the first two, then the others. Return the event.
 
-        None, with nothing touched, where all has to be checked.
+        Return None, with nothing touched, if everything has to be checked.
         """
         if type(src) is not Memory or type(dst) is not Memory:
             return None
@@ -117,7 +119,7 @@ class Call:
             read_desc, written_desc = src._desc, dst._desc
             if read_desc != self.src or written_desc != self.dst:
                 return None
-            # Equal ones are known by identity from now on.
+            # Equal descriptors are recognized by identity from now on.
             self.src, self.dst = read_desc, written_desc
         if (
             type(stream) is not Stream
@@ -136,7 +138,8 @@ class Call:
             )
         ):
             return None
-        # Buffers are held by name: another thread may give the memories others meanwhile.
+        # Buffers are referenced by name, because another thread can replace those of the memory objects
+        # meanwhile.
         if self._others is not None:
             return self._others.run(stream, [src, dst], others, [read, written], deps)
         if others or self._direct is None:
@@ -146,7 +149,7 @@ class Call:
 
 
 class _OtherMemories:
-    """The memories of a call beside source and destination, as kernels and devices take them."""
+    """The memory objects of a call besides source and destination, in the form for kernels and devices."""
 
     __slots__ = (
         "_constants",
@@ -172,11 +175,11 @@ class _OtherMemories:
             _MemoryRule(at, descs[arg], engines.get(arg, impl.engine), slot - 2, self._skipped[2 + at])
             for at, (slot, arg) in enumerate(pairs[2:])
         ]
-        # Which of these memories are written.
+        # Which of these memory objects are written.
         self._outputs = [at for at, (slot, _) in enumerate(pairs) if slots[slot][1] and at != 1]
         self._slots = tuple(slot for slot, _ in pairs)
         self._constants = [constant or NOTHING for constant in impl.constants]
-        # The words behind source and destination: addresses of constants, 0 where one of a memory goes.
+        # The words after source and destination: addresses of constants, 0 in place of memory objects.
         self._words = [buffer.address for buffer in self._constants[2:]]
         self._scalars = impl.computation.scalars
         self._pack = packer(len(self._words), len(self._scalars))
@@ -189,7 +192,7 @@ class _OtherMemories:
         buffers: list[Buffer],
         deps: Sequence[Waitable],
     ) -> Waitable | None:
-        """`Call.run` where `memories`, source and destination, may be used; theirs are the `buffers`."""
+        """Implement `Call.run` for valid source and destination, whose buffers are `buffers`."""
         if len(others) != len(self._rules):
             return None
         low, high = memories[1]._lo, memories[1]._hi
@@ -218,7 +221,7 @@ class _OtherMemories:
         return COMPLETED
 
     def _are_apart(self, memories: Sequence[Memory], buffers: Sequence[Buffer]) -> bool:
-        """True where what is written beside the destination is writable, and apart from all else."""
+        """Return True if outputs besides the destination are writable and disjoint from everything else."""
         for at in self._outputs:
             low, high = memories[at]._lo, memories[at]._hi
             others = (memory for other, memory in enumerate(memories) if other != at)
@@ -227,7 +230,7 @@ class _OtherMemories:
         return True
 
     def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Waitable]) -> Waitable:
-        """The same on a device."""
+        """Do the same on a device."""
         buffers_of_slots = list(self._constants)
         for slot, skipped, buffer in zip(self._slots, self._skipped, buffers, strict=True):
             buffers_of_slots[slot] = buffer.behind(skipped) if skipped else buffer

@@ -1,4 +1,4 @@
-"""The checks on the memories of an execution, before anything runs (N9, N10)."""
+"""Checks of the memory objects of an execution, before anything runs (N9, N10)."""
 
 from __future__ import annotations
 
@@ -20,72 +20,72 @@ _SCRATCHPAD = f"argument {name_of(ARG_SCRATCHPAD)}"
 
 
 class Names(NamedTuple):
-    """The names in errors of a primitive, or a function on arrays: the call, a source, its destination."""
+    """Names in the errors of a primitive or a function on arrays: the call, a source, its destination."""
 
     call: str
     one: str = "source"
     dst: str = "dst"
 
     def source(self, index: int) -> str:
-        """A source: `source 1`, `array 1`."""
+        """Return the name of a source: `source 1`, `array 1`."""
         return f"{self.one} {index}"
 
     @property
     def written(self) -> str:
-        """The destination in a sentence."""
+        """The destination as written in a sentence."""
         return "the destination" if self.dst == "dst" else self.dst
 
     def listed(self, srcs: Sequence[MemoryDesc]) -> str:
-        """The first few sources with their descriptors."""
+        """Return the first few sources with their descriptors."""
         text = "; ".join(f"{self.source(i)} {md}" for i, md in enumerate(srcs[:4]))
         return f"{text}; ... {len(srcs)} {self.one}s" if len(srcs) > 4 else text
 
 
 def share_bytes(one: Memory, other: Memory) -> bool:
-    """True where some byte belongs to both memories; a tensor without elements has none."""
+    """Return True if some byte belongs to both memory objects; empty tensors have none."""
     is_near = one._lo < one._hi and one._lo < other._hi and other._lo < one._hi
     return is_near and share_bytes_at(one.desc, one._address, other.desc, other._address)
 
 
 def overlaps(src: Memory, dst: Memory) -> bool:
-    """True where writing `dst` could change `src` before it is read: all but same-place conversions (N9)."""
+    """Return True if writing `dst` can change `src` before it is read: unless converted in place (N9)."""
     if not share_bytes(src, dst):
         return False
     return not (src._address == dst._address and is_same_place(src.desc, dst.desc))
 
 
 def is_same_place(src: MemoryDesc, dst: MemoryDesc) -> bool:
-    """True for descriptors that put each element at the same byte."""
+    """Return True for descriptors that put each element at the same byte."""
     return src.layout == dst.layout and src.data_type.bits == dst.data_type.bits
 
 
 def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
     """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10).
 
-    `call` is what the caller wrote, such as "Reorder.execute", and `name` what it calls the memory.
+    `call` is the caller's function, such as "Reorder.execute", and `name` its name for the memory.
     """
-    # No message is put together for a memory that will do: to print a descriptor takes 40 us.
+    # No message is composed for a valid memory: printing a descriptor takes 40 us.
     if not isinstance(memory, Memory):
         raise _unfit(
             "RS-V08",
             call,
             name,
             desc,
-            f"{type(memory).__name__} is no rs.Memory",
+            f"expected an rs.Memory, got {type(memory).__name__}",
             "pass rs.Memory(md, engine)",
         )
     if not memory:
         raise _unfit("RS-M36", call, name, desc, "the memory is empty", "give it a descriptor and an engine")
     if memory.desc != desc:
-        hint = "make the primitive from this memory's descriptor, or reorder into the primitive's"
+        hint = "create the primitive from this memory's descriptor, or reorder into the primitive's"
         raise _unfit("RS-R07", call, name, desc, "its descriptor is not the primitive's", hint, memory)
     if memory.engine is not engine:
         why = f"it is on engine {memory.engine}, and the call runs on {engine}"
-        raise _unfit("RS-R05", call, name, desc, why, f"make the memory on engine {engine}", memory)
+        raise _unfit("RS-R05", call, name, desc, why, f"create the memory on engine {engine}", memory)
     if memory._mapped:
         raise _unfit("RS-M38", call, name, desc, "the memory is mapped", "call unmap_data() first", memory)
     if memory._address == 0 and desc.nelems:
-        hint = "call set_data_handle, or leave data out to allocate"
+        hint = "call set_data_handle, or omit data to allocate"
         raise _unfit("RS-M36", call, name, desc, "the memory has no buffer", hint, memory)
 
 
@@ -94,7 +94,7 @@ def _unfit(
 ) -> InvalidArguments:
     is_other = memory is not None and memory.desc != desc
     where = f"memory {memory.desc}; primitive {desc}" if memory and is_other else str(desc)
-    return InvalidArguments(f"{call}: {name} will not do", code=code, where=where, why=why, hint=hint)
+    return InvalidArguments(f"{call}: {name} is not valid", code=code, where=where, why=why, hint=hint)
 
 
 def check_destination(call: str, memory: Memory, name: str = "the destination") -> None:
@@ -104,7 +104,7 @@ def check_destination(call: str, memory: Memory, name: str = "the destination") 
 
 
 def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
-    """A stream of `engine`. Raises InvalidArguments for anything else."""
+    """Return a stream of `engine`. Raises InvalidArguments for anything else."""
     if not isinstance(stream, Stream):
         raise refuse("RS-V08:no-stream", kind=kind, type=type(stream).__name__)
     if stream.engine is not engine:
@@ -113,7 +113,7 @@ def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
 
 
 def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Engine, dst: Memory) -> None:
-    """Raise InvalidArguments unless a memory is what the operand reads, apart from `dst`."""
+    """Raise InvalidArguments unless a memory matches the operand and is disjoint from `dst`."""
     name = f"argument {name_of(operand.arg)}"
     expected = operand.desc if operand.desc is not None else getattr(memory, "desc", MemoryDesc())
     check_memory(call, name, memory, expected, engine)
@@ -124,15 +124,15 @@ def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Eng
 
 
 def _check_values(call: str, name: str, operand: OperandSource, md: MemoryDesc) -> None:
-    """Scales and zero points: so many, of this shape and type, one after the other."""
+    """Check scales and zero points: their number, shape and type, and that they are contiguous."""
     if md.nelems != operand.count:
-        why = f"the mask stands for {operand.count} values, it has {md.nelems}"
+        why = f"the mask requires {operand.count} values, but it has {md.nelems}"
     elif md.data_type is not operand.data_type:
-        why = f"its values are {md.data_type}, the attribute says {operand.data_type}"
+        why = f"its values are {md.data_type}, but the attribute requires {operand.data_type}"
     elif md.nelems and not _is_dense(md.layout):
-        why = "its values do not follow each other row by row"
+        why = "its values are not contiguous in row-major order"
     elif not fits_extents(md.dims, operand.extents):
-        why = f"it is {_times(md.dims)}, the masked dims are {_times(above_one(operand.extents))}"
+        why = f"it is {_times(md.dims)}, but the masked dims are {_times(above_one(operand.extents))}"
     else:
         return
     raise refuse(
@@ -167,10 +167,10 @@ def check_outputs(
     dst: Memory,
     in_place: Mapping[int, int],
 ) -> None:
-    """Raise InvalidArguments unless what is written beside the destination is right, writable and apart.
+    """Raise InvalidArguments unless the other outputs are valid, writable and disjoint.
 
-    `arg_names`: the constants that arguments go by. `others`: all memories but the destination. `in_place`:
-    what may be written exactly where another is read.
+    `arg_names`: the constants for arguments. `others`: all memory objects except the destination. `in_place`:
+    outputs that can be written exactly where another argument is read.
     """
     engine: Engine = dst.engine
     for arg, md in descs.items():
@@ -196,16 +196,16 @@ def check_outputs(
 
 
 def _is_same(one: Memory, other: Memory) -> bool:
-    """True where the elements of two memories are the same bytes."""
+    """Return True if the elements of two memory objects are the same bytes."""
     return one._lo == other._lo and one.desc == other.desc
 
 
 def check_scratchpad(
     call: str, pad: Memory, expected: MemoryDesc, engine: Engine, others: Mapping[str, Memory]
 ) -> None:
-    """Raise InvalidArguments unless the scratchpad of an execution will do.
+    """Raise InvalidArguments unless the scratchpad of an execution is valid.
 
-    Any dense row of u8 that is long enough will: one may serve several primitives, one after the other.
+    Any dense u8 tensor that is long enough is: one can serve several primitives in sequence.
     """
     will_do = isinstance(pad, Memory) and _is_long_enough(pad.desc, expected)
     check_memory(call, _SCRATCHPAD, pad, pad.desc if will_do else expected, engine)

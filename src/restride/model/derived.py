@@ -31,9 +31,9 @@ from .prop_kind import PrimitiveKind, PropKind
 from .query import Query
 from .reader import ArgumentReader
 
-# Getters whose names are not those of the arguments.
+# Getters whose names differ from those of the arguments.
 _GETTERS = {"dilates": "dilations", "dilation": "dilations", "eps": "epsilon"}
-# The names of arguments in queries; sources are numbered.
+# Names of arguments in queries; sources are numbered.
 _ARG_QUERIES = {
     ARG_SRC_0: "src",
     ARG_SRC_1: "src",
@@ -51,13 +51,13 @@ _QUERIES = {"axis": Query.axis_s32, "group_size": Query.group_size_s64, "local_s
 class DerivedPrimitiveDesc(PrimitiveDescBase):
     """A primitive descriptor of an operation.
 
-    `_by_arg`: its tensors by argument, the one that is written last. `_hint_kind`: the descriptor of its
-    forward step, for a gradient. `_made_of`: the arguments of the call, for copies.
+    `_by_arg`: its tensors by argument, the destination last. `_hint_kind`: for a gradient, the descriptor of
+    its forward step. `_made_of`: the arguments of the call, for copies.
     """
 
     _operation: ClassVar[type[OperationProblem]]
     _hint_kind: ClassVar[type[PrimitiveDescBase] | None]
-    # Where the hint stands among the arguments; below 0 where there is none.
+    # Position of the hint among the arguments; negative if there is none.
     _hint_place: ClassVar[int] = -1
 
     __slots__ = ("_by_arg", "_made_of", "_prop_kind")
@@ -88,11 +88,11 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         self._set(impl, first, last, problem.attr)
 
     def _executable(self, problem: OperationProblem, engine: Engine) -> Executable:
-        """The executable of a problem."""
+        """Return the executable of a problem."""
         return compiled(problem, engine)
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        """The propagation kind: the one that the arguments name, or the only one."""
+        """Return the propagation kind: the one passed, or the only one."""
         kinds = self._operation.prop_kinds
         if "prop_kind" not in self._operation.call:
             return kinds[0] if kinds else PropKind.undef
@@ -107,17 +107,17 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         self._by_arg, self._made_of, self._prop_kind = {}, None, PropKind.undef
 
     def __reduce__(self) -> tuple[object, Args]:
-        # Attributes may have changed since: they are as they were.
+        # Attributes may have changed since then: the copy uses the original ones.
         return (type(self), self._copied()) if self else (type(self), ())
 
     def _copied(self) -> Args:
-        """The arguments that make a copy."""
+        """Return the arguments that create a copy."""
         assert self._made_of is not None
         problem = self._implementation().problem
         assert isinstance(problem, OperationProblem)
         changes = {**problem.own_arguments(), "attr": self.get_primitive_attr()}
         if self._hint_place >= 0:
-            # Formats that a hint has decided are as chosen: the copy is made without it.
+            # Formats determined by a hint are recorded: the copy is created without the hint.
             names = self._operation.chosen_names.intersection(self._operation.call)
             mds = {name: getattr(problem, name, None) for name in names}
             changes |= {name: md for name, md in mds.items() if isinstance(md, MemoryDesc)}
@@ -125,7 +125,7 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         return tuple(self._made_of._replace(**changes))
 
     def get_prop_kind(self) -> PropKind:
-        """The propagation kind."""
+        """Return the propagation kind."""
         self._implementation()
         return self._prop_kind
 
@@ -144,7 +144,7 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         return describe_operation(op, impl, ms, self._prop_kind)
 
     def get_kind(self) -> str:
-        """The primitive kind, in small letters."""
+        """Return the primitive kind in lower case."""
         word = self._operation.operation
         return PrimitiveKind.__members__.get(word, word)
 
@@ -162,7 +162,7 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
 def describe_operation(
     op: str, impl: Implementation, ms: float, prop_kind: str = PropKind.undef
 ) -> list[object]:
-    """The fields of a verbose line about an operation."""
+    """Return the fields of a verbose line about an operation."""
     problem = impl.problem
     assert isinstance(problem, OperationProblem)
     aux = " ".join(filter(None, (problem.verbose_aux, f"why:{impl.why}")))
@@ -173,7 +173,7 @@ def describe_operation(
 
 
 def find_operation(problem: OperationProblem, engine: Engine) -> Implementation:
-    """The implementation of a checked problem, from the cache or made now."""
+    """Return the implementation of a checked problem, from the cache or newly created."""
     return find_implementation(problem, engine, describe_operation, lambda: compiled(problem, engine))
 
 
@@ -183,9 +183,10 @@ def make_primitive(
     desc: type[DerivedPrimitiveDesc] = DerivedPrimitiveDesc,
     base: type[Primitive] = Primitive,
 ) -> type[Primitive]:
-    """The primitive of an operation, or of its gradient where `forward` is the primitive of its forward step.
+    """Return the primitive of an operation, or of its gradient if `forward` is that of its forward step.
 
-    Its class is found as `restride.onednn.<name>`. `base`, `desc`: what it and its descriptor derive from.
+    Its class is available as `restride.onednn.<name>`. `base`, `desc`: base classes of it and of its
+    descriptor.
     """
     name = problem.primitive
     required = [word for word in problem.call if word not in problem.defaults]
@@ -226,7 +227,7 @@ def make_primitive(
 
 
 def _hint_moved(args: Args, named: NamedArgs, own_place: int) -> tuple[Args, NamedArgs]:
-    """Arguments of which a hint stands before the attributes, as C++ has it: the rest of them by name."""
+    """Convert arguments with a hint before the attributes, as in C++: the rest become named arguments."""
     place = next((i for i, arg in enumerate(args) if isinstance(arg, PrimitiveDescBase)), own_place)
     if place == own_place or "hint_pd" in named:
         return args, named
@@ -245,24 +246,24 @@ def _getter(name: str) -> Any:
 
 
 _PARAMETERS = {
-    "algorithm": ("str", "The algorithm as oneDNN calls it, such as `softmax_log` or `pooling_max`."),
+    "algorithm": ("str", "The algorithm under oneDNN's name, such as `softmax_log` or `pooling_max`."),
     "axis": ("int", "The axis, counted from 0."),
-    "alpha": ("float", "The number `alpha`, as rounded to f32."),
-    "beta": ("float", "The number `beta`, as rounded to f32."),
-    "k": ("float", "The number `k`, as rounded to f32."),
+    "alpha": ("float", "The number `alpha`, rounded to f32."),
+    "beta": ("float", "The number `beta`, rounded to f32."),
+    "k": ("float", "The number `k`, rounded to f32."),
     "p": ("float", "The p of a norm; 0 for other algorithms."),
     "eps": ("float", "The eps of a norm; 0 for other algorithms."),
-    "epsilon": ("float", "What is added to the variance, as rounded to f32."),
+    "epsilon": ("float", "The summand of the variance, rounded to f32."),
     "group_size": ("int", "The group size of the forward shuffle."),
-    "local_size": ("int", "How many positions a window has along a dim."),
-    "strides": ("tuple[int, ...]", "From one window to the next, for each spatial dim."),
-    "kernel": ("tuple[int, ...]", "The positions of a window, for each spatial dim."),
-    "dilates": ("tuple[int, ...]", "How many positions a window leaves out between two, for each dim."),
-    "dilation": ("tuple[int, ...]", "How many positions a window leaves out between two, for each dim."),
-    "padding_l": ("tuple[int, ...]", "The padding in front, for each spatial dim."),
+    "local_size": ("int", "The number of positions of a window along a dim."),
+    "strides": ("tuple[int, ...]", "The distance between windows, for each spatial dim."),
+    "kernel": ("tuple[int, ...]", "The window size, for each spatial dim."),
+    "dilates": ("tuple[int, ...]", "The number of positions skipped between two in a window, for each dim."),
+    "dilation": ("tuple[int, ...]", "The number of positions skipped between two in a window, for each dim."),
+    "padding_l": ("tuple[int, ...]", "The padding at the start, for each spatial dim."),
     "padding_r": (
         "tuple[int, ...]",
-        "The padding behind, for each spatial dim; below 0 what is left out of the source.",
+        "The padding at the end, for each spatial dim; negative where the source is cropped.",
     ),
 }
 
@@ -277,7 +278,7 @@ def _desc_doc(problem: type[OperationProblem], signature: str) -> str:
     without arguments it is empty and False. With `allow_empty`, a failure gives an empty descriptor.
     {problem.arguments.rstrip()}
 
-    Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
+    Raises InvalidArguments for invalid arguments, Unimplemented for unsupported ones.
     """
 
 

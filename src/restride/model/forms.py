@@ -1,4 +1,4 @@
-"""Constructors that take arguments in several forms: what `help` shows, and what a wrong call is."""
+"""Constructors with several forms of arguments: signatures for `help`, and errors for wrong calls."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ NamedArgs = dict[str, object]
 
 
 class CallArguments(Protocol):
-    """The arguments of a call by their names, as the caller has passed them: nothing is checked yet."""
+    """The arguments of a call by name, as passed by the caller, unchecked."""
 
     def __getattr__(self, name: str) -> object:
-        """An argument."""
+        """Return an argument."""
 
     def __iter__(self) -> Iterator[object]:
-        """All of them in the order of the signature."""
+        """Iterate over all of them in the order of the signature."""
 
     def _replace(self, **changes: object) -> CallArguments:
-        """The same with others in the place of some."""
+        """Return the same with some of them replaced."""
 
 
 class WrongCall(InvalidArguments, TypeError):
@@ -34,7 +34,7 @@ class WrongCall(InvalidArguments, TypeError):
 
 
 def signature(*required: str, **optional: object) -> Signature:
-    """A signature of arguments by place or by name.
+    """Return a signature of positional-or-keyword arguments.
 
     >>> signature("engine", "axis", attr=None)
     <Signature (engine, axis, attr=None)>
@@ -44,7 +44,7 @@ def signature(*required: str, **optional: object) -> Signature:
     return Signature([*head, *(Parameter(name, kind, default=value) for name, value in optional.items())])
 
 
-# Parameters by the names that the documents give them.
+# oneDNN's names for parameters.
 _SEED_WORDS = {
     "adesc": "desc",
     "aengine": "engine",
@@ -55,16 +55,17 @@ _SEED_WORDS = {
 
 
 class Form(NamedTuple, Generic[Made]):
-    """One form of a call: what is called, how it is shown, and what makes a value of the arguments."""
+    """One form of a call: its function's name, its signature, and a function that converts the arguments."""
 
     what: str
     shown: Signature
     make: Callable[..., Made]
 
     def of(self, args: Sequence[object], named: Mapping[str, object]) -> Made:
-        """`make` of the arguments. Raises WrongCall, in words of the signature, where they do not fit it.
+        """Call `make` with the arguments. Raises WrongCall, in terms of the signature, if they do not match
+        it.
 
-        Names are those of the signature, or of the documents: `adesc` is `desc`.
+        Names are those of the signature, or oneDNN's: `adesc` is `desc`.
         """
         try:
             return self.make(*args, **(named and self._own(named)))
@@ -72,7 +73,7 @@ class Form(NamedTuple, Generic[Made]):
             raise self._wrong(args, named) from None
 
     def _own(self, named: Mapping[str, object]) -> Mapping[str, object]:
-        """The arguments by the names of the signature; those of the document too where one has both."""
+        """Return the arguments under the signature's names; oneDNN's names are kept where it has both."""
         if _SEED_WORDS.keys().isdisjoint(named):
             return named
         ours = {self._own_name(name): value for name, value in named.items()}
@@ -85,14 +86,14 @@ class Form(NamedTuple, Generic[Made]):
     def _wrong(self, args: Sequence[object], named: Mapping[str, object]) -> Error:
         try:
             self.shown.bind(*args, **named)
-            why = "they do not fit"
+            why = "they do not match"
         except TypeError as error:
             why = str(error)
         return refuse("RS-V07:wrong-arguments-call", error=WrongCall, owner=self, why=why)
 
 
 def form_of(what: str, *required: str, **optional: object) -> Form[CallArguments]:
-    """The form of a call whose arguments are kept by name.
+    """Return the form of a call whose arguments are stored by name.
 
     >>> form_of("f", "engine", "axis", attr=None).of((1,), {"axis": 2})
     CallArguments(engine=1, axis=2, attr=None)
@@ -103,7 +104,7 @@ def form_of(what: str, *required: str, **optional: object) -> Form[CallArguments
 
 
 def own(cls: type, name: str, shown: str) -> None:
-    """Give a class its own copy of an inherited method, called `shown` in Python's errors about its call."""
+    """Give a class its own copy of an inherited method, named `shown` in Python's errors about its call."""
     of = getattr(cls, name)
     copy = FunctionType(of.__code__, of.__globals__, name, of.__defaults__, of.__closure__)
     update_wrapper(copy, of).__qualname__ = shown

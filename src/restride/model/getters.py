@@ -1,4 +1,4 @@
-"""The methods of a primitive descriptor about its memories, which begin with `get_` as its others do."""
+"""The `get_` methods of a primitive descriptor about its memory descriptors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class DescGetters:
-    """The queries of descriptors of a primitive descriptor, by a second name each."""
+    """Second names, beginning with `get_`, for the queries of descriptors."""
 
     __slots__ = ()
 
     def query_md(self, what: Query | str, index: int = 0) -> MemoryDesc:
-        """The descriptor that a query asks for."""
+        """Return the descriptor for a query."""
         raise NotImplementedError
 
     def get_src_desc(self, index: int = 0) -> MemoryDesc:

@@ -1,7 +1,7 @@
-"""Problem -> executable: found in the primitive cache or compiled, and told of in verbose lines.
+"""Problem -> executable: found in the primitive cache or compiled, and reported in verbose lines.
 
-An executable belongs to the structure of a problem; its values, scales and the like, belong to the problem.
-An `Implementation` holds both: what primitives, and functions on arrays, execute.
+An executable belongs to the structure of a problem; values such as scales belong to the problem. An
+`Implementation` holds both: primitives and functions on arrays execute it.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Problem(Protocol):
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written."""
+        """Number of bytes read and written."""
 
     def structure(self) -> Self:
-        """The problem without its values: equal for all that share an executable."""
+        """Return the problem without its values: equal for all that share an executable."""
 
     def program(self) -> Program:
-        """The work, on no engine."""
+        """Return the work, independent of an engine."""
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the destination, by argument."""
+        """Return the outputs besides the destination, by argument."""
 
     def computation(self) -> Computation:
-        """The computation: its scalars, and the origins of its operands."""
+        """Return the computation: its scalars, and the origins of its operands."""
 
 
 Describe = Callable[[str, "Implementation", float], Iterable[object]]
-"""The fields of a verbose line, given operation, implementation and milliseconds."""
+"""The fields of a verbose line for an operation, an implementation and milliseconds."""
 
 
 class _Cached(NamedTuple):
@@ -63,9 +63,9 @@ _primitives = cache_level("primitives")
 
 
 class Implementation:
-    """A problem on an engine: the executable that all problems of its structure share, and its own values.
+    """A problem on an engine: the executable shared by all problems of its structure, and its own values.
 
-    `args`: the arguments of an execution in the order of the program's slots, None where the value is known.
+    `args`: the arguments of an execution in the order of the program's slots, None if the value is known.
     """
 
     __slots__ = ("_words", "args", "computation", "constants", "engine", "executable", "operands", "problem")
@@ -82,7 +82,7 @@ class Implementation:
         )
         addresses = [constant.address for constant in self.constants[2:] if constant]
         scalars = self.computation.scalars
-        # Packed once: whoever has the address must never find other bytes there.
+        # Packed once, so that the bytes at this address never change.
         self._words = packer(len(addresses), len(scalars))(*addresses, *scalars)
 
     @property
@@ -102,34 +102,34 @@ class Implementation:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of temporaries that an execution takes."""
+        """Size of the temporaries of an execution in bytes."""
         return self.executable.scratch_bytes
 
     def renamed(self, args: Mapping[int, int]) -> Implementation:
-        """The same for executions that call some arguments otherwise: `{ours: theirs}`."""
+        """Return the same for executions that use other numbers for some arguments: `{ours: theirs}`."""
         other = Implementation(self.problem, self.engine, self.executable)
         other.args = tuple(arg if arg is None else args.get(arg, arg) for arg in self.args)
         return other
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the destination, by argument."""
+        """The outputs besides the destination, by argument."""
         return self.problem.outputs()
 
     def more_descs(self) -> dict[int, MemoryDesc]:
-        """The tensors of an execution beside source and destination, by argument."""
+        """The tensors of an execution besides source and destination, by argument."""
         return {**self.computation.descs(), **self.outputs()}
 
     def direct_call(self) -> tuple[Callable[[int, int, int], None] | None, int]:
         """The function that runs on the addresses of source and destination, and its third argument.
 
-        None on devices, and where an execution brings more than two memories. Good while this object lives.
+        None on devices, and for executions with more than two memory objects. Valid while this object exists.
         """
         if not isinstance(self.executable, CpuExecutable) or any(arg is not None for arg in self.args[2:]):
             return None, 0
         return self.executable.call, packed_address(self._words)
 
     def arguments(self, memories: Mapping[int, Memory], scratch: Buffer | None = None) -> Arguments:
-        """The arguments of the executable for checked memories. They keep the buffers alive."""
+        """Return the arguments of the executable for checked memory objects; they keep the buffers alive."""
         slots = zip(self.args, self.constants, self.operands, strict=True)
         buffers = tuple(constant or _buffer(memories[arg or 0], operand) for arg, constant, operand in slots)
         return Arguments(buffers, self.computation.scalars, scratch)
@@ -142,16 +142,16 @@ class Implementation:
 
 
 def _buffer(memory: Memory, operand: OperandSource | None) -> Buffer:
-    # Another thread may have taken the buffer away since it was checked: then this raises.
+    # Raises if another thread has removed the buffer since the check.
     buffer = memory._required_buffer("data")
     skipped = skipped_bytes(operand, memory.desc)
     return buffer if not skipped else buffer.behind(skipped)
 
 
 def skipped_bytes(operand: OperandSource | None, md: MemoryDesc) -> int:
-    """The distance of a kernel's begin from element offset 0 of a memory, in whole bytes.
+    """Return the distance of a kernel's start from element offset 0 of a memory, in whole bytes.
 
-    Offsets of tensors are in the nest; scales and zero points begin at their first value.
+    Offsets of tensors are part of the nest; scales and zero points begin at their first value.
     """
     if operand is None or operand.desc is not None:
         return 0
@@ -161,9 +161,9 @@ def skipped_bytes(operand: OperandSource | None, md: MemoryDesc) -> int:
 def find_implementation(
     problem: Problem, engine: Engine, describe: Describe, make: Callable[[], Executable]
 ) -> Implementation:
-    """The implementation of a problem, its executable from the primitive cache or made now.
+    """Return the implementation of a problem, its executable from the primitive cache or newly created.
 
-    `make` checks the problem first, and raises for what has no answer. Verbose says which.
+    `make` first checks the problem, and raises if it is unsupported. Verbose lines say which.
     """
     attach_logger()
     start = time.perf_counter()
@@ -181,14 +181,14 @@ def find_implementation(
 
 
 def forget(implementation: Implementation) -> None:
-    """Make a problem anew where it is asked for again, and prepare all calls on arrays anew."""
+    """Create a problem's executable again when it is next needed, and prepare all calls on arrays again."""
     problem = implementation.problem
     _primitives.discard((type(problem), problem.structure(), implementation.engine))
     calls.trim(0)
 
 
 def compiled(problem: Problem, engine: Engine) -> Executable:
-    """The program of a checked problem, compiled for an engine."""
+    """Compile the program of a checked problem for an engine."""
     try:
         return engine.device.compile(problem.program())
     except Unimplemented as error:
@@ -211,5 +211,5 @@ on_eviction(_tell_evicted)
 
 
 def named_descs(names: Sequence[str], mds: Sequence[MemoryDesc]) -> str:
-    """The descriptors of a verbose line: `src:f32::blocked:ab::f0 dst:...`."""
+    """Return the descriptors for a verbose line: `src:f32::blocked:ab::f0 dst:...`."""
     return " ".join(md.verbose_str(name) for name, md in zip(names, mds, strict=True))

@@ -1,7 +1,8 @@
-"""The common part of the problems of operations: one loop tree, from which program, cost and queries follow.
+"""The common part of the problems of operations: one loop tree, from which program, cost and queries are
+derived.
 
 A problem is a frozen dataclass: tensors and parameters by name, attributes last. Its class is the
-specification of the operation; `model/derived.py` makes the primitive of it.
+specification of the operation, from which `model/derived.py` generates the primitive.
 """
 
 from __future__ import annotations
@@ -40,40 +41,40 @@ if TYPE_CHECKING:
 
 
 SEVERAL_SOURCES = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
-"""The arguments of sources that are numbered."""
+"""The arguments of numbered sources."""
 
 
 class OperationProblem(ProblemBase):
-    """A problem of an operation whose program is one loop tree.
+    """The problem of an operation whose program is one loop tree.
 
-    operation    the primitive kind, in small letters
-    dnnl         what oneDNN's documents call it, where they have another name
+    operation    the primitive kind, in lower case
+    dnnl         oneDNN's name, if different
     primitive    the name of the primitive's class
-    arguments    what the arguments of its descriptor are, in words
-    call         the arguments of its descriptor between `engine` and `attr`, `defaults` those of some
-    algorithms   their names, without the prefix that is the operation's name
-    reads        which field is read as which argument of an execution, in the order of slots
-    writes       which argument is written
-    also_writes  which field is written as which argument beside it
-    chosen_names tensors by name whose formats a hint may decide: copies have those that were chosen
-    prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
-                 says why no other, and what to do
-    is_strided   each tensor is read and written by strides of its own, as fast as a dense one: a node of a
-                 graph takes tensors as they come
-    in_place     a source may be the destination, where both lie alike
-    arg_names    the constants that its arguments go by
-    parts        fields that hold further parameters
-    onnx         ONNX's operators that are this operation: its algorithm, or that and its numbers, or a
-                 function of the operator's attributes that gives them; a function of `call` and inputs is
-                 the operator's own
-    integers     in the same way those that are this operation of integers alone, and another one of floats
-    aten         ATen's, by the ONNX operator that does the same, or a function of `call`
-    openvino     OpenVINO's layers, in the same way
-    node_reads   what a node of a graph reads, by the names of arguments; one with `?` may be missing at the
-                 end, and `srcs` are any number
-    node_writes  what it writes
-    node_values  arguments of the descriptor that are no parameters of a node by their names: made of the node
-                 and the result's descriptor
+    arguments    documentation of the arguments of its descriptor
+    call         the arguments of its descriptor between `engine` and `attr`; `defaults`: default values
+    algorithms   their names, without the operation's name as prefix
+    reads        field -> execution argument of each input, in the order of slots
+    writes       the argument of the destination
+    also_writes  field -> argument of the other outputs
+    chosen_names names of tensors whose formats a hint can determine: copies record the chosen ones
+    prop_kinds   the allowed values of `prop_kind`, or the only one if there is no such argument;
+                 `prop_kind_error` is the reason and the hint for others
+    is_strided   each tensor is read and written with its own strides, as fast as a dense one: a node of a
+                 graph accepts tensors of any strides
+    in_place     a source can be the destination if both have the same layout
+    arg_names    the constants for its arguments
+    parts        fields that contain further parameters
+    onnx         equivalent ONNX operators -> the algorithm, or the algorithm and its numbers, or a function
+                 of the operator's attributes that returns them; a function of `call` and inputs imports the
+                 operator itself
+    integers     the same for operators that are this operation only for integers, and another one for floats
+    aten         ATen operators -> the equivalent ONNX operator, or a function of `call`
+    openvino     the same for OpenVINO layers
+    node_reads   the inputs of a graph node, as argument names; those with `?` can be missing at the end, and
+                 `srcs` is any number
+    node_writes  its outputs
+    node_values  descriptor arguments that are not parameters of a node, computed from the node and the
+                 result's descriptor
     """
 
     operation: ClassVar[str]
@@ -119,76 +120,75 @@ class OperationProblem(ProblemBase):
 
     @classmethod
     def read(cls, call: ArgumentReader) -> OperationProblem:
-        """The problem of a primitive descriptor's arguments. Raises InvalidArguments, Unimplemented."""
+        """Return the problem for a descriptor's arguments. Raises InvalidArguments, Unimplemented."""
         raise NotImplementedError
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        """The dims that a node's result has: `node` has the parameters. Raises Misfit."""
+        """Return the dims of a node's result: `node` has the parameters. Raises Misfit."""
         return tensors[0].dims
 
     @classmethod
     def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
-        """Those of all its results. Raises Misfit."""
+        """Return the dims of all its results. Raises Misfit."""
         return (cls.result_dims(node, *tensors),)
 
     @classmethod
     def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
-        """The data types of a node's results; all that are not said are as the last one. Raises Misfit."""
+        """Return the data types of a node's results; the last one applies to the rest. Raises Misfit."""
         return (tensors[0].data_type,)
 
     @classmethod
     def count_of_results(cls, node: Any) -> int:
-        """How many results a node has: all that can be written, where a parameter says nothing else."""
+        """Return the number of a node's results: all possible ones, unless a parameter determines it."""
         return len(cls.node_writes)
 
     @classmethod
     def placed(
         cls, args: tuple[object, ...], named: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The arguments of a call in the order of `call`, where oneDNN has another order too."""
+        """Return the arguments of a call in the order of `call`, if oneDNN has another order too."""
         return args, named
 
     @classmethod
     def other_form(cls, args: tuple[object, ...], named: dict[str, object]) -> Form[CallArguments] | None:
-        """The form of a call that has further arguments; None for that of `call`."""
+        """Return the form of a call with additional arguments, or None."""
         return None
 
     def own_arguments(self) -> dict[str, object]:
-        """Arguments that a copy must not have as they were passed: lists may change, iterators end."""
+        """Return arguments with replacements for copies: lists may change, iterators end."""
         return {}
 
     def structure(self) -> Self:
-        """The problem without the values of its attributes: equal for all that share an executable."""
+        """Return the problem without the values of its attributes: equal for all that share an executable."""
         structure = structure_of(self.attr)
         return self if structure is self.attr else replace(self, attr=structure)  # type: ignore[type-var]
 
     def tree(self) -> LoopTree:
-        """The loop tree: tensors by the names of their arguments, or of the fields that are read or written
-        as these; operands of attributes `x0`, `x1`, ... Others are temporaries, from one outermost loop to
-        the next.
+        """Return the loop tree: tensors are named after their arguments or the corresponding fields; operands
+        of attributes `x0`, `x1`, ... Others are temporaries, passed from one outermost loop to the next.
         """
         raise NotImplementedError
 
     @staticmethod
     def rewrites(tree: LoopTree) -> Schedule:
-        """The transforms that make another tree of the tree: folds in pieces, or windows in rows."""
+        """Return the transforms that produce another tree from the tree: split folds, or windows in rows."""
         return ()
 
     def sources(self) -> dict[int, MemoryDesc]:
-        """The tensors that are read, by argument, in the order of the program's slots."""
+        """The inputs, by argument, in the order of the program's slots."""
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the destination, by argument."""
+        """The outputs besides the destination, by argument."""
         return {arg: getattr(self, name) for arg, name in self.also_writes.items()}
 
     def by_argument(self) -> dict[int, MemoryDesc]:
-        """The tensors by argument: those that are read, then the one that is written."""
+        """Return the tensors by argument: inputs, then the destination."""
         return {**self.sources(), self.writes: self.dst}
 
     def parameter(self, name: str) -> object:
-        """A parameter by its name among the arguments of the descriptor."""
+        """Return a parameter by its name among the arguments of the descriptor."""
         if name == "algorithm":
             return f"{self.operation}_{self._parameter(name)}"
         return self._parameter(name)
@@ -199,12 +199,12 @@ class OperationProblem(ProblemBase):
 
     @property
     def verbose_aux(self) -> str:
-        """The parameters in a verbose line."""
+        """Return the parameters for a verbose line."""
         return ""
 
     @property
     def verbose_tensors(self) -> list[tuple[str, MemoryDesc]]:
-        """The tensors in a verbose line, by name."""
+        """Return the tensors for a verbose line, by name."""
         tensors = {**self.by_argument(), **self.outputs()}
         return [
             ("src" if arg in SEVERAL_SOURCES else short_name(arg, self.arg_names), md)
@@ -213,11 +213,11 @@ class OperationProblem(ProblemBase):
 
     @property
     def verbose_dims(self) -> str:
-        """The dims in a verbose line."""
+        """Return the dims for a verbose line."""
         return "x".join(map(str, self.dst.dims))
 
     def program(self) -> Program:
-        """The program: the tree, or what its rewrites make of it."""
+        """Return the program: the tree, or the result of its rewrites."""
         computed, tree = self.computation(), self.tree()
         (first, _), *others = self.sources().items()
         slots = (
@@ -228,7 +228,7 @@ class OperationProblem(ProblemBase):
         )
         places = {short_name(slot.arg): Place(i) for i, slot in enumerate(slots)}
         places |= {f"x{i}": place for i, place in enumerate(computed.places(len(slots)))}
-        places["old"] = Place(DST)  # the old destination, read as another type
+        places["old"] = Place(DST)  # the previous destination, read as another type
         fields = {**self.reads, **self.also_writes}.items()
         places = {name: places[short_name(arg)] for arg, name in fields if short_name(arg) in places} | places
         own = [tensor for tensor in tree.tensors if tensor.name not in places]
@@ -242,7 +242,7 @@ class OperationProblem(ProblemBase):
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written, padding of the destination included; twice where it is added to."""
+        """Number of bytes read and written, including padding of the destination; twice if added to."""
         others = [*self.sources().values(), *self.outputs().values()]
         return moved_bytes(others, self.dst, is_summed=self.attr.reads_dst)
 
@@ -253,20 +253,20 @@ class OperationProblem(ProblemBase):
 
 
 class PointwiseProblem(OperationProblem):
-    """A problem whose program is one nest: each element of what is written is computed of those at its index.
+    """A problem whose program is one nest: each output element is computed from the inputs at the same index.
 
-    Sources are repeated along their dims of 1; the steps are those of the computation.
+    Sources are broadcast along their dims of 1; the steps are those of the computation.
     """
 
     __slots__ = ()
 
     def program(self) -> Program:
-        """The program: one nest."""
+        """Return the program: one nest."""
         return pointwise_program(self.sources(), (self.writes, self.dst), self.computation(), self.work_bytes)
 
 
 class GradientProblem(OperationProblem):
-    """A problem that writes the gradient of the source, `diff_src`."""
+    """A problem whose output is the gradient of the source, `diff_src`."""
 
     writes = ARG_DIFF_SRC
     prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.backward_data,)
@@ -283,7 +283,7 @@ class GradientProblem(OperationProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        """The parameter `dims` of a node, where it is not as large as the first tensor."""
+        """Return the parameter `dims` of a node, if its result differs in size from the first tensor."""
         dims: tuple[int, ...] = getattr(node, "dims", tensors[0].dims)
         return dims
 
@@ -294,5 +294,5 @@ class GradientProblem(OperationProblem):
 
 
 def is_computed_wide(*mds: MemoryDesc) -> bool:
-    """True where values are computed as f64: f32 holds neither doubles nor integers of 32 bits and more."""
+    """Return True if values are computed in f64, for doubles and integers of at least 32 bits."""
     return any(needs_double(md.data_type) for md in mds)

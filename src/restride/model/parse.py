@@ -1,4 +1,4 @@
-"""The arguments of primitive descriptors: an engine, attributes, descriptors of tensors."""
+"""Checks common arguments of primitive descriptors: an engine, attributes, tensor descriptors."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from .base import DEFAULT_ATTR
 
 
 class WrongHint(InvalidArguments, TypeError):
-    """A hint of another kind."""
+    """A hint of the wrong kind."""
 
 
 def parse_engine(what: str, engine: object) -> Engine:
-    """The engine, if it is one."""
+    """Return the engine, if it is one."""
     if isinstance(engine, Engine):
         return engine
     raise refuse("RS-V08:no-engine-pass", what=what, type=type(engine).__name__)
 
 
 def parse_attr(what: str, attr: object) -> Attr:
-    """The attributes as a value."""
+    """Return the attributes as a value."""
     if attr is None:
         return DEFAULT_ATTR
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
-    why, hint = f"it is {type(attr).__name__}", "pass rs.onednn.PrimitiveAttr(), or leave attr out"
+    why, hint = f"it is {type(attr).__name__}", "pass rs.onednn.PrimitiveAttr(), or omit attr"
     raise refuse("RS-V08:attr-none", what=what, why=why, hint=hint)
 
 
 def check_described(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
-    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later, unless
-    these need not be known.
+    """Return the descriptor of a tensor; InvalidArguments if there is none, Unimplemented for runtime dims
+    unless they are allowed.
     """
     if not isinstance(md, MemoryDesc):
         raise refuse("RS-V08:no-memory-desc", what=what, name=name, type=type(md).__name__)
@@ -46,6 +46,6 @@ def check_described(what: str, name: str, md: object, *, is_known: bool = True) 
 
 
 def check_written(what: str, name: str, md: MemoryDesc) -> None:
-    """Raise InvalidArguments for a tensor to be written in which elements share memory (N8)."""
+    """Raise InvalidArguments for an output tensor in which elements share memory (N8)."""
     if not md.is_injective():
         raise refuse("RS-N08:elements-share-memory", what=what, name=name, md=md)

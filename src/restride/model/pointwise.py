@@ -1,4 +1,4 @@
-"""The checks of the arguments of primitive descriptors, each with an error that says the rule."""
+"""Checks of the arguments of primitive descriptors, each with an error that states the rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .parse import WrongHint, check_described
 def parse_algorithm(
     what: str, alg: object, prefix: str, algorithms: Sequence[str], field: str = "algorithm"
 ) -> str:
-    """The algorithm that a word names, with oneDNN's prefix or without, as it is called here."""
+    """Return the algorithm that a word names, with or without oneDNN's prefix, under its name here."""
     word = plain_text(alg)
     name = word.removeprefix(prefix) if isinstance(word, str) else ""
     if name in algorithms:
@@ -32,7 +32,7 @@ def parse_algorithm(
 
 
 def check_known(what: str, name: str, md: object) -> MemoryDesc:
-    """The descriptor of a tensor whose format must be known, and whose type is provided."""
+    """Return the descriptor of a tensor whose format must be known, and whose type must be supported."""
     desc = check_open(what, name, md)
     if desc.format_kind != "any":
         return desc
@@ -40,7 +40,7 @@ def check_known(what: str, name: str, md: object) -> MemoryDesc:
 
 
 def check_open(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
-    """The descriptor of a tensor, of any format, whose type is provided. `is_known`: its dims are."""
+    """Return the descriptor of a tensor of any format and a supported type. `is_known`: its dims must be."""
     desc = check_described(what, name, md, is_known=is_known)
     if desc.data_type not in PROVIDED:
         raise refuse(
@@ -84,7 +84,7 @@ def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:
 
 
 def parse_hint(what: str, hint: object, kind: type[PrimitiveDescBase]) -> PrimitiveDescBase | None:
-    """The forward primitive descriptor, if it is one of this kind; None where there is none."""
+    """Return the forward primitive descriptor, if it is of this kind; None if there is none."""
     if hint is None:
         return None
     if isinstance(hint, kind) and hint:
@@ -99,14 +99,14 @@ def parse_hint(what: str, hint: object, kind: type[PrimitiveDescBase]) -> Primit
 
 
 def check_hint(what: str, pairs: Mapping[str, tuple[object, object]]) -> None:
-    """Raise InvalidArguments for a hint of another problem. `pairs`: what it has, and what is wanted."""
+    """Raise InvalidArguments for a hint of another problem. `pairs`: actual and expected values."""
     for name, (theirs, own) in pairs.items():
         if theirs != own:
             raise refuse("RS-S16:hint-another-problem", what=what, name=name, theirs=theirs, own=own)
 
 
 def check_hint_workspace(what: str, theirs: MemoryDesc, own: MemoryDesc) -> None:
-    """Raise InvalidArguments unless the workspace of a hint is the one that is read."""
+    """Raise InvalidArguments unless the workspace of a hint is the one to be read."""
     if theirs == own:
         return
     is_inference = theirs.is_zero()

@@ -1,7 +1,7 @@
-"""Primitives: what every one of them is, and how it runs (N9 to N12).
+"""The base class of primitives, and their execution (N9 to N12).
 
-A primitive is a handle of its descriptor's implementation. It holds no state of its runs but what has been
-checked before: any number of threads may execute one at once (N12).
+A primitive is a handle to its descriptor's implementation. Its only state is a cache of checks that have
+passed, so any number of threads can execute one at the same time (N12).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ Memories = dict[int, Memory]
 
 
 class Primitive:
-    """The base of every primitive: made of its descriptor, and executed with memories.
+    """The base class of all primitives: created from a descriptor, and executed with memory objects.
 
     `Primitive(pd)`; without arguments it is empty and False, and executing it is an error.
     """
 
     kind: ClassVar[str]
     PrimitiveDesc: ClassVar[type[PrimitiveDescBase]]
-    # Whether source and destination may be one where both lie alike.
+    # Whether source and destination can be the same memory if both have the same layout.
     _may_be_in_place: ClassVar[bool] = False
-    # How one makes it, for errors.
+    # How to create one, for errors.
     usage: ClassVar[str] = ""
 
     __slots__ = (
@@ -60,12 +60,12 @@ class Primitive:
         "_pd",
     )
     _impl: Implementation | None
-    # What has been checked before, and the last of it: replaced as a whole, so that threads may share it.
+    # The checks that have passed, and the last of them: replaced as a whole, so that threads can share it.
     _calls: dict[tuple[MemoryDesc, MemoryDesc], Call]
     _last: Call | None
 
     def __init_subclass__(cls) -> None:
-        # Python names a method by where it was written, which is a class that callers never see.
+        # Python names a method after the class where it was written, which callers never see.
         if "kind" in vars(cls):
             own(cls, "__init__", cls.kind)
             own(cls, "execute", f"{cls.kind}.execute")
@@ -74,7 +74,7 @@ class Primitive:
         self._take(_checked_desc(self.kind, self.PrimitiveDesc, pd), is_empty=pd is None)
 
     def _take(self, pd: PrimitiveDescBase, *, is_empty: bool) -> None:
-        """Take a descriptor; compile what it describes, unless the primitive is to be empty."""
+        """Store a descriptor; compile its program, unless the primitive is to be empty."""
         self._pd = pd
         self._impl = self._last = None
         self._calls = {}
@@ -90,21 +90,21 @@ class Primitive:
         return f"restride.{self.kind}({self._pd!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Machine code is not pickled: the copy is made of the descriptor, and finds or compiles its own.
+        # Machine code is not pickled: the copy is created from the descriptor, and finds or compiles its own.
         return type(self), ((self._pd,) if self else ())
 
     def get_primitive_desc(self) -> Any:
-        """The primitive descriptor."""
+        """Return the primitive descriptor."""
         return self._pd
 
     def get_kind(self) -> str:
-        """The primitive kind, as its descriptor has it."""
+        """Return the primitive kind, as in its descriptor."""
         return self._pd.get_kind()
 
     # --- execution ------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **named: Any) -> None:
-        """`execute`, as a primitive is a function object."""
+        """Call `execute`, because a primitive is a function object."""
         self.execute(*args, **named)
 
     def execute(
@@ -115,12 +115,11 @@ class Primitive:
         *,
         astream: Stream | None = None,
     ) -> None:
-        """`execute(stream, src, dst)` by place, what is read first, or `execute(stream, {number: memory})`.
+        """Execute: `execute(stream, src, dst)` with inputs first, or `execute(stream, {number: memory})`.
 
-        `astream` is the document's name of `stream`.
-        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
-        primitive's, for a read-only or mapped destination, and for source and destination that overlap
-        (N9, N10).
+        `astream` is oneDNN's name for `stream`. Raises InvalidArguments, before anything is touched, for
+        memory objects or streams that do not match the primitive, for a read-only or mapped destination, and
+        for a source that overlaps the destination (N9, N10).
         """
         call = self._last
         if call is None or dst is None or flags.profile or call.run(stream, src, dst) is None:
@@ -135,10 +134,10 @@ class Primitive:
         *,
         astream: Stream | None = None,
     ) -> Any:
-        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution.
+        """Execute on a SYCL stream, after the events `deps`; return the event of the execution.
 
-        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
-        Raises InvalidArguments on every other engine, and for what is no event.
+        `deps` and the event are dpctl's `SyclEvent`. Waiting for the event suffices for reading the
+        destination. Raises InvalidArguments on other engines, and for anything but events in `deps`.
         """
         self._check_usable()
         check_has_events(self.kind, self._pd.get_engine())
@@ -160,13 +159,13 @@ class Primitive:
         return self._execute_checked(stream, src, dst, deps) if event is None else event
 
     def _by_place(self, src: object, dst: object) -> tuple[object, ...] | None:
-        """The memories of a call by place in the order of a `Call`; None for what takes a closer look."""
+        """Return the memory objects of a positional call in the order of a `Call`; None if unclear."""
         return src, dst
 
     def _execute_checked(
         self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()
     ) -> Waitable:
-        """Check everything, run, and give the event; `src` and `dst` as `execute` takes them."""
+        """Check everything, run, and return the event; `src` and `dst` as in `execute`."""
         impl, memories = self._check_usable(), self._parsed(src, dst)
         on = checked_stream(self.kind, stream, impl.engine)
         impl = self._checked(impl, memories)
@@ -176,14 +175,15 @@ class Primitive:
             if watch.is_heard:
                 event.wait()
         reads, target = self._pd._reads(), memories[self._pd._writes()]
-        # Where a primitive that does not work in place has let bytes be shared, others have run than usual.
+        # If bytes were shared although the primitive does not work in place, other arguments were used than
+        # usual.
         is_usual = self._may_be_in_place or not any(share_bytes(memories[arg], target) for arg in reads)
         if ARG_SCRATCHPAD not in memories and is_usual:
             self._remember(impl, {arg: memory.desc for arg, memory in memories.items()})
         return event
 
     def _parsed(self, src: object, dst: object) -> Memories:
-        """The memories of a call by argument."""
+        """Return the memory objects of a call by argument."""
         pd, impl = self._pd, self._check_usable()
         reads, writes = pd._reads(), pd._writes()
         args = src if dst is None else self._numbered(src, dst)
@@ -193,11 +193,11 @@ class Primitive:
         return dict(zip((*inputs, *outputs), memories, strict=True))
 
     def _numbered(self, src: object, dst: object) -> dict[int, object]:
-        """The memories that were passed by place, as arguments."""
+        """Return the memory objects that were passed by position, by argument."""
         return {self._pd._reads()[0]: src, self._pd._writes(): dst}
 
     def _checked(self, impl: Implementation, memories: Memories) -> Implementation:
-        """Check the memories; the implementation for them, which may be another than for others."""
+        """Check the memory objects; return the implementation for them, which can differ between calls."""
         names, target = self._names(), memories[self._pd._writes()]
         impl = self._check_tensors(impl, names, memories)
         check_destination(names.call, target, names.written)
@@ -219,7 +219,7 @@ class Primitive:
         return self._adapted(impl, memories)
 
     def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
-        """Check that the tensors are the primitive's; the implementation for them."""
+        """Check that the tensors match the primitive; return the implementation for them."""
         pd = self._pd
         for arg, desc in pd._tensors().items():
             name = self._name_of(arg)
@@ -227,9 +227,9 @@ class Primitive:
         return impl
 
     def _check_overlaps(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
-        """Raise InvalidArguments where writing could change a source before it is read.
+        """Raise InvalidArguments if writing could change a source before it is read.
 
-        The implementation for sources that lie in the destination.
+        Return the implementation for sources that are parts of the destination.
         """
         target = memories[self._pd._writes()]
         for arg in self._pd._reads():
@@ -238,7 +238,7 @@ class Primitive:
         return impl
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
-        """Raise InvalidArguments where writing `dst`, which shares bytes with `src`, changes it early."""
+        """Raise InvalidArguments if writing `dst`, which shares bytes with `src`, changes `src` too early."""
         if self._may_be_in_place and not overlaps(src, dst):
             return
         raise refuse(
@@ -246,13 +246,13 @@ class Primitive:
             kind=self.kind,
             desc=src.desc,
             dst_desc=dst.desc,
-            which="; in place works where layout, element size and address are the same"
+            which="; in-place execution requires the same layout, element size and address"
             if self._may_be_in_place
             else "",
         )
 
     def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
-        """The implementation for operands as they lie: 4-bit values may begin in the upper half of a byte."""
+        """Return the implementation for these operands: 4-bit values may begin in a byte's upper half."""
         return impl
 
     def _launched(
@@ -263,7 +263,7 @@ class Primitive:
         return run(impl, memories, stream, deps, scratch)
 
     def _call_of_tensors(self) -> Call | None:
-        """The call of a primitive that has not been executed, if its tensors are all that it needs."""
+        """Return the call of a primitive not executed yet, if it needs only its tensors."""
         impl, pd = self._impl, self._pd
         if impl is None or pd._scratch_args() or impl.more_descs() or not impl.executable.program.steps:
             return None
@@ -271,7 +271,7 @@ class Primitive:
         return self._last
 
     def _remember(self, impl: Implementation, descs: Mapping[int, MemoryDesc]) -> None:
-        """Keep what lets executions with memories of these descriptors skip most checks."""
+        """Record what lets executions with memory objects of these descriptors skip most checks."""
         pd = self._pd
         src, dst = pd._reads()[0], pd._writes()
         engines = {arg: pd._engine_of(arg) for arg in (*pd._reads(), dst)}
@@ -283,13 +283,13 @@ class Primitive:
         self._calls = {**others, (descs[src], descs[dst]): call}
         self._last = call
 
-    # --- what errors say ------------------------------------------------------------------------------------
+    # --- errors ---------------------------------------------------------------------------------------------
 
     def _names(self) -> Names:
         return Names(f"{self.kind}.execute")
 
     def _name_of(self, arg: int) -> str:
-        """An argument's name as errors say it: `src`, `diff_dst`."""
+        """Return an argument's name for errors: `src`, `diff_dst`."""
         return short_name(arg, self._pd._arg_names)
 
     def _check_usable(self) -> Implementation:
@@ -307,7 +307,7 @@ def run(
     deps: Sequence[Waitable] = (),
     scratch: Buffer | None = None,
 ) -> Waitable:
-    """Run an implementation on checked memories: the event of its end. Without a stream it has ended."""
+    """Run an implementation on checked memory objects; return the event. Without a stream, it has ended."""
     device = impl.engine.device
     queue = None if stream is None else stream._queue
     event = device.launch(impl.executable, impl.arguments(memories, scratch), queue, deps)
@@ -317,7 +317,7 @@ def run(
 
 
 def _checked_desc(kind: str, of: type[PrimitiveDescBase], pd: object) -> PrimitiveDescBase:
-    """A primitive descriptor of the right kind, empty for None. Raises InvalidArguments for another."""
+    """Return a primitive descriptor of the right kind, empty for None. Raises InvalidArguments otherwise."""
     if pd is None:
         return of()
     if isinstance(pd, of):
@@ -336,9 +336,9 @@ def check_has_events(kind: str, engine: Engine) -> None:
 
 
 def checked_deps(kind: str, deps: Iterable[object]) -> list[Waitable]:
-    """The events of dpctl among `deps`; the host's are over. Raises InvalidArguments for anything else.
+    """Return the dpctl events among `deps`; host events are over. Raises InvalidArguments for anything else.
 
-    An event is known by what dpctl gives it, so that dpctl is not imported to say that something is none.
+    An event is recognized by its attributes, so that dpctl is not imported to reject other objects.
     """
     if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
         raise refuse("RS-P08:no-list-events", kind=kind, type=type(deps).__name__)

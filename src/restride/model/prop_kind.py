@@ -1,4 +1,4 @@
-"""Kinds: what a primitive does, and what it is for in a network."""
+"""Primitive kinds and propagation kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..foreign import plain_text
 
 
 class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """The kind of a primitive (`dnnl::primitive::kind`). Members equal their words."""
+    """The kind of a primitive (`dnnl::primitive::kind`). Members equal their names as strings."""
 
     undef = "undef"
     reorder = "reorder"
@@ -49,9 +49,9 @@ class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
 
 
 class PropKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """A propagation kind (`dnnl::prop_kind`). Members equal their words, which serve wherever one is asked.
+    """A propagation kind (`dnnl::prop_kind`). Members equal their names, which are accepted in their place.
 
-    `forward` and `forward_scoring` are other names of `forward_training` and `forward_inference`.
+    `forward` and `forward_scoring` are aliases of `forward_training` and `forward_inference`.
     """
 
     undef = "undef"
@@ -66,7 +66,7 @@ class PropKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
 
     @classmethod
     def parse(cls, value: object, what: str) -> PropKind:
-        """The kind that a member or a word names; errors name the call `what`."""
+        """Return the kind that a member or a word names; errors name the call `what`."""
         word = plain_text(value)
         if isinstance(word, str) and word in cls.__members__:
             return cls[word]

@@ -1,4 +1,4 @@
-"""The queries of a primitive descriptor, with the numbers of the documents."""
+"""The queries of a primitive descriptor, with oneDNN's numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..foreign import plain_text
 
 
 class Query(ValueLookup, enum.IntEnum, metaclass=LookupType):
-    """A question to a primitive descriptor (`dnnl::query`), for `query_md` and `query_s64`.
+    """A query of a primitive descriptor (`dnnl::query`), for `query_md` and `query_s64`.
 
-    Its word does as well; those of descriptors also without the `_md`: "src".
+    Its name is accepted too, for descriptors also without `_md`: "src".
     """
 
     undef = 0
@@ -67,17 +67,17 @@ _OF_INTEGERS = {q.name: q for q in Query if q.name.endswith(("_s32", "_s64"))}
 
 
 def parse_md_query(what: object) -> Query:
-    """The query of a descriptor that a member or a word names; InvalidArguments for every other."""
+    """Return the descriptor query that a member or a word names; InvalidArguments for anything else."""
     return _parse("query_md", what, _OF_MD)
 
 
 def parse_integer_query(what: object) -> Query:
-    """The query of an integer that a member or a word names; InvalidArguments for every other."""
+    """Return the integer query that a member or a word names; InvalidArguments for anything else."""
     return _parse("query_s64", what, _OF_INTEGERS)
 
 
 def _parse(call: str, what: object, queries: dict[str, Query]) -> Query:
-    # A bare number is no query: one that is off by one would be answered.
+    # A bare number is not accepted: one that is off by one would silently give a wrong answer.
     word = plain_text(what.name if isinstance(what, Query) else what)
     if isinstance(word, str) and word in queries:
         return queries[word]

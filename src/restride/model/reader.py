@@ -1,4 +1,4 @@
-"""The arguments of a primitive descriptor: each is checked as it is read, in the words of the call."""
+"""Reads and checks the arguments of a primitive descriptor, with errors in terms of the call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Forward = TypeVar("Forward")
 class ArgumentReader:
     """The arguments of one call. `what` names it in errors.
 
-    `algorithms`: the prefix of their names, and these without it. `hint_kind`: the kind that a hint is of.
+    `algorithms`: their common prefix, and the names without it. `hint_kind`: the kind of the hint.
     """
 
     def __init__(
@@ -52,45 +52,45 @@ class ArgumentReader:
         return getattr(self.arguments, name)
 
     def algorithm(self) -> str:
-        """The algorithm without the prefix that is the operation's name."""
+        """Return the algorithm without the operation's name as prefix."""
         prefix, words = self._algorithms
         return parse_algorithm(self.what, self.arguments.algorithm, prefix, words)
 
     def axis(self, md: MemoryDesc, name: str = "axis") -> int:
-        """The axis, if the tensor has it."""
+        """Return the axis, if the tensor has it."""
         number = self.integer(name)
         if 0 <= number < md.ndims:
             return number
         raise refuse("RS-S05:axis", what=self.what, name=name, number=number, md=md, last=md.ndims - 1)
 
     def integer(self, name: str) -> int:
-        """A whole number."""
+        """Return an integer."""
         return parse_int(getattr(self.arguments, name), f"{self.what}: {name}")
 
     def number(self, name: str, *, is_wide: bool = False) -> float:
-        """A number, rounded to f32, or to f64."""
+        """Return a number, rounded to f32, or to f64."""
         convert = to_f64 if is_wide else to_f32
         return convert(getattr(self.arguments, name), f"{self.what}: {name}")
 
     def known(self, name: str) -> MemoryDesc:
-        """A tensor whose format is known."""
+        """Return a tensor whose format is known."""
         return check_known(self.what, name, getattr(self.arguments, name))
 
     def open(self, name: str, like: MemoryDesc | None = None, *, is_known: bool = True) -> MemoryDesc:
-        """A tensor of any format; "any" becomes the format of `like`, if there is one. `is_known`: its dims
-        must be.
+        """Return a tensor of any format; "any" becomes the format of `like`, if passed. `is_known`: its dims
+        must be known.
         """
         md = check_open(self.what, name, getattr(self.arguments, name), is_known=is_known)
         return md if like is None else resolved(md, like)
 
     def written(self, name: str, like: MemoryDesc) -> MemoryDesc:
-        """A tensor that is written."""
+        """Return an output tensor."""
         md = self.open(name, like)
         self.check_written(name, md)
         return md
 
     def check_written(self, name: str, md: MemoryDesc) -> None:
-        """Raise InvalidArguments for a tensor to be written whose elements share memory."""
+        """Raise InvalidArguments for an output tensor whose elements share memory."""
         check_written(self.what, name, md)
 
     def same_dims(self, **mds: MemoryDesc) -> None:
@@ -107,17 +107,17 @@ class ArgumentReader:
                 )
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """Return True or False."""
         return parse_bool(f"{self.what}: {name}", getattr(self.arguments, name))
 
     def word(self, name: str, *words: str) -> str:
-        """One of some words."""
+        """Return one of some words."""
         return parse_algorithm(self.what, getattr(self.arguments, name), "", words, name)
 
     def check_dims(
         self, md: MemoryDesc, rule: Callable[[], tuple[int, ...]], *of: MemoryDesc, name: str = "dst"
     ) -> None:
-        """Raise InvalidArguments unless a tensor has the dims that a rule makes of those that are read."""
+        """Raise InvalidArguments unless a tensor has the dims that a rule derives from the inputs."""
         where = ", ".join(map(str, of))
         try:
             wanted = rule()
@@ -128,7 +128,7 @@ class ArgumentReader:
             raise refuse("RS-R10:wanted-dims", what=self.what, name=name, md=md, where=where, wanted=wanted)
 
     def forward(self) -> tuple[MemoryDesc, MemoryDesc]:
-        """Source and destination of the same dims; of format "any", a destination has that of the source."""
+        """Return source and destination of the same dims; "any" for the latter means the source's format."""
         src = self.known("src")
         dst = self.open("dst", src)
         self.same_dims(src=src, dst=dst)
@@ -136,7 +136,7 @@ class ArgumentReader:
         return src, dst
 
     def gradients(self, **data: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc]:
-        """The gradients of source and destination, of the dims of `data`, and its format where "any"."""
+        """Return the gradients of source and destination, with the dims and, for "any", format of `data`."""
         (md,) = data.values()
         diff_src, diff_dst = self.open("diff_src", md), self.open("diff_dst", md)
         self.same_dims(**data, diff_src=diff_src, diff_dst=diff_dst)
@@ -144,18 +144,18 @@ class ArgumentReader:
         return diff_src, diff_dst
 
     def attr(self, *allowed: str, of: Mapping[int, MemoryDesc] | None = None) -> Attr:
-        """The attributes: `allowed` are provided; they fit the tensors `of`, by argument."""
+        """Return the attributes: only `allowed` ones, which match the tensors `of`, by argument."""
         attr = check_attributes(self.what, self.frozen_attr(), *allowed)
         if of is not None:
             check_attr_of(self.what, attr, of)
         return attr
 
     def frozen_attr(self) -> Attr:
-        """The attributes, which are not checked."""
+        """Return the attributes, unchecked."""
         return parse_attr(self.what, self.arguments.attr)
 
     def hint(self, kind: type[Forward]) -> Forward | None:
-        """The problem of the hint, the forward step; None without one."""
+        """Return the problem of the hint, the forward step; None without one."""
         if self._hint_kind is None:
             return None
         pd = parse_hint(self.what, self.arguments.hint_pd, self._hint_kind)
@@ -163,5 +163,5 @@ class ArgumentReader:
         return problem if isinstance(problem, kind) else None
 
     def check_hint(self, **pairs: tuple[object, object]) -> None:
-        """Raise InvalidArguments for a hint of another problem: what it has, and what is wanted, by name."""
+        """Raise InvalidArguments for a hint of another problem: actual and expected values, by name."""
         check_hint(self.what, pairs)

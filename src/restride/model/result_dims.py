@@ -1,4 +1,4 @@
-"""The dims of what operations make of tensors: rules that descriptors and nodes of graphs share."""
+"""Rules for the dims of results, shared by descriptors and nodes of graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Dims = tuple[int, ...]
 
 
 class Shaped(Protocol):
-    """A value with dims and a data type: a descriptor, or a tensor that has no format yet."""
+    """A value with dims and a data type: a descriptor, or a tensor without a format."""
 
     @property
     def dims(self) -> Dims:
@@ -25,7 +25,7 @@ class Shaped(Protocol):
 
 
 class Misfit(ValueError):
-    """Tensors that an operation cannot take: why, and perhaps what to do."""
+    """Tensors that do not match an operation: the reason, and optionally a hint."""
 
     def __init__(self, why: str, hint: str = "") -> None:
         super().__init__(why)
@@ -33,15 +33,15 @@ class Misfit(ValueError):
 
 
 def broadcast_extent(extents: Collection[int]) -> int | None:
-    """The extent along one dim of tensors that are repeated where they have 1; None where others differ."""
+    """Return the extent along one dim of tensors broadcast where they have 1; None if others differ."""
     sizes = set(extents) - {1}
     return next(iter(sizes), 1) if len(sizes) < 2 else None
 
 
 def broadcast(*dims: Dims) -> Dims:
-    """The common dims of tensors of equal rank, whose dims of 1 are repeated. Raises Misfit."""
+    """Return the common dims of tensors of equal rank, whose dims of 1 are broadcast. Raises Misfit."""
     if len(set(map(len, dims))) != 1:
-        raise Misfit("the ranks differ", "reshape the smaller one: dims of 1 are repeated")
+        raise Misfit("the ranks differ", "reshape the smaller one: dims of 1 are broadcast")
     extents = [broadcast_extent(row) for row in zip(*dims, strict=True)]
     joint = tuple(extent for extent in extents if extent is not None)
     if len(joint) < len(extents):
@@ -50,19 +50,21 @@ def broadcast(*dims: Dims) -> Dims:
 
 
 def from_end(axis: int, rank: int) -> int:
-    """An axis from 0 on, of one that counts from the end where it is negative. Raises Misfit."""
+    """Return an axis counted from 0, for one that counts from the end if negative. Raises Misfit."""
     if -rank <= axis < rank:
         return axis % rank
-    raise Misfit(f"there is no axis {axis} of {rank}")
+    raise Misfit(f"axis {axis} is out of range for {rank} axes")
 
 
 def check_axis(axis: int, tensor: Shaped) -> None:
-    """Raise Misfit for an axis that a tensor has not."""
+    """Raise Misfit for an axis that a tensor does not have."""
     if not 0 <= axis < len(tensor.dims):
         raise Misfit(f"there is no axis {axis}", "axes count from 0")
 
 
 def check_indices(tensor: Shaped) -> None:
-    """Raise Misfit for a tensor whose elements cannot say where others are."""
+    """Raise Misfit for a tensor that cannot contain indices."""
     if not tensor.data_type.is_integral or tensor.data_type.bits < 8:
-        raise Misfit(f"{tensor.data_type} is no type of indices", "indices are integers of 8 bits and more")
+        raise Misfit(
+            f"{tensor.data_type} is not a type of indices", "indices are integers of at least 8 bits"
+        )

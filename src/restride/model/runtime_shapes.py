@@ -1,4 +1,4 @@
-"""Primitives of dims or strides that only an execution knows: made for each concrete shape (2.4)."""
+"""Primitives with dims or strides known only at execution: one is created for each concrete shape (2.4)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .implementation import Problem
 
 
 class DeferredExecutable:
-    """Stands for a program until its shapes are there. Holds none: executables of shapes are in the cache."""
+    """Placeholder for a program until its shapes are known; executables for shapes are in the cache."""
 
-    why = "dims or strides are known only at execution"
+    why = "some dims or strides are known only at execution"
     scratch_bytes, threads = 0, 1
     call = lowered = None
     schedule = "# chosen at execution"
@@ -24,24 +24,24 @@ class DeferredExecutable:
         self.name, self.program = name, program
 
     def prepare(self) -> None:
-        """Nothing can be compiled yet."""
+        """Do nothing: nothing can be compiled yet."""
 
 
 def deferred(problem: Problem, engine: Engine) -> DeferredExecutable:
-    """The executable of a problem whose shapes are not known yet."""
+    """Return the executable of a problem whose shapes are not known yet."""
     outputs = (Slot(arg, is_written=True) for arg in problem.outputs())
     slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *problem.computation().slots(), *outputs)
     return deferred_to_slots(slots, engine)
 
 
 def deferred_to_slots(slots: tuple[Slot, ...], engine: Engine) -> DeferredExecutable:
-    """The same for a problem with these arguments."""
+    """Do the same for a problem with these arguments."""
     name = "ref:any" if engine.kind == "reference" else "jit:at_execution"
     return DeferredExecutable(name, Program(slots, ()))
 
 
 def check_fits(call: str, name: str, memory: Memory, pattern: MemoryDesc) -> None:
-    """Raise InvalidArguments unless a memory's descriptor is the primitive's wherever that one is known."""
+    """Raise InvalidArguments unless a memory's descriptor matches the known parts of the primitive's."""
     why = _difference(memory.desc, pattern)
     if why:
         raise refuse("RS-R07:other-layout", call=call, name=name, desc=memory.desc, pattern=pattern, why=why)
@@ -54,7 +54,7 @@ def _difference(md: MemoryDesc, pattern: MemoryDesc) -> str:
         return "it must be concrete and of the same rank"
     ours, theirs = md.layout, pattern.layout
     if ours.inner != theirs.inner:
-        return "its inner blocks are others"
+        return "its inner blocks differ"
     if theirs.offset0 not in (RUNTIME_DIM, ours.offset0):
         return f"its offset0 is {ours.offset0}, not {theirs.offset0}"
     return _first_difference(ours, theirs)

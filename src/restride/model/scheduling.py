@@ -1,4 +1,4 @@
-"""Problems by other schedules than the chosen ones: what a person passes, or the fastest that are found."""
+"""Problems with other schedules than the model's: passed by the user, or the fastest found by measuring."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..runtime.timing import available_memory
 from ..schedule.language import Schedule, parse_schedule
 from .implementation import Implementation, forget
 
-# What scratch memories hold: an ordinary number in every type of floats, and no page of zeros that all
-# addresses share. Integers may be indices: 0 is one everywhere.
+# Content of scratch memory: an ordinary number in every floating-point type, and not a page of zeros shared
+# by all addresses. Integers may be indices: 0 is always valid.
 _FILLED = 0x3F
 
 
 def parse_wanted(what: str, schedule: object, effort: object) -> tuple[Schedule | None, bool]:
-    """The transforms that a person passes, if any, and whether the fastest are to be looked for.
+    """Return the transforms passed by the user, if any, and whether to search for the fastest.
 
-    Raises InvalidArguments for what is no schedule, no effort, or both.
+    Raises InvalidArguments for an invalid schedule or effort, or if both are passed.
     """
     is_searched = parse_word(f"{what}: effort", effort, ("model", "measure")) == "measure"
     if schedule is None:
@@ -35,19 +35,19 @@ def parse_wanted(what: str, schedule: object, effort: object) -> tuple[Schedule 
     if not isinstance(schedule, str):
         raise refuse("RS-V09:no-schedule-text", what=what, type=type(schedule).__name__)
     if is_searched:
-        raise refuse("RS-V09:no-text", what=what, why='effort="measure" looks for one')
+        raise refuse("RS-V09:no-text", what=what, why='effort="measure" searches for one')
     return parse_schedule(schedule), False
 
 
 def why_fixed(executable: Executable, engine: Engine) -> str:
-    """Why no text says how an executable runs; empty where one does."""
+    """Return why no schedule text describes how an executable runs; empty if one does."""
     if isinstance(executable, CpuExecutable):
         return executable.why_fixed
-    return executable.why if engine.kind == "cpu" else f"{engine} makes its own"
+    return executable.why if engine.kind == "cpu" else f"{engine} creates its own"
 
 
 def by_schedule(what: str, impl: Implementation, transforms: Schedule) -> Implementation:
-    """The same problem by the transforms that a person passes. Raises InvalidArguments."""
+    """Return the same problem with the user's transforms. Raises InvalidArguments."""
     executable = impl.executable
     if why := why_fixed(executable, impl.engine):
         raise refuse("RS-V09:no-text", what=what, why=why)
@@ -56,10 +56,11 @@ def by_schedule(what: str, impl: Implementation, transforms: Schedule) -> Implem
 
 
 def search_for(impl: Implementation, mds: Mapping[int, MemoryDesc]) -> None:
-    """Look for the fastest schedules of a problem's kernels, unless that was done, on memories made for it.
+    """Search for the fastest schedules of a problem's kernels, unless done before, on temporary memory
+    objects.
 
-    What is made of the problem from then on runs by them. `mds`: those of an execution, by argument. Raises
-    OutOfMemory where there is no room for the memories.
+    Executables created from then on use them. `mds`: the descriptors of an execution, by argument. Raises
+    OutOfMemory if the memory objects cannot be allocated.
     """
     executable = impl.executable
     if not isinstance(executable, CpuExecutable):
@@ -78,13 +79,13 @@ def search_for(impl: Implementation, mds: Mapping[int, MemoryDesc]) -> None:
 def launching(
     impl: Implementation, executable: Executable, memories: Mapping[int, Memory]
 ) -> Callable[[], object]:
-    """What runs an executable of a problem once, whatever its primitives would run."""
+    """Return a function that runs an executable of a problem once, whatever its primitives would run."""
     arguments = Implementation(impl.problem, impl.engine, executable).arguments(memories)
     return partial(impl.engine.device.launch, executable, arguments, None)
 
 
 def made_memories(impl: Implementation, mds: Mapping[int, MemoryDesc]) -> dict[int, Memory]:
-    """Memories made for an execution. Raises OutOfMemory where there is no room for them."""
+    """Return new memory objects for an execution. Raises OutOfMemory if they cannot be allocated."""
     needed, available = sum(md.size for md in mds.values()), available_memory()
     if available is not None and needed > available:
         where = "; ".join(map(str, mds.values()))

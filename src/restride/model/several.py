@@ -1,4 +1,4 @@
-"""Primitives of several sources and one destination: what concat and sum share (N10)."""
+"""Primitives of several sources and one destination: the common part of concat and sum (N10)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .prop_kind import PropKind
 
 
 class SeveralProblem(OperationProblem):
-    """A problem of several sources, `srcs`, which are numbered from 0."""
+    """A problem of several sources, `srcs`, numbered from 0."""
 
     prop_kinds = (PropKind.undef,)
     node_reads = ("srcs",)
-    # What is wrong with a source that lies in the destination otherwise than it may.
+    # The reason for rejecting a source that is not at its place in the destination.
     overlap_hint: ClassVar[str]
 
     __slots__ = ()
@@ -40,7 +40,7 @@ class SeveralProblem(OperationProblem):
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
-        """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
+        """Reorder arguments: oneDNN 3 has the destination after the engine: (engine, dst, how, srcs, ...)."""
         if len(args) < 2 or not isinstance(args[1], MemoryDesc):
             return args, named
         engine, dst, *others = args
@@ -53,18 +53,18 @@ class SeveralProblem(OperationProblem):
         return dict(enumerate(self.srcs, ARG_MULTIPLE_SRC))
 
     def of_descs(self, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None) -> Self:
-        """The problem with a caller's own descriptors, which an execution compares by identity."""
+        """Return the problem with a caller's own descriptors, which an execution compares by identity."""
         dst = dst if dst == self.dst else self.dst
         if dst is self.dst and all(a is b for a, b in zip(srcs, self.srcs, strict=True)):
             return self
         return replace(self, srcs=srcs, dst=dst)  # type: ignore[type-var]
 
     def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
-        """True where a source lies in the destination as it may."""
+        """Return True if a source is at its place in the destination."""
         raise NotImplementedError
 
     def sharing(self, shared: frozenset[int]) -> Self:
-        """The problem where these sources lie in the destination."""
+        """Return the problem in which these sources are parts of the destination."""
         raise NotImplementedError
 
 
@@ -92,21 +92,22 @@ class SeveralPrimitive(Primitive):
         *,
         astream: Stream | None = None,
     ) -> None:
-        """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
+        """Execute: `execute(stream, srcs, dst)`, `srcs` a sequence of memory objects, or `execute(stream,
+        args)`.
 
         `args` names source i as `rs.onednn.Arg.MULTIPLE_SRC + i` and the destination as `rs.onednn.Arg.DST`.
-        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
-        primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
-        other than in its place (N9, N10).
+        Raises InvalidArguments, before anything is touched, for memory objects or streams that do not match
+        the primitive, for a read-only or mapped destination, and for a source that overlaps the destination
+        anywhere but at its place (N9, N10).
         """
         self._execute(astream if stream is None else stream, srcs, dst)
 
     def _by_place(self, src: object, dst: object) -> tuple[object, ...] | None:
-        # Only of plain sequences is it known what they do when they are asked.
+        # Only plain sequences are certain to have no side effects.
         return (src[0], dst, *src[1:]) if (type(src) is list or type(src) is tuple) and src else None
 
     def _numbered(self, src: object, dst: object) -> dict[int, object]:
-        """Sources in order as arguments."""
+        """Return sources in order as arguments."""
         count = len(self._pd._reads())
         memories = _items_of(src)
         if memories is not None and len(memories) == count:
@@ -127,7 +128,7 @@ class SeveralPrimitive(Primitive):
 
 
 def _items_of(srcs: object) -> Sequence[object] | None:
-    """The items of a sequence; None for what is none, or raises when it is asked for them."""
+    """Return the items of a sequence; None for anything else, or if reading it raises."""
     if type(srcs) is list or type(srcs) is tuple:
         return srcs
     if not isinstance(srcs, Sequence) or isinstance(srcs, str | bytes):
@@ -141,9 +142,9 @@ def _items_of(srcs: object) -> Sequence[object] | None:
 def implementation_in_place(
     names: Names, impl: Implementation, sources: Sequence[Memory], dst: Memory
 ) -> Implementation:
-    """The implementation for sources of which some lie in the destination.
+    """Return the implementation for sources of which some are parts of the destination.
 
-    Raises InvalidArguments where elements would be written before they are read (N9).
+    Raises InvalidArguments if elements would be written before they are read (N9).
     """
     problem = impl.problem
     assert isinstance(problem, SeveralProblem)
@@ -166,14 +167,14 @@ def implementation_in_place(
 
 
 def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
-    """The descriptors of the sources. Raises InvalidArguments for none, too many, and what is no tensor."""
+    """Return the descriptors of the sources. Raises InvalidArguments for none, too many, and non-tensors."""
     if isinstance(srcs, MemoryDesc | str | bytes) or not isinstance(srcs, Iterable):
-        why = f"they are {type(srcs).__name__}, no sequence"
+        why = f"expected a sequence, got {type(srcs).__name__}"
         raise refuse("RS-A13:no-sources", what=what, why=why)
     try:
         sources = tuple(islice(srcs, MOST_SOURCES + 1))
-    except Exception as error:  # a foreign iterator may raise anything
-        why = f"{type(srcs).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+    except Exception as error:  # a foreign iterator can raise anything
+        why = f"{type(srcs).__name__} cannot be iterated over: {str(error)[:200] or type(error).__name__}"
         raise refuse("RS-A13:no-sources", what=what, why=why) from None
     if not 1 <= len(sources) <= MOST_SOURCES:
         why = "there are more" if sources else "there is none"
@@ -185,13 +186,13 @@ def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
         )
     for i, md in enumerate(sources):
         if not isinstance(md, MemoryDesc):
-            why = f"{type(md).__name__} is no rs.MemoryDesc"
+            why = f"expected an rs.MemoryDesc, got {type(md).__name__}"
             raise refuse("RS-V08:source-no-descriptor", what=what, i=i, why=why)
     return sources
 
 
 def parse_target(what: str, dst: object) -> MemoryDesc | None:
-    """The descriptor of the destination; None where it is left out."""
+    """Return the descriptor of the destination; None if omitted."""
     if dst is None or isinstance(dst, MemoryDesc):
         return dst
     raise refuse("RS-V08:dst-no-descriptor", what=what, type=type(dst).__name__)
@@ -201,21 +202,21 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
 
 
 def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
-    """Raise InvalidArguments, Unimplemented unless each source is a concrete tensor of a provided type."""
+    """Raise InvalidArguments, Unimplemented unless each source is a concrete tensor of a supported type."""
     for i, md in enumerate(srcs):
         check_described(names.call, names.source(i), md)
         if md.format_kind == "any":
-            what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
+            what, hint = f"{names.call}: {names.source(i)} has no format", "specify a tag or strides"
             raise refuse("RS-N15:format-any-placeholder", what=what, md=md, hint=hint)
 
 
 def chosen_desc(
     srcs: Sequence[MemoryDesc], dims: tuple[int, ...], data_type: DataType, starts: Sequence[int] = ()
 ) -> MemoryDesc:
-    """A dense destination in the format of the first source that has blocks, else in that of the first.
+    """Return a dense destination in the format of the first blocked source, else in that of the first.
 
-    It is what oneDNN chooses. With `starts`, (axis, first indices), formats in whose blocks a source would
-    begin are left out; where no other is left, it is the order of axes of the first source.
+    This is oneDNN's choice. With `starts`, (axis, first indices), formats in which a source would begin
+    inside a block are excluded; if no other is left, the result has the order of axes of the first source.
     """
     axis, *firsts = starts or (0,)
     fitting = [Tag(md.outer_order, *md.layout.inner) for md in srcs if _fits(md.layout.blocks[axis], firsts)]
@@ -228,5 +229,5 @@ def _fits(block: int, firsts: Sequence[int]) -> bool:
 
 
 def source_slot(index: int) -> int:
-    """The slot of source `index`: the first one stands before the destination, the others behind it."""
+    """Return the slot of source `index`: the first one is before the destination, the others after it."""
     return index if index == 0 else index + DST

@@ -1,8 +1,8 @@
 """Operations, one file each: the checked problem, its arguments, its loop tree and its gradient.
 
-A class of problems says all that is special about an operation. `restride.model` derives primitive
-descriptors and primitives from it, `restride.graph` the nodes of networks, the rows of importers, and
-functions on arrays by the names of ONNX's operators, which are the public names here.
+A problem class holds everything specific to an operation. `restride.model` derives primitive descriptors and
+primitives from it; `restride.graph` derives the nodes of networks, the importers' table rows, and functions
+on arrays named after ONNX operators, which are the public names here.
 
 >>> import numpy as np
 >>> import restride as rs
@@ -49,16 +49,16 @@ PRIMITIVES = {
     "sum": "Sum",
     "tile": "Tile TileBackward Trilu",
 }
-"""The file of each operation, and the primitives that are made of it."""
+"""The module of each operation, and the primitives built from it."""
 
 _FUNCTIONS = "restride.graph.operator_functions"
 
 
 def __getattr__(name: str) -> Any:
-    """The function of an operator of ONNX, made when it is first asked for (PEP 562)."""
+    """Return the function of an ONNX operator, built on first access (PEP 562)."""
     if name == "__all__":
         return __dir__()
-    if not name[:1].isupper():  # submodules are asked for so, before they are loaded
+    if not name[:1].isupper():  # the import system looks up submodules here before they are loaded
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
         )
@@ -67,5 +67,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names of the operators."""
+    """Return the names of the operators."""
     return list(load_whole(_FUNCTIONS).operator_names())

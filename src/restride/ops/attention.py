@@ -1,11 +1,11 @@
-"""Scaled dot-product attention: what each query finds among the keys, as sums of the values.
+"""Scaled dot-product attention: sums of values, weighted by how well each query matches the keys.
 
     scores[i, j] = cap(scale * sum over d of query[i, d] * key[j, d]) + mask[i, j]
     dst[i, v]    = sum over j of e**(scores[i, j] - m[i]) * value[j, v] / s[i]
     m[i] = max over j of scores[i, j],  s[i] = sum over j of e**(scores[i, j] - m[i])
 
-for each element of the batch and each head; a head of keys and values may serve several heads of queries.
-Keys that a mask, causality, a window or a length hides have no share. Rows that see no key are zeros.
+for each batch element and head. A head of keys and values can serve several heads of queries. Keys hidden by
+a mask, causality, a window or a length contribute nothing. Rows that see no key are zero.
 """
 
 from __future__ import annotations
@@ -48,23 +48,22 @@ from .programs.attention_gradient import AttentionGradient
 
 _NO_DESC = MemoryDesc()
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64)
-# What keys and values are kept as, for queries that are floats.
+# Types in which keys and values can be stored when queries are floats.
 _STORED = (*_FLOATS, DataType.s8, DataType.f8_e4m3, DataType.f8_e5m2)
 _INTEGERS = (DataType.s64, DataType.s32)
 _CAUSAL = "none", "top_left", "bottom_right"
 PARAMETERS = "scale", "causal", "window", "soft_cap"
-"""The parameters that are no tensors."""
-# What is added to scores, or says which keys are seen.
+"""The parameters that are not tensors."""
+# Tensors added to the scores, or that determine which keys are visible.
 _MASKS = (*_FLOATS, DataType.boolean, DataType.u8, DataType.s8)
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionProblem(OperationProblem):
-    """The scaled dot-product attention of queries, keys and values of heads side by side.
+    """Scaled dot-product attention over queries, keys and values with several heads.
 
-    Executed with `ARG_SRC`, the queries, `ARG_SRC_1`, the keys, `ARG_SRC_2`, the values, and `ARG_DST`; where
-    there are such with `ARG_SHIFT`, the mask, `ARG_SRC_3`, the lengths, `ARG_BIAS`, the sinks, and
-    `ARG_DST_1`, the statistics, which are written.
+    Executed with `ARG_SRC` (queries), `ARG_SRC_1` (keys), `ARG_SRC_2` (values) and `ARG_DST`. Optional:
+    `ARG_SHIFT` (mask), `ARG_SRC_3` (lengths), `ARG_BIAS` (sinks), and the output `ARG_DST_1` (statistics).
     """
 
     operation = "attention"
@@ -99,18 +98,18 @@ class AttentionProblem(OperationProblem):
     node_writes = "dst", "stats"
     arguments = """
     `query` (batch, heads, queries, width), `key` (batch, key heads, keys, width), `value` (batch, key heads,
-    keys, width of values), `dst` (batch, heads, queries, width of values): floats, in any format, so that
-    heads may lie side by side. Key heads divide heads: each serves as many neighbors. `mask`: of four dims,
-    each that of the scores or 1; floats are added to the scores, of booleans and bytes 0 hides a key.
-    `lengths` (batch): s32 or s64, how many keys there are; what lies behind them is not read. `sinks`
-    (heads): a score of f32 that has no value. `stats` (batch, heads, queries): f32, the logarithm of the sum
-    of the powers of scores. `scale`: 1 / sqrt(width) where it is None. `causal`: "top_left" hides keys behind
-    the query of the same number, "bottom_right" counts from the last ones; `window`: a pair of how many keys
-    before and behind that place are seen, -1 for all. `soft_cap`: c makes c * tanh(x / c) of scores; 0 none.
-    `offsets` (sequences + 1): s32 or s64, where sequences begin that lie one behind the other, and where the
-    last one ends: a query sees keys of its own sequence alone, and all else is counted within it.
-    `key_offsets`: the same of keys, where these are not as many. `key_scales`, `value_scales` (batch, key
-    heads, keys): floats that keys and values are multiplied by; these may be s8 and f8.
+    keys, value width), `dst` (batch, heads, queries, value width): floats in any format, so that heads can
+    be interleaved. The number of key heads divides the number of heads; each key head serves a group of
+    adjacent heads. `mask`: four dims, each that of the scores or 1; floats are added to the scores; in
+    booleans and bytes, 0 hides a key. `lengths` (batch): s32 or s64, the number of keys; keys past it are
+    not read. `sinks` (heads): an f32 score without a value. `stats` (batch, heads, queries): f32, the
+    log-sum-exp of the scores. `scale`: 1 / sqrt(width) if None. `causal`: "top_left" hides keys after the
+    query of the same index, "bottom_right" aligns the last query with the last key. `window`: how many keys
+    before and after that position are visible, -1 for all. `soft_cap`: c replaces scores x by
+    c * tanh(x / c); 0 means none. `offsets` (sequences + 1): s32 or s64, where each packed sequence begins
+    and where the last one ends; a query sees only keys of its own sequence, and the other parameters apply
+    within it. `key_offsets`: the same for keys, where their number differs. `key_scales`, `value_scales`
+    (batch, key heads, keys): float factors of keys and values, which can then be s8 or f8.
     """
 
     query: MemoryDesc
@@ -187,7 +186,7 @@ class AttentionProblem(OperationProblem):
 
     @classmethod
     def count_of_results(cls, node: Any) -> int:
-        """`node.has_stats`: the statistics are one."""
+        """Return the number of results: 2 with statistics (`node.has_stats`), else 1."""
         return 1 + bool(getattr(node, "has_stats", False))
 
     def sources(self) -> dict[int, MemoryDesc]:
@@ -206,12 +205,12 @@ class AttentionProblem(OperationProblem):
 
     @property
     def is_wide(self) -> bool:
-        """True where all is computed as f64."""
+        """Whether everything is computed in f64."""
         return is_computed_wide(self.query, self.key, self.value, self.dst)
 
     @property
     def terms(self) -> int:
-        """The number of products that are added up, of all keys."""
+        """The number of products summed over all keys."""
         batch, heads, queries, width = self.query.dims
         return batch * heads * queries * self.key.dims[2] * (width + self.value.dims[3])
 
@@ -227,9 +226,9 @@ class AttentionProblem(OperationProblem):
 class AttentionBackwardProblem(OperationProblem):
     """The gradients of queries, keys and values.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, `ARG_SRC_2`, `ARG_DST` and `ARG_DST_1`, the results of the forward
-    step and their statistics, `ARG_DIFF_DST`, and what the forward step had beside; with `ARG_DIFF_SRC`,
-    `ARG_DIFF_SRC_1` and `ARG_DIFF_SRC_ITER_C`, the gradients of queries, keys and values.
+    Executed with `ARG_SRC`, `ARG_SRC_1`, `ARG_SRC_2`, `ARG_DST` and `ARG_DST_1` (the results of the forward
+    step and their statistics), `ARG_DIFF_DST`, and the optional arguments of the forward step. Writes
+    `ARG_DIFF_SRC`, `ARG_DIFF_SRC_1` and `ARG_DIFF_SRC_ITER_C`, the gradients of queries, keys and values.
     """
 
     operation = "attention"
@@ -253,8 +252,8 @@ class AttentionBackwardProblem(OperationProblem):
     node_reads = "query", "key", "value", "dst", "stats", "diff_dst", "mask?"
     node_writes = "diff_query", "diff_key", "diff_value"
     arguments = """
-    Tensors and all else are as in the forward step, which has written `stats`. Gradients of format "any" have
-    that of what they are gradients of. A mask gets no gradient. `hint_pd`: the forward descriptor, or None.
+    Tensors and parameters are as in the forward step, which has written `stats`. A gradient of format "any"
+    takes the format of its tensor. A mask gets no gradient. `hint_pd`: the forward descriptor, or None.
     """
 
     query: MemoryDesc
@@ -350,21 +349,21 @@ def _dims(call: ArgumentReader, *tensors: MemoryDesc) -> tuple[int, ...]:
         return _result_dims(*tensors)
     except Misfit as misfit:
         where = ", ".join(map(str, tensors))
-        hint = misfit.hint or "give (batch, heads, positions, width) of each"
+        hint = misfit.hint or "pass (batch, heads, positions, width) for each"
         raise refuse("RS-R10:misfit", what=call.what, where=where, why=misfit.why, hint=hint) from None
 
 
 def _result_dims(query: Shaped, key: Shaped, value: Shaped) -> tuple[int, ...]:
-    """The dims of the result. Raises Misfit."""
+    """Return the dims of the result. Raises Misfit."""
     if not len(query.dims) == len(key.dims) == len(value.dims) == 4:
-        raise Misfit("queries, keys and values have four dims: batch, heads, positions, width")
+        raise Misfit("queries, keys and values must have four dims: batch, heads, positions, width")
     (batch, heads, queries, width), keys, values = query.dims, key.dims, value.dims
     if keys[:3] != values[:3] or keys[0] != batch:
-        raise Misfit("keys and values are as many, in as many heads, and of one batch with the queries")
+        raise Misfit("keys and values must match in number and heads, and share the batch of the queries")
     if keys[3] != width:
-        raise Misfit(f"queries have a width of {width}, and keys of {keys[3]}")
+        raise Misfit(f"queries have width {width}, but keys have width {keys[3]}")
     if heads and (not keys[1] or heads % keys[1]):
-        raise Misfit(f"{keys[1]} heads of keys do not divide {heads} heads of queries")
+        raise Misfit(f"{heads} heads of queries are not a multiple of {keys[1]} heads of keys")
     return batch, heads, queries, values[3]
 
 
@@ -377,7 +376,7 @@ def _check(
     *,
     may_repeat: bool = False,
 ) -> None:
-    """Raise InvalidArguments for a further tensor that does not fit."""
+    """Check an optional tensor. Raises InvalidArguments if it does not fit."""
     if md.is_zero():
         return
     pairs = zip(md.dims, dims, strict=False)
@@ -388,14 +387,14 @@ def _check(
 
 
 def _check_offsets(call: ArgumentReader, more: Mapping[str, MemoryDesc], queries: int, keys: int) -> None:
-    """Raise InvalidArguments for sequences that are said twice, or whose keys are nowhere said."""
+    """Raise InvalidArguments if sequence lengths are given twice, or where the keys begin is missing."""
     has = {name for name, md in more.items() if not md.is_zero()}
     if "key_offsets" in has and "offsets" not in has:
-        why, hint = "key_offsets say where keys begin, and nothing where queries do", "pass offsets too"
+        why, hint = "key_offsets are given without offsets", "pass offsets too"
     elif {"offsets", "lengths"} <= has:
-        why, hint = "offsets say how many keys each sequence has, and so do lengths", "leave one of them out"
+        why, hint = "offsets and lengths both give the number of keys", "leave one of them out"
     elif "offsets" in has and "key_offsets" not in has and queries != keys:
-        why = f"offsets are of {queries} queries, and there are {keys} keys"
+        why = f"offsets cover {queries} queries, but there are {keys} keys"
         hint = "pass key_offsets, where the keys of each sequence begin"
     else:
         return
@@ -403,13 +402,13 @@ def _check_offsets(call: ArgumentReader, more: Mapping[str, MemoryDesc], queries
 
 
 def _window(call: ArgumentReader) -> tuple[int, int]:
-    """How many keys before and behind its place a query sees; -1 for all."""
+    """Return how many keys before and after its position a query sees; -1 for all."""
     window: Any = call.window
     if window is None:
         return -1, -1
     try:
         before, behind = parse_ints(window, "window")
-    except Exception:  # what is no pair of numbers may raise anything
+    except Exception:  # a value that is not a pair of numbers can raise anything
         before = behind = -2
     if min(before, behind) < -1 or max(before, behind) >= 1 << 31:
         raise refuse("RS-V05:window", what=call.what, window=short_repr(window))

@@ -1,9 +1,9 @@
-"""Binary: an operation of two tensors, or a choice between them by a third.
+"""Binary: an operation on two tensors, or a choice between them by a third.
 
     t = op(scale_0 * src_0, scale_1 * src_1)       select: src_2 ? src_0 : src_1
     dst = saturate(post-ops of t)
 
-Sources are repeated along their dims of 1. As f32, or f64 where a tensor is f64.
+Sources are broadcast along their dims of 1. Computed in f32, or in f64 if any tensor is f64.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _TERNARY = form_of(
 
 @dataclass(frozen=True, slots=True)
 class BinaryProblem(PointwiseProblem):
-    """An operation of two tensors (`dnnl::binary`): `dst = op(src0, src1)`, or `src2 ? src0 : src1`.
+    """An operation on two tensors (`dnnl::binary`): `dst = op(src0, src1)`, or `src2 ? src0 : src1`.
 
-    Executed with `ARG_SRC_0`, `ARG_SRC_1`, for a select `ARG_SRC_2`, and `ARG_DST`, which may be a source
-    that is alike.
+    Executed with `ARG_SRC_0`, `ARG_SRC_1`, `ARG_DST` and, for a select, `ARG_SRC_2`. `ARG_DST` can share
+    memory with a source of the same descriptor.
     """
 
     operation = "binary"
@@ -62,7 +62,7 @@ class BinaryProblem(PointwiseProblem):
     arguments = """
     A select has a third source, `PrimitiveDesc(engine, "binary_select", src0, src1, src2, dst, ...)`.
     `algorithm`: "binary_add" or "add", and so on. Each dim of a source is that of the destination, or 1,
-    which is repeated. `src1`, `src2`: of format "any" they follow `src0`; `dst` follows the first source of
+    which is broadcast. `src1`, `src2`: format "any" follows `src0`; `dst` follows the first source that has
     its dims. `attr`: scales of `ARG_SRC_0` and `ARG_SRC_1`, post-ops, the scratchpad mode."""
 
     algorithm: str
@@ -96,7 +96,7 @@ class BinaryProblem(PointwiseProblem):
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         if len(tensors) != 2 + (node.algorithm == "binary_select"):
-            raise Misfit(f"{node.algorithm} reads another number of tensors")
+            raise Misfit(f"{node.algorithm} takes a different number of tensors")
         return broadcast(*(tensor.dims for tensor in tensors))
 
     @property
@@ -126,10 +126,10 @@ class BinaryProblem(PointwiseProblem):
 def broadcast_descs(
     call: ArgumentReader, names: Sequence[str], result: str = "dst"
 ) -> tuple[tuple[MemoryDesc, ...], MemoryDesc]:
-    """The sources of these names, which are repeated along their dims of 1, and the destination, or its
-    gradient.
+    """Return the descriptors of the named sources, broadcast along their dims of 1, and of the result.
 
-    Formats "any" follow the first source, that of the destination the first that has its dims.
+    A source of format "any" follows the first source; the destination, or its gradient, follows the first
+    source that has its dims.
     """
     what, first = call.what, call.known(names[0])
     pairs = [(names[0], first)]
@@ -153,7 +153,7 @@ def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None
 
 
 def _joint_dims(what: str, pairs: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
-    """The dims of the result: each that of all sources that have not 1 there."""
+    """Return the dims of the result: each is that of all sources whose dim is not 1."""
     dims: list[int] = []
     for dim, extents in enumerate(zip(*(md.dims for _, md in pairs), strict=True)):
         extent = broadcast_extent(extents)

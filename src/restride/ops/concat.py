@@ -1,4 +1,4 @@
-"""Concat: tensors one behind the other along an axis, each from its own format and type."""
+"""Concat: join tensors along an axis, each from its own format and type."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from .programs.concat import Window, WindowMove, window_moves
 class ConcatProblem(SeveralProblem):
     """The concat primitive (`dnnl::concat`): each source is reordered into its window of the destination.
 
-    A source that lies in its window already, as a memory of `dst.submemory_desc(...)` over the same buffer
-    does, is not copied.
+    A source already in its window, such as a memory of `dst.submemory_desc(...)` over the same buffer, is not
+    copied.
     """
 
     operation = "concat"
     primitive = "Concat"
     call = "axis", "srcs", "dst"
     defaults = {"dst": None}
-    overlap_hint = "use another buffer; a source may lie in the destination in its own place alone"
+    overlap_hint = "use another buffer; a source can overlap the destination only at its own position"
     arguments = """
-    Or as version 3 of oneDNN has it `PrimitiveDesc(engine, dst, axis, srcs, ...)`. `srcs`: 1 to 1024
-    descriptors, equal in all dims but that of `axis`; formats and types may differ. `dst`: left out, it has
-    the type of the first source; left out or of format "any", it has the format of the first source that has
-    blocks, else of the first, dense; blocks in which a source would begin are left out, and where no format
-    is left it is plain, in the order of axes of the first source. `attr`: scales of mask 0 for
-    `rs.onednn.Arg.MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode."""
+    Or, as in version 3 of oneDNN, `PrimitiveDesc(engine, dst, axis, srcs, ...)`. `srcs`: 1 to 1024
+    descriptors, equal in all dims except `axis`; formats and types may differ. `dst`: if left out, it has
+    the type of the first source; if left out or of format "any", it has the format of the first blocked
+    source, else of the first source, dense. Formats with a source that would begin inside a block are
+    skipped; if no format remains, it is plain, in the axis order of the first source. `attr`: scales of mask
+    0 for `rs.onednn.Arg.MULTIPLE_SRC + i`, fixed or passed at execution, and the scratchpad mode."""
 
     srcs: tuple[MemoryDesc, ...]
     dst: MemoryDesc
     axis: int
     attr: Attr
-    # The sources whose bits are where they belong already, so that only padding is written.
+    # Sources already in place, for which only padding is written.
     in_window: frozenset[int] = frozenset()
 
     @classmethod
@@ -72,7 +72,7 @@ class ConcatProblem(SeveralProblem):
         check_axis(axis, tensors[0])
         others = {(*tensor.dims[:axis], -1, *tensor.dims[axis + 1 :], tensor.data_type) for tensor in tensors}
         if len(others) > 1 or len(set(map(len, dims))) != 1:
-            raise Misfit(f"all but the dims of axis {axis}, and the types, are equal")
+            raise Misfit(f"types and all dims except axis {axis} must be equal")
         return joined_dims(dims, axis)
 
     def own_arguments(self) -> dict[str, object]:
@@ -95,11 +95,11 @@ class ConcatProblem(SeveralProblem):
         return replace(self, in_window=frozenset(copies))
 
     def starts(self) -> list[int]:
-        """The first index of each source."""
+        """The index at which each source begins."""
         return [sum(md.dims[self.axis] for md in self.srcs[:i]) for i in range(len(self.srcs))]
 
     def windowed(self) -> Iterator[WindowedSource]:
-        """The sources that have elements; the last of them is followed by the padding."""
+        """Yield the nonempty sources; the last is followed by the padding."""
         indices = [i for i, md in enumerate(self.srcs) if md.nelems]
         starts = self.starts()
         for i in indices:
@@ -112,14 +112,14 @@ class ConcatProblem(SeveralProblem):
             yield WindowedSource(i, self.srcs[i], window, computed)
 
     def computation(self) -> Computation:
-        """The computation for all sources, one after the other."""
+        """The computation for all sources, one after another."""
         parts = [source.computed for source in self.windowed()]
         scalars = tuple(scalar for part in parts for scalar in part.scalars)
         operands: tuple[OperandSource, ...] = tuple(operand for part in parts for operand in part.operands)
         return Computation(Compute(), scalars, operands)
 
     def program(self) -> Program:
-        """The program: the nests of each source, none of which reads what another one writes."""
+        """The program: the nests of each source, none of which reads what another writes."""
         count, computed = len(self.srcs), self.computation()
         sources = (Slot(ARG_MULTIPLE_SRC + i) for i in range(count))
         slots = (next(sources), Slot(ARG_DST, is_written=True), *sources, *computed.slots())
@@ -142,7 +142,7 @@ class ConcatProblem(SeveralProblem):
 
 @dataclass(frozen=True, slots=True)
 class WindowedSource:
-    """One source: its number, where it goes, and what is done to its values."""
+    """One source: its index, its window, and the conversion of its values."""
 
     index: int
     src: MemoryDesc
@@ -154,21 +154,18 @@ class WindowedSource:
         return window_moves(self.src, self.window, self.computed.compute, self.computed.tensors)
 
     def padding(self) -> tuple[WindowMove, ...]:
-        """The nests that write its padding alone."""
+        """The nests that write only its padding."""
         return tuple(zeros for move in self.moves() for zeros in move.padding())
 
     @property
     def is_copy(self) -> bool:
-        """True where bits are moved as they are."""
+        """Whether bits are copied unchanged."""
         return self.computed.compute.is_move and self.src.data_type is self.window.dst.data_type
 
 
 @lru_cache(maxsize=1024)
 def bits_to_window(problem: ConcatProblem, index: int) -> int | None:
-    """The number of bits from the destination's memory to that of a source which lies in its window.
-
-    None for a source that cannot lie there.
-    """
+    """Return the bits from the destination's memory to that of a source in its window, else None."""
     source = next((part for part in problem.windowed() if part.index == index), None)
     if source is None or not source.window.is_like(source.src):
         return None
@@ -176,7 +173,7 @@ def bits_to_window(problem: ConcatProblem, index: int) -> int | None:
 
 
 def _step(move: WindowMove, src: int, operands: tuple[Place, ...], scalars: tuple[int, int]) -> NestStep:
-    """The step of one nest. Sources of the same shape share a kernel, as where they begin is not in it."""
+    """Return the step of one nest. Sources of equal shape share a kernel: it does not depend on starts."""
     nest, source, target = move.nest, Place(src), Place(DST)
     if not nest.has_nibbles:
         source = Place(src, nest.src_base * nest.src_type.bits // 8)
@@ -194,9 +191,9 @@ _NAMES = Names("concat")
 def concat_problem(
     axis: int, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names = _NAMES
 ) -> ConcatProblem:
-    """The checked problem; a destination left out, or of format "any", gets the format of the sources.
+    """Return the checked problem; a missing destination, or one of format "any", follows the sources.
 
-    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be joined.
+    `names` is for messages. Raises InvalidArguments, or Unimplemented for sources that cannot be joined.
     """
     check_sources(names, srcs)
     _check_axis(axis, srcs[0])
@@ -217,7 +214,7 @@ def concat_problem(
 
 
 def joined_dims(dims: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...]:
-    """The dims of the first tensor, but along the axis, which has as many elements as all together."""
+    """Return the dims of the first tensor, with the extents of all tensors summed along the axis."""
     return (*dims[0][:axis], sum(extents[axis] for extents in dims), *dims[0][axis + 1 :])
 
 
@@ -260,7 +257,7 @@ def _check_attr(problem: ConcatProblem) -> None:
 
 
 def _where(problem: ConcatProblem) -> str:
-    """The descriptors, for messages."""
+    """Return the descriptors as text for messages."""
     return f"{_NAMES.listed(problem.srcs)}; dst {problem.dst}"
 
 

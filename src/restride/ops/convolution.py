@@ -1,13 +1,13 @@
-"""Convolution and deconvolution, forward, backward data and backward weights; a depthwise one behind.
+"""Convolution and deconvolution: forward, backward data, backward weights, and a fused depthwise one.
 
-`programs/convolution.py` has the loops, one relation of the three tensors, and
-`programs/convolution_formats.py` the formats that kernels want. A convolution and a depthwise one of its
-result are two with scratch between them:
+`programs/convolution.py` has the loops, as one relation of the three tensors;
+`programs/convolution_formats.py` has the formats that kernels prefer. A convolution with a fused depthwise
+convolution is two convolutions with scratch between them:
 
     between = saturate(post-ops in front(conv(src, weights) + bias) / scale_dst + zero_dst)
     dst     = saturate(post-ops behind(scale_dst * dw(between - zero_dst, dw weights) + dw bias))
 
-Attributes of the depthwise one are those of arguments with `ARG_ATTR_POST_OP_DW`.
+Attributes of the depthwise convolution are set on arguments with `ARG_ATTR_POST_OP_DW`.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ _NO_DESC = MemoryDesc()
 class ConvolutionProblem(ProductProblem):
     """The convolution primitive (`dnnl::convolution_forward`).
 
-    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`; with a depthwise
-    post-op behind it with `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` and `ARG_ATTR_POST_OP_DW | ARG_BIAS` too.
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, `ARG_DST` and, if there is a bias, `ARG_BIAS`; a depthwise post-op
+    adds `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` and `ARG_ATTR_POST_OP_DW | ARG_BIAS`.
     """
 
     operation = "convolution"
@@ -81,15 +81,15 @@ class ConvolutionProblem(ProductProblem):
     call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
     defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
     algorithms = "direct", "auto", "winograd"
-    # Nodes have one where it is not the direct one.
+    # Nodes have this parameter only if it is not the direct algorithm.
     node_values: ClassVar = {"algorithm": lambda node, dst: getattr(node, "algorithm", "direct")}
     arguments = """
-    Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
+    Positional calls can omit bias and dilates. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
     (outputs, inputs, ...), with groups (groups, outputs, inputs, ...); `bias` (outputs). `dilates`: 0 is
-    dense. `algorithm`: "convolution_direct", "convolution_winograd", or "convolution_auto", which takes
-    the faster one for inference where weights have format "any". Each of format "any" gets the format that
-    is fastest here. `attr`: scales, zero points, post-ops, the scratchpad mode; with a depthwise post-op
-    `dst` is what that one reads, `dst_desc()` what is written."""
+    dense. `algorithm`: "convolution_direct", "convolution_winograd", or "convolution_auto", which picks the
+    faster one for inference if weights have format "any". A tensor of format "any" gets the format that is
+    fastest here. `attr`: scales, zero points, post-ops, the scratchpad mode; with a depthwise post-op, `dst`
+    is the input of the depthwise convolution, and `dst_desc()` is its result."""
 
     is_transposed: ClassVar[bool] = False
     takes_opaque = True
@@ -98,7 +98,7 @@ class ConvolutionProblem(ProductProblem):
     dilates: tuple[int, ...]
     padding_l: tuple[int, ...]
     padding_r: tuple[int, ...] = ()
-    # The points of a tile of Winograd's algorithm along each spatial dim; 0 for the direct one.
+    # The points of a Winograd tile along each spatial dim; 0 for the direct algorithm.
     tile: int = 0
 
     # --- arguments ------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class ConvolutionProblem(ProductProblem):
 
     @property
     def algorithm(self) -> str:
-        """The algorithm that is used, without the prefix."""
+        """The algorithm used, without the prefix."""
         return "winograd" if self.tile else "direct"
 
     @property
@@ -135,7 +135,7 @@ class ConvolutionProblem(ProductProblem):
         return self.tile > 0
 
     def _tile_for(self, call: ArgumentReader, algorithm: str) -> int:
-        """The points of a tile along each spatial dim; 0 for the direct algorithm. Raises Unimplemented."""
+        """Return the tile size along each spatial dim; 0 for the direct algorithm. Raises Unimplemented."""
         weights = self.tensors[1]
         is_opaque = weights.format_kind == "opaque"
         if algorithm == "direct" or (algorithm == "auto" and not is_opaque and weights.format_kind != "any"):
@@ -152,32 +152,32 @@ class ConvolutionProblem(ProductProblem):
         return self.best_tile(may_be_direct=algorithm == "auto")
 
     def best_tile(self, *, may_be_direct: bool) -> int:
-        """The points of a tile that are fastest; 0 where the direct algorithm is, or is the only one."""
+        """Return the fastest tile size; 0 where the direct algorithm is faster, or the only one."""
         if self._why_direct():
             return 0
         return fastest_tile(self.relation, may_be_direct=may_be_direct)
 
     def _why_direct(self) -> str:
-        """Why Winograd's algorithm is not for the problem; empty where it is."""
+        """Return why Winograd's algorithm does not apply; empty if it does."""
         relation = self.relation
         taps = {dim.kernel for dim in relation.dims}
         if self.is_transposed or not self.is_forward:
-            return "only convolutions forward have it"
+            return "only forward convolutions support it"
         if relation.groups > 1:
             return "the weights have groups"
         if any((dim.stride, dim.dilation) != (1, 1) for dim in relation.dims):
-            return "strides and distances of taps must be 1"
+            return "strides must be 1 and dilates 0"
         if len(taps) > 1 or (*taps, len(relation.dims)) not in TILES:
             return "kernels must be of 3 or 5 taps along each of one or two spatial dims"
         if any(md.data_type is not DataType.f32 for md in self.tensors):
             return "tensors must be f32"
         if any(0 in md.dims for md in self.tensors):
-            return "there are no elements"
+            return "tensors are empty"
         return ""
 
     @property
     def _best_pack(self) -> int:
-        """The number of channels kernels multiply at once: those that are summed."""
+        """Return the number of summed channels that kernels multiply at once."""
         source, weights = self.factor_types
         is_data = self.direction is BACKWARD_DATA
         return kernel_pack(self.tensors[2].data_type if is_data else source, weights)
@@ -189,21 +189,21 @@ class ConvolutionProblem(ProductProblem):
         if result.ndims != source.ndims or weights.ndims not in (source.ndims, source.ndims + 1):
             refuse_dims(
                 f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
-                "weights have the rank of the source, one more with groups in front",
+                "weights have the rank of the source, plus one if there are groups",
             )
         groups = weights.dims[0] if has_groups else 1
         outputs, inputs = (n * groups for n in weights.dims[has_groups : 2 + has_groups])
         if source.dims[0] != result.dims[0]:
-            refuse_dims(f"batches are {source.dims[0]} and {result.dims[0]}", "both tensors have one batch")
+            refuse_dims(f"batches are {source.dims[0]} and {result.dims[0]}", "both must have the same batch")
         if (source.dims[1], result.dims[1]) != (inputs, outputs):
             refuse_dims(
-                f"weights take {inputs} channels and give {outputs}, not {source.dims[1]} and "
+                f"weights take {inputs} channels and produce {outputs}, not {source.dims[1]} and "
                 f"{result.dims[1]}",
-                "weights are (outputs, inputs, ...), or (groups, outputs of one, inputs of one, ...)",
+                "weights are (outputs, inputs, ...), or (groups, outputs per group, inputs per group, ...)",
             )
         if not self.bias.is_zero() and self.bias.dims != (outputs,):
             refuse_dims(
-                f"the bias is {self.bias.dims}", f"give one value for each of the {outputs} output channels"
+                f"the bias is {self.bias.dims}", f"pass one value for each of the {outputs} output channels"
             )
         for number, (dim, behind) in enumerate(zip(self.relation.dims, self.padding_r, strict=True)):
             reach = window_span(dim.kernel, dim.dilation - 1)
@@ -213,7 +213,7 @@ class ConvolutionProblem(ProductProblem):
                     f"spatial dim {number}: {dim.window} with padding {dim.padding} and {behind}, a kernel "
                     f"that reaches over {reach} and a stride of {dim.stride} give {fitting} windows, not "
                     f"{dim.points}",
-                    "look at the strides, dilates (0 is dense) and both paddings",
+                    "check the strides, dilates (0 is dense) and both paddings",
                 )
 
     @classmethod
@@ -223,14 +223,14 @@ class ConvolutionProblem(ProductProblem):
         if len(source) != rank + 2 or len(weights) != rank + 2 + (groups > 1):
             raise Misfit(f"there are {rank} spatial dims and {groups} groups")
         if not len(node.dilates) == len(node.padding_l) == len(node.padding_r) == rank:
-            raise Misfit("strides, dilates and paddings are for different numbers of dims")
+            raise Misfit("strides, dilates and paddings have different lengths")
         if min(node.strides) < 1 or min(node.dilates) < 0:
-            raise Misfit("a stride is at least 1, a dilation at least 0")
+            raise Misfit("a stride must be at least 1, a dilation at least 0")
         outputs, channels, *kernel = weights[-rank - 2 :]
         if channels * groups != source[1]:
-            raise Misfit(f"weights read {channels * groups} channels of {source[1]}")
+            raise Misfit(f"weights read {channels * groups} channels, but the source has {source[1]}")
         if bias and bias[0] != (outputs * groups,):
-            raise Misfit(f"a bias has {outputs * groups} values")
+            raise Misfit(f"the bias must have {outputs * groups} values")
         numbers = zip(*(getattr(node, name) for name in _WINDOW), strict=True)
         spatial = tuple(map(cls._result_extent, source[2:], kernel, numbers))
         if min(spatial) < 0:
@@ -239,7 +239,7 @@ class ConvolutionProblem(ProductProblem):
 
     @classmethod
     def _result_extent(cls, size: int, kernel: int, numbers: tuple[int, int, int, int]) -> int:
-        """The number of windows along a dim, or their reach; below 0 where none fits."""
+        """Return the number of windows along a dim, or their reach; below 0 if none fits."""
         stride, dilate, before, behind = numbers
         span = window_span(kernel, dilate)
         if cls.is_transposed:
@@ -248,7 +248,7 @@ class ConvolutionProblem(ProductProblem):
         return count if count > 0 else -1
 
     def _with_attr(self, what: str, attr: Attr) -> ConvolutionProblem:
-        """The problem with attributes, if they fit it, and what is written."""
+        """Return the problem with attributes, if they fit it and the result."""
         if self.is_forward:
             source, weights, result = self.tensors
             outputs = 0, 3 if weights.ndims > source.ndims else 1
@@ -264,19 +264,19 @@ class ConvolutionProblem(ProductProblem):
         return f"alg:{self.parameter('algorithm')}"
 
     def structure(self) -> ConvolutionProblem:
-        """The problem without what no kernel depends on."""
+        """The problem reduced to what its kernels depend on."""
         return replace(self, attr=structure_of(self.attr), padding_r=())
 
     # --- loops ----------------------------------------------------------------------------------------------
 
     @property
     def dilations(self) -> tuple[int, ...]:
-        """The distance of two taps: 1 is dense."""
+        """The distance between adjacent taps: 1 is dense."""
         return tuple(dilation + 1 for dilation in self.dilates)
 
     @property
     def padding(self) -> tuple[int, ...]:
-        """The padding in front."""
+        """The leading padding."""
         return self.padding_l
 
     @property
@@ -305,12 +305,12 @@ class ConvolutionProblem(ProductProblem):
 
     @property
     def written(self) -> str:
-        """The name of what is written."""
+        """The name of the tensor that is written."""
         return self.names[self.direction.written]
 
     @property
     def transformed_weights(self) -> MemoryDesc:
-        """The weights as Winograd's algorithm multiplies them."""
+        """The weights after Winograd's transformation."""
         dims, ndims = self.tensors[1].dims, len(self.relation.dims)
         layout = winograd_layout(dims, ndims, self.tile, 2 * self.block)
         return MemoryDesc._make("opaque", DataType.f32, layout)
@@ -321,7 +321,7 @@ class ConvolutionProblem(ProductProblem):
         return WinogradProgram(self).program()
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want, by the names of the relation."""
+        """The descriptors that kernels prefer, by their names in the relation."""
         tensors = dict(zip(self.names, self.tensors, strict=True))
         tensors = {name: tensors[name] for name in ("x", "w", "y")}
         pack = 1 if self.written == "w" else self.pack
@@ -339,7 +339,7 @@ class ConvolutionProblem(ProductProblem):
         return relation.batch * channels * taps
 
     def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
-        """The loops that write the tensor of a name."""
+        """Return the loops that write the named tensor."""
         build = {"x": windows_tree, "w": weights_tree, "y": points_tree}[output]
 
         def source(load: Load, index: Index) -> Expr:
@@ -356,7 +356,7 @@ class ConvolutionProblem(ProductProblem):
 
 
 def _read_window(call: ArgumentReader, ndims: int) -> dict[str, Any]:
-    """The window for tensors of `ndims` dims. Raises InvalidArguments for what is no window."""
+    """Read the window for tensors of `ndims` dims. Raises InvalidArguments if it is invalid."""
     count = ndims - 2
     if not 1 <= count <= 3:
         raise refuse("RS-X01:tensors-dims", what=call.what, ndims=ndims)
@@ -368,7 +368,7 @@ def _read_window(call: ArgumentReader, ndims: int) -> dict[str, Any]:
 
 
 def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) -> tuple[int, ...]:
-    """A number for each spatial dim, or the same for all."""
+    """Read one number per spatial dim, or one for all."""
     value = getattr(call, name)
     row = [value] * count if isinstance(value, int) else value
     if not isinstance(row, list | tuple) or len(row) != count:
@@ -384,12 +384,12 @@ def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) ->
     return numbers
 
 
-# --- a depthwise convolution behind -------------------------------------------------------------------------
+# --- a fused depthwise convolution --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseFusion(OperationProblem):
-    """Two convolutions: `second` reads what `first` writes. `attr`: the attributes of both."""
+    """Two convolutions: `second` reads the result of `first`. `attr`: the attributes of both."""
 
     operation = "convolution"
     parts = ("first",)
@@ -426,26 +426,26 @@ class DepthwiseFusion(OperationProblem):
         return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
 
     def program(self) -> Program:
-        """Both programs; what is between them is scratch."""
+        """Both programs, with scratch between them."""
         second = self.second.program()
         slots = tuple(slot._replace(arg=self._arg(slot.arg)) for slot in second.slots)
         return chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
 
     def _arg(self, arg: int) -> int:
-        """The argument number of the second convolution's argument in an execution."""
+        """Map an argument of the second convolution to its argument number in an execution."""
         return whole_arg(arg, len(self.first.attr.post_ops))
 
 
 def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: bool) -> DepthwiseFusion:
-    """A convolution and the depthwise one behind it. `is_open`: its result may have any format.
+    """Return a convolution with a fused depthwise one. `is_open`: its result may have any format.
 
-    Raises Unimplemented for a convolution of other than two spatial dims, and for a sum in front of it.
+    Raises Unimplemented unless there are two spatial dims, and for a sum before the depthwise post-op.
     """
     if any(isinstance(post_op, SumOp) for post_op in parts.first.post_ops):
         raise refuse("RS-P06:sum-before-depthwise", what=what, dst=first.dst)
     source, weights, between = first.tensors
     if between.tag is None or between.offset0:
-        # Scratch is dense from its first byte on: no part of other memory.
+        # Scratch is dense from its first byte on, never a part of other memory.
         first = replace(first, tensors=(source, weights, first.preferred()["y"]))
         between = first.dst
     if between.ndims != 2 + _PLANE:
@@ -456,7 +456,7 @@ def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: b
 
 
 def _depthwise(between: MemoryDesc, op: DepthwiseOp, block: int, *, is_open: bool) -> ConvolutionProblem:
-    """The depthwise convolution; weights of the format that is fastest, as is the result where it is open."""
+    """Return the depthwise convolution; weights, and an open result, get the format that is fastest."""
     batch, channels, *sizes = between.dims
     dims = (batch, channels, *(-(-size // op.stride) for size in sizes))
     weights = MemoryDesc((channels, 1, 1, *[op.kernel] * _PLANE), op.weights_type, "any")
@@ -478,14 +478,14 @@ def _depthwise(between: MemoryDesc, op: DepthwiseOp, block: int, *, is_open: boo
 class DeconvolutionProblem(ConvolutionProblem):
     """The deconvolution primitive (`dnnl::deconvolution_forward`), a transposed convolution.
 
-    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`.
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, `ARG_DST` and, if there is a bias, `ARG_BIAS`.
     """
 
     operation = "deconvolution"
     primitive = "DeconvolutionForward"
     is_transposed = True
     arguments = """
-    As `ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
+    As in `ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
     the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`."""
 
     __slots__ = ()

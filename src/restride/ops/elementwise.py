@@ -1,12 +1,12 @@
-"""Elementwise: functions of elements of every type, by one table: what `eltwise` and `binary` do not have.
+"""Elementwise: functions that `eltwise` and `binary` do not have, on elements of any type, from one table.
 
-    dst = f(src0), f(src0, src1) or f(src0, src1, src2)          sources are repeated along their dims of 1
-    diff_src = sum(diff_dst * df/dsrc0)                          or of another source; over dims that repeat
+    dst = f(src0), f(src0, src1) or f(src0, src1, src2)          sources are broadcast along their dims of 1
+    diff_src = sum(diff_dst * df/dsrc0)                          or of another source; over broadcast dims
 
-Reals are computed in f32, or in f64 where a tensor is f64 or has integers of 32 bits and more. Integers are
-computed in integers of the width of the tensors and wrap, as those of NumPy, ONNX and torch do: what has no
-sign in the next wider ones with a sign, u64 in 64 bits with comparisons, quotients and shifts of its own.
-What is divided by 0 is 0, and the least number over -1 is itself.
+Reals are computed in f32, or in f64 if a tensor is f64 or an integer of 32 bits or more. Integers are
+computed at the width of the tensors and wrap, as in NumPy, ONNX and torch: unsigned types in the next wider
+signed type, u64 in 64 bits with its own comparisons, quotients and shifts. Division by 0 gives 0, and the
+least number over -1 gives itself.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from .binary import broadcast_descs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FormulaWriter:
-    """What a function is computed in. `is_unsigned`: integers of 64 bits without sign, in those with a sign.
+    """Builds a formula. `is_unsigned`: unsigned 64-bit integers are computed in signed ones.
 
-    `lets`: the values that have names, which are computed once.
+    `lets`: named values that are computed once.
     """
 
     number: Number
@@ -53,21 +53,21 @@ class _FormulaWriter:
     lets: list[Let] = field(default_factory=list)
 
     def let(self, value: Expr) -> Expr:
-        """A value that is used several times."""
+        """Name a value that is used several times."""
         self.lets.append(Let(f"t{len(self.lets)}", value))
         return Ref(self.lets[-1].name)
 
     def less(self, a: Expr, b: Expr) -> Expr:
-        """1 where a < b, else 0."""
-        if self.is_unsigned:  # the order of numbers with a sign, half of the range further down
+        """Return 1 where a < b, else 0."""
+        if self.is_unsigned:  # subtracting half of the range turns unsigned order into signed order
             a, b = a + _LEAST, b + _LEAST
         return apply("lt", a, b)
 
     def quotient(self, a: Expr, b: Expr) -> Expr:
-        """The quotient of integers, toward zero."""
+        """Return the integer quotient, truncated toward zero."""
         if not self.is_unsigned:
             return apply("div", a, b)
-        # Half of a has no sign, nor has b, where its upper bit is not set; else the quotient is 0 or 1.
+        # Half of a fits a signed integer, and so does b if its top bit is clear; else the quotient is 0 or 1.
         halves = self.let(apply("shift_left", apply("div", apply("shift_right", a, 1), b), 1))
         below = halves + _not(self.less(a - halves * b, b))
         return _select(apply("eq", b, 0), 0, _select(apply("lt", b, 0), _not(self.less(a, b)), below))
@@ -79,9 +79,9 @@ _Formula = Callable[..., Expr]
 
 @dataclass(frozen=True, slots=True)
 class ElementFunction:
-    """A function of so many sources: its formula of reals, and of integers; None where there is none.
+    """A function: its formulas on reals and on integers (None if undefined) and its number of sources.
 
-    `is_test`: its result is true or false; `is_cast`: it is of any type.
+    `is_test`: its result is true or false; `is_cast`: it accepts every type.
     """
 
     sources: int
@@ -104,7 +104,7 @@ def _xor(a: Expr, b: Expr) -> Expr:
 
 
 def _nan_or(a: Expr, other: Expr) -> Expr:
-    """NaN where `a` is, else the other."""
+    """Return NaN where `a` is NaN, else the other."""
     return _select(apply("ne", a, a), a, other)
 
 
@@ -113,12 +113,12 @@ def _has_other_sign(a: Expr, b: Expr) -> Expr:
 
 
 def _remainder(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
-    """What truncated division of integers leaves, with the sign of a; of a divisor of 0 it is 0."""
+    """Return the remainder of truncated division, with the sign of a; 0 for a divisor of 0."""
     return _select(apply("eq", b, 0), 0, a - w.quotient(a, b) * b)
 
 
 def _modulo(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
-    """What floored division leaves, with the sign of b."""
+    """Return the remainder of floored division, with the sign of b."""
     rest = w.let(_remainder(w, a, b) if w.number.is_integer else apply("fmod", a, b))
     if w.is_unsigned:
         return rest
@@ -132,13 +132,13 @@ def _floor_divide(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
         quotient = w.let(w.quotient(a, b))
         is_below = _select(apply("eq", quotient * b, a), 0, _has_other_sign(a, b))
         return _select(apply("eq", b, 0), 0, quotient - is_below)
-    # The exact quotient is whole once the rest is taken away: rounding cannot bring it over a whole number.
+    # The exact quotient is whole once the remainder is subtracted: rounding cannot cross a whole number.
     rest = w.let(_modulo(w, a, b))
     return _select(apply("eq", b, 0), a / b, apply("round", (a - rest) / b))
 
 
 def _integer_power(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
-    """By squares; of exponents below 0 it is what is left of the inverse: 0, but of 1 and -1."""
+    """Square and multiply; a negative exponent gives the truncated inverse: 0, except for 1 and -1."""
     result: Expr = Const(1)
     square = a
     bits = w.number.bits if w.is_unsigned else w.number.bits - 1
@@ -158,7 +158,7 @@ def _real_power(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
 
 
 def _shift_right(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
-    """Numbers with a sign keep it."""
+    """Shift arithmetically: signed numbers keep their sign."""
     moved = apply("shift_right", a, b)
     if w.is_unsigned:
         return moved
@@ -174,7 +174,7 @@ def _real_sign(w: _FormulaWriter, a: Expr) -> Expr:
 
 
 def _clip(w: _FormulaWriter, x: Expr, low: Expr, high: Expr) -> Expr:
-    """The upper bound has the last word."""
+    """Clip to both bounds; the upper one wins."""
     return _least(w, w.let(_largest(w, x, low)), high)
 
 
@@ -189,31 +189,31 @@ def _least(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
 
 
 def _is_infinite(w: _FormulaWriter, a: Expr) -> Expr:
-    """`alpha`: -infinity counts, `beta`: infinity."""
+    """Test for infinity; `alpha`: -infinity counts, `beta`: +infinity counts."""
     ends = [apply("eq", a, end) for end, counts in ((-inf, w.alpha), (inf, w.beta)) if counts]
     return ends[0] + ends[1] if len(ends) == 2 else ends[0] if ends else apply("lt", a, a)
 
 
 def _shrink(w: _FormulaWriter, x: Expr) -> Expr:
-    """`alpha`: the bias; `beta`: up to what size nothing is left."""
+    """Shrink toward 0; `alpha`: the bias; `beta`: the magnitude up to which the result is 0."""
     below = _select(apply("lt", x, -w.beta), x + w.alpha, _nan_or(x, Const(0)))
     return _select(apply("gt", x, w.beta), x - w.alpha, below)
 
 
 def _lerp(w: _FormulaWriter, a: Expr, b: Expr, weight: Expr) -> Expr:
-    """From the nearer end, so that both ends are exact."""
+    """Interpolate from the nearer end, so that both ends are exact."""
     is_near = apply("lt", apply("abs", weight), 0.5)
     return _select(is_near, a + weight * (b - a), b - (b - a) * (1 - weight))
 
 
 def _within(w: _FormulaWriter, x: Expr) -> Expr:
-    """What is beyond the largest number of the type that is written as that number; NaN stays."""
+    """Clamp to the finite range of the destination type; NaN stays."""
     most = LARGEST[w.dst]
     return _nan_or(x, apply("min", apply("max", x, -most), most))
 
 
 def _power(w: _FormulaWriter, x: Expr, operation: str) -> Expr:
-    """A power of two beside a number of 0 and more; `alpha`: what is beyond the ends of e8m0 becomes them."""
+    """Return a power of two next to a positive number; `alpha`: clamp to the range of e8m0."""
     power = apply(operation, x)
     if w.alpha:
         power = apply("min", apply("max", power, 2.0**-127), 2.0**127)
@@ -229,7 +229,7 @@ def _of_all(sources: int, formula: _Formula, **kind: bool) -> ElementFunction:
 
 
 def _of_reals(name: str, sources: int = 1) -> ElementFunction:
-    """An operation of expressions."""
+    """Wrap an expression operation as a function of reals."""
     return ElementFunction(sources, lambda w, *xs: apply(name, *xs), None)
 
 
@@ -299,7 +299,7 @@ FUNCTIONS = {
     "softsign": ElementFunction(1, lambda w, x: x / (apply("abs", x) + 1), None),
     "lerp": ElementFunction(3, _lerp, None),
 }
-"""The functions by name, in the order of what they are for."""
+"""The functions by name, grouped by purpose."""
 
 _ONE, _ZERO = Const(1.0), Const(0.0)
 
@@ -314,18 +314,18 @@ def _exponent_slope(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
 
 
 def _extreme_slope(is_other: str) -> _Formula:
-    """Of equal sources each has half of the gradient, and where one is NaN both have it."""
+    """Equal sources get half of the gradient each; if one is NaN, both get all of it."""
     return lambda w, a, b: _select(apply("eq", a, b), 0.5, _not(apply(is_other, a, b)))
 
 
 def _turn(x: Expr, a: Expr, b: Expr) -> Expr:
-    """x / (a**2 + b**2), where there is no angle 0."""
+    """Return x / (a**2 + b**2), where the denominator is not 0."""
     squares = a * a + b * b
     return _select(apply("eq", squares, 0), 0, x / squares)
 
 
 def _off_square(x: Expr) -> Expr:
-    """1 - x**2, which does not cancel."""
+    """Return 1 - x**2 without cancellation."""
     return (1 - x) * (x + 1)
 
 
@@ -373,11 +373,11 @@ SLOPES: dict[str, tuple[_Formula, ...]] = {
     "softsign": (lambda w, x: 1 / ((apply("abs", x) + 1) * (apply("abs", x) + 1)),),
     "lerp": (lambda w, a, b, t: 1 - t, lambda w, a, b, t: t, lambda w, a, b, t: b - a),
 }
-"""The derivatives of functions of reals, by each source. Those that torch has not are left out."""
+"""The derivatives of functions of reals, by source. Functions that torch cannot differentiate are absent."""
 
-# Functions that pass a source on, or not: what is not passed on has no gradient, even of NaN.
+# Functions that pass a source through or drop it: a dropped source gets no gradient, not even NaN.
 _CHOICES = "min", "max", "clip", "where", "thresholded_relu", "shrink", "sign", "floor", "ceil", "trunc"
-# Functions that take as long as to move a few bytes.
+# Functions that take no longer than moving a few bytes.
 _CHEAP = (*tuple(name for name, each in FUNCTIONS.items() if each.integers), "floor", "ceil", "trunc", "lerp")
 _SOURCES = "src0", "src1", "src2"
 _ARGS = ARG_SRC_0, ARG_SRC_1, ARG_SRC_2
@@ -388,10 +388,10 @@ _ARGS = ARG_SRC_0, ARG_SRC_1, ARG_SRC_2
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseProblem(OperationProblem):
-    """A function of elements of any type: `dst = f(src0, src1, src2)`.
+    """An elementwise function on any type: `dst = f(src0, src1, src2)`.
 
-    Executed with `ARG_SRC_0`, of more sources `ARG_SRC_1` and `ARG_SRC_2`, and `ARG_DST`, which may be a
-    source that is alike.
+    Executed with `ARG_SRC_0`, `ARG_DST` and, for more sources, `ARG_SRC_1` and `ARG_SRC_2`. `ARG_DST` can
+    share memory with a source of the same descriptor.
     """
 
     operation = "elementwise"
@@ -489,9 +489,10 @@ class ElementwiseProblem(OperationProblem):
         "SoftSign": "Softsign",
     }
     arguments = """
-    `algorithm`: "elementwise_add" or "add", and so on; so many sources. Each dim of a source is that of the
-    destination, or 1, which is repeated. Sources of format "any" follow the first; `dst` follows the first
-    of its dims. `alpha`, `beta`: of celu, thresholded_relu, shrink, is_inf. `attr`: the scratchpad mode."""
+    `algorithm`: "elementwise_add" or "add", and so on; it determines the number of sources. Each dim of a
+    source is that of the destination, or 1, which is broadcast. Sources of format "any" follow the first;
+    `dst` follows the first source that has its dims. `alpha`, `beta`: parameters of celu, thresholded_relu,
+    shrink, is_inf. `attr`: the scratchpad mode."""
 
     algorithm: str
     srcs: tuple[MemoryDesc, ...]
@@ -511,7 +512,7 @@ class ElementwiseProblem(OperationProblem):
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         if len(tensors) != FUNCTIONS[_name_of(node)].sources:
-            raise Misfit(f"{node.algorithm} reads another number of tensors")
+            raise Misfit(f"{node.algorithm} takes a different number of tensors")
         return broadcast(*(tensor.dims for tensor in tensors))
 
     @classmethod
@@ -533,13 +534,13 @@ class ElementwiseProblem(OperationProblem):
 
     @property
     def is_of_integers(self) -> bool:
-        """True where it is computed in integers: of a choice the bits of its elements are."""
+        """Whether it is computed in integers; a choice counts, since it moves the bits of its elements."""
         types = [md.data_type for md in self.srcs]
         has_no_reals = all(kind.is_integral or kind is DataType.boolean for kind in types)
         return self.algorithm == "where" or (has_no_reals and FUNCTIONS[self.algorithm].integers is not None)
 
     def _check_types(self, what: str) -> None:
-        """Raise Unimplemented for types that the function is not of."""
+        """Raise Unimplemented for types that the function does not support."""
         function, kinds, to = (
             FUNCTIONS[self.algorithm],
             [md.data_type for md in self.srcs],
@@ -561,7 +562,7 @@ class ElementwiseProblem(OperationProblem):
             raise refuse("RS-L02:function-of-types", what=what, algorithm=self.algorithm, types=types)
 
     def _numbers(self) -> tuple[Number, bool]:
-        """What it is computed in, and True for integers of 64 bits that have no sign."""
+        """The type of the computation, and whether it stands for unsigned 64-bit integers."""
         if self.algorithm == "where":
             return Number.integer(self.dst.data_type.bits), False
         if not self.is_of_integers:
@@ -590,10 +591,11 @@ class ElementwiseProblem(OperationProblem):
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseBackwardProblem(GradientProblem):
-    """The gradient of one source of a function of elements: `diff_src = diff_dst * df/dsrc0`.
+    """The gradient of one source of an elementwise function: `diff_src = diff_dst * df/dsrc0`.
 
-    Executed with `ARG_DIFF_DST`, the sources as in the forward step, and `ARG_DIFF_SRC`, which may be one
-    memory with what is alike. Along dims that the source repeats it is a sum. At steps it is that of torch.
+    Executed with `ARG_DIFF_DST`, the sources as in the forward step, and `ARG_DIFF_SRC`, which can share
+    memory with a source of the same descriptor. It is summed over the dims that the source broadcasts. At
+    discontinuities it equals torch's.
     """
 
     operation = "elementwise"
@@ -602,8 +604,8 @@ class ElementwiseBackwardProblem(GradientProblem):
     defaults = {"src1": None, "src2": None, "source": 0, "alpha": 0.0, "beta": 0.0}
     algorithms = tuple(SLOPES)
     arguments = """
-    `algorithm`, the sources, `alpha` and `beta` are as in the forward step. `source`: of which source it is
-    the gradient, 0, 1 or 2. Gradients of format "any" have that of the first source, or follow it."""
+    `algorithm`, the sources, `alpha` and `beta` are as in the forward step. `source`: the index of the source
+    it is the gradient of, 0, 1 or 2. Gradients of format "any" follow the first source."""
 
     algorithm: str
     diff_src: MemoryDesc
@@ -635,7 +637,7 @@ class ElementwiseBackwardProblem(GradientProblem):
         return {ARG_DIFF_DST: self.diff_dst, **dict(zip(_ARGS, self.srcs, strict=False))}
 
     def tree(self) -> LoopTree:
-        """The loop tree: one value for each element, or a fold over those that are repeated."""
+        """The loop tree: one value for each element, or a fold over broadcast dims."""
         number = Number.real(is_wide=is_computed_wide(*self.srcs, self.diff_src, self.diff_dst))
         writer = _FormulaWriter(number, False, self.diff_dst.data_type, self.alpha, self.beta)
         gradient, *sources, out = (
@@ -660,7 +662,7 @@ class ElementwiseBackwardProblem(GradientProblem):
 
 
 def _source_names(call: ArgumentReader, algorithm: str, primitive: type[Primitive]) -> list[str]:
-    """The names of the sources, of which a primitive has as many as the function. Raises InvalidArguments."""
+    """Return the names of the sources; their number must fit the function. Raises InvalidArguments."""
     count = FUNCTIONS[algorithm].sources
     names = [name for name in _SOURCES if name == "src0" or getattr(call, name) is not None]
     if names != [*_SOURCES[:count]]:
@@ -676,15 +678,15 @@ def _source_names(call: ArgumentReader, algorithm: str, primitive: type[Primitiv
 
 
 def _name_of(node: Any) -> str:
-    """The function of a node of a graph."""
+    """Return the function of a graph node."""
     name = str(node.algorithm).removeprefix("elementwise_")
     if name not in FUNCTIONS:
-        raise Misfit(f"there is no function {name}")
+        raise Misfit(f"unknown function {name}")
     return name
 
 
 def _cost_of(algorithm: str) -> str:
-    """A function of eltwise that takes about as long."""
+    """Return an eltwise function that takes about as long."""
     return "relu" if algorithm in _CHEAP else "exp"
 
 

@@ -1,9 +1,9 @@
 """Eltwise: a function of every element, forward and backward.
 
     dst = f(src)                                   then post-ops
-    diff_src = diff_dst * f'(src)                  or f'(dst), where the result tells the derivative
+    diff_src = diff_dst * f'(src)                  or f'(dst), where the result determines the derivative
 
-As f32, or f64 where a tensor is f64; the derivative is rounded before it is multiplied.
+Computed in f32, or in f64 if a tensor is f64; the derivative is rounded before it is multiplied.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ..model.reader import ArgumentReader
 class EltwiseProblem(PointwiseProblem):
     """A function of every element (`dnnl::eltwise_forward`): `dst = f(src)`.
 
-    Executed with `ARG_SRC` and `ARG_DST`, which may be one memory where both are alike.
+    Executed with `ARG_SRC` and `ARG_DST`, which can share memory if their descriptors are equal.
     """
 
     operation = "eltwise"
     primitive = "EltwiseForward"
     call = "prop_kind", "algorithm", "src", "dst", "alpha", "beta"
     defaults = {"alpha": 0.0, "beta": 0.0}
-    # nan_to_zero is no function of oneDNN's.
+    # oneDNN does not have nan_to_zero.
     algorithms = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *ELTWISE_OF_DST)
     parts = ("function",)
     onnx = {
@@ -68,8 +68,8 @@ class EltwiseProblem(PointwiseProblem):
         "SoftPlus": "Softplus",
     }
     arguments = """
-    `algorithm`: a name of oneDNN, "eltwise_relu" or "relu"; those with `_use_dst_for_bwd` compute the same.
-    `dst`: of format "any" it has that of the source. `attr`: post-ops and the scratchpad mode."""
+    `algorithm`: a oneDNN name, "eltwise_relu" or "relu"; names with `_use_dst_for_bwd` compute the same.
+    `dst`: format "any" takes that of the source. `attr`: post-ops and the scratchpad mode."""
 
     function: EltwiseOp
     src: MemoryDesc
@@ -108,10 +108,10 @@ class EltwiseProblem(PointwiseProblem):
 
 @dataclass(frozen=True, slots=True)
 class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
-    """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`.
+    """The gradient of an elementwise function's source (`dnnl::eltwise_backward`): `diff_dst * f'(src)`.
 
-    Executed with `ARG_SRC`, or `ARG_DST` where the algorithm goes back from the result, `ARG_DIFF_DST` and
-    `ARG_DIFF_SRC`; the gradients may be one memory.
+    Executed with `ARG_SRC` (or `ARG_DST` if the algorithm works from the result), `ARG_DIFF_DST` and
+    `ARG_DIFF_SRC`; the gradients can share memory.
     """
 
     operation = "eltwise"
@@ -123,8 +123,8 @@ class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
     algorithms = EltwiseProblem.algorithms
     parts = ("function",)
     arguments = """
-    `data`: the source, or, of an algorithm with `_use_dst_for_bwd`, the result. Gradients of format "any"
-    have that of the data. `hint_pd`: the forward descriptor, of the same problem, or None."""
+    `data`: the source, or, for an algorithm with `_use_dst_for_bwd`, the result. Gradients of format "any"
+    take that of the data. `hint_pd`: the forward descriptor of the same problem, or None."""
 
     function: EltwiseOp
     data: MemoryDesc
@@ -173,7 +173,7 @@ class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
 
 
 def _read_function(call: ArgumentReader) -> EltwiseOp:
-    """The algorithm with its numbers."""
+    """Read the algorithm with its parameters."""
     function = EltwiseOp(call.algorithm(), call.number("alpha"), call.number("beta"), 1.0)
     check_eltwise(function, call.what)
     return function

@@ -1,15 +1,15 @@
-"""Gathers: elements of a tensor at places that a tensor of indices says.
+"""Gathers: elements of a tensor at positions given by a tensor of indices.
 
-    axis      dst[b, i, k, j] = src[b, i, at[b, k], j]       any dims; b: the first ones, of both tensors
+    axis      dst[b, i, k, j] = src[b, i, at[b, k], j]       any dims; b: leading dims of both tensors
     elements  dst[..., k, ...] = src[..., at[..., k, ...], ...]    indices of the rank of the source
     nd        dst[b, k, j] = src[b, at[b, k, 0], at[b, k, 1], j]   the last dim of the indices is one index
-    window    dst[i, k, j] = src[i, first + k, j]    one index, where a part begins; all of it is inside
+    window    dst[i, k, j] = src[i, first + k, j]    one index, where the window begins; clamped to fit
 
-An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
-nothing outside of a tensor is ever read. Elements are moved as they are, of every type. Where the types
-differ they are converted, as from a table of f16 or s8.
+A negative index counts from the end of its dim; an index still out of range is clamped: memory outside a
+tensor is never read. Elements of every type are moved as they are. If the types differ, elements are
+converted, as from a table of f16 or s8.
 
-The gradient of the source adds up, for each element, the gradients of all places where it was taken to.
+The gradient of each source element is the sum of the gradients at all positions it was gathered to.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Value = Array | str
 Axis = Annotated[int, "the axis"]
 _Moved = Annotated[str, "moved"]
 _S64 = 7
-"""The number that ONNX has for it."""
+"""ONNX's number for it."""
 
 
 # --- names --------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def _gather_of_axis(call: Any, x: Value, indices: Value, axis: Axis, *, batch_di
 
 
 def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Any:
-    """What lies at indices along an axis; where they are known and follow each other, it is a part."""
+    """Gather along an axis; known consecutive indices become a slice."""
     dims, places = call.dims(x), call.dims(indices)
     axis, batch = from_end(axis, len(dims)), from_end(batch_dims, len(places) + 1)
     wanted = (*dims[:axis], *places[batch:], *dims[axis + 1 :])
@@ -74,26 +74,26 @@ def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 
 
 
 def check_places(indices: Any, size: int) -> Any:
-    """Indices of a dim: what is known before a run must be inside. Raises Misfit."""
+    """Return indices of a dim; constant ones must be in range. Raises Misfit."""
     if isinstance(indices, str) or not indices.size:
         return indices
     if indices.dtype.kind not in "iu":
-        raise Misfit(f"its indices are {indices.dtype}")
+        raise Misfit(f"the indices are {indices.dtype}")
     for end in (int(indices.min()), int(indices.max())):
         if not -size <= end < size:
-            raise Misfit(f"there is no element {end} of {size}")
+            raise Misfit(f"index {end} is out of range for a dim of {size}")
     return indices
 
 
 def check_tuples(indices: Any, dims: Dims) -> None:
-    """The same for indices of several dims, which lie in the last dim of a tensor."""
+    """Check indices of several dims, which are in the last dim of the index tensor."""
     if not isinstance(indices, str) and indices.ndim:
         for place, size in zip(np.moveaxis(indices, -1, 0), dims, strict=False):
             check_places(place, size)
 
 
 def _start_of_part(indices: Array, size: int) -> int | None:
-    """Where indices begin that follow each other; None for others. Long ones are looked at without copies."""
+    """Return where consecutive indices begin, else None. Long ones are examined without copies."""
     if not indices.size:
         return None
     first, last = (int(at) % size for at in (indices[0], indices[-1]))
@@ -111,7 +111,7 @@ def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> 
 def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> Any:
     dims, places = call.dims(x), call.dims(indices)
     if not places:
-        raise Misfit("the indices have no dim")
+        raise Misfit("the indices have no dims")
     check_tuples(indices, dims[batch_dims:])
     at = call.reshaped(indices, places if len(places) > 1 else (1, *places))
     found = call.primitive("Gather", x, at, algorithm="nd", batch_dims=batch_dims)
@@ -127,7 +127,7 @@ def _reverse_sequence(
 
 
 def _index(call: Any, x: Any, indices: Any) -> Any:
-    """`x[i, :, j]`: several indices are broadcast, to dims that stay where they stand side by side."""
+    """Return `x[i, :, j]`: several indices are broadcast; their dims stay in place if they are adjacent."""
     axes = [axis for axis, at in enumerate(indices) if at is not None]
     if len(axes) == 1:
         return _gathered(call, x, _integers(call, indices[axes[0]]), axes[0])
@@ -141,7 +141,7 @@ def _index(call: Any, x: Any, indices: Any) -> Any:
 
 
 def index_first(call: Any, x: Any, axes: Sequence[int], indices: Sequence[Any]) -> tuple[list[int], str]:
-    """The order of dims that has those with indices in front, and the indices side by side in a last dim."""
+    """Return the axes with indexed ones first, and the indices joined along a new last dim."""
     dims = np.broadcast_shapes(*(call.dims(at) for at in indices))
     columns = []
     for at in indices:
@@ -155,7 +155,7 @@ def index_first(call: Any, x: Any, axes: Sequence[int], indices: Sequence[Any]) 
 
 def _integers(call: Any, indices: Any) -> Any:
     if call.type_of(indices) is DataType.boolean:
-        raise call.unimplemented("how many elements it takes depends on values", "take indices")
+        raise call.unimplemented("the number of elements taken depends on values", "use integer indices")
     return indices
 
 
@@ -172,8 +172,8 @@ def _take_along_dim(call: Any, x: Any, indices: Any, dim: Any = None) -> Any:
 class GatherProblem(OperationProblem):
     """The gather primitive: `dst[..., k, ...] = src[..., indices[k], ...]`.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, and `ARG_DST`. An index below 0 counts from the end;
-    one that is outside is brought to the nearer end.
+    Executed with `ARG_SRC`, `ARG_SRC_1` (the indices) and `ARG_DST`. A negative index counts from the end;
+    an index out of range is clamped.
     """
 
     operation = "gather"
@@ -199,10 +199,10 @@ class GatherProblem(OperationProblem):
         "GatherND": "GatherND",
     }
     arguments = """
-    `algorithm`: "gather_axis" takes what lies at indices along `axis`, "gather_elements" an element for each
-    index, "gather_nd" what lies at the indices in the last dim of `indices`, "gather_window" as many as `dst`
-    has along `axis`, from the one index on. `indices`: integers of 8 bits and more. `batch_dims`: the first
-    dims, which source and indices have in common. `dst`: of format "any" it follows the source."""
+    `algorithm`: "gather_axis" takes slices at indices along `axis`, "gather_elements" one element for each
+    index, "gather_nd" the slices at the indices in the last dim of `indices`, "gather_window" consecutive
+    slices along `axis`, as many as `dst` has, from the one index on. `indices`: integers of 8 bits or more.
+    `batch_dims`: leading dims shared by source and indices. `dst`: format "any" follows the source."""
 
     algorithm: str
     src: MemoryDesc
@@ -225,7 +225,7 @@ class GatherProblem(OperationProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
-        """`node.size`: how many elements a window has."""
+        """`node.size`: the number of elements in a window."""
         algorithm = node.algorithm.removeprefix("gather_")
         axis, batch_dims, size = (getattr(node, name, 0) for name in ("axis", "batch_dims", "size"))
         return _result_dims(algorithm, axis, batch_dims, tensors, size)
@@ -252,7 +252,7 @@ class GatherProblem(OperationProblem):
     def places(
         self, indices: TreeTensor, axes: tuple[TreeAxis, ...]
     ) -> tuple[Place, tuple[TreeTensor, ...], tuple[Each, ...]]:
-        """Where in the source an element of the destination is; the temporaries and loops that it takes."""
+        """Return where each destination element is in the source, with the temporaries and loops for it."""
         if self.algorithm == "window":
             return self._places_of_part(indices, axes)
         return self._place(indices, axes), (), ()
@@ -271,7 +271,7 @@ class GatherProblem(OperationProblem):
     def _places_of_part(
         self, indices: TreeTensor, axes: tuple[TreeAxis, ...]
     ) -> tuple[Place, tuple[TreeTensor, ...], tuple[Each, ...]]:
-        """The places of a part: first the indices of all of it."""
+        """Return the positions for a window: its first indices are computed beforehand."""
         size, along = self.src.dims[self.axis], axes[self.axis]
         at = TreeTensor.row_major("at", (along.extent,), DataType.s64)
         first = _from_end(indices.load(*(0,) * len(indices.sizes)), size)
@@ -282,7 +282,7 @@ class GatherProblem(OperationProblem):
 
     @property
     def indexed_axes(self) -> slice:
-        """The dims of the destination along which elements may be taken from the same place."""
+        """The dims of the destination along which elements can come from the same position."""
         rank = self.indices.ndims
         if self.algorithm == "nd":
             return slice(self.batch_dims, rank - 1)
@@ -290,7 +290,7 @@ class GatherProblem(OperationProblem):
 
     @property
     def moved_bytes(self) -> int:
-        """What is read of the source is as much as is written."""
+        """The number of bytes moved: as much of the source is read as is written."""
         count = self.indices.data_type.nbytes(self.indices.nelems)
         return count + sum(md.data_type.nbytes(self.dst.nelems) for md in (self.src, self.dst))
 
@@ -299,9 +299,9 @@ class GatherProblem(OperationProblem):
 class GatherBackwardProblem(GradientProblem):
     """The gradient of the source of a gather: `diff_src[..., indices[k], ...] += diff_dst[..., k, ...]`.
 
-    Executed with `ARG_DIFF_DST`, `ARG_SRC_1`, the indices, and `ARG_DIFF_SRC`. What was not taken has a
-    gradient of 0. With "gather_elements", `axis` and the indices that `TopK` has written, it is the gradient
-    of its source.
+    Executed with `ARG_DIFF_DST`, `ARG_SRC_1` (the indices) and `ARG_DIFF_SRC`. Elements that were not taken
+    have a gradient of 0. "gather_elements", with the axis and indices of a `TopK`, computes the gradient of
+    its source.
     """
 
     operation = "gather"
@@ -313,7 +313,7 @@ class GatherBackwardProblem(GradientProblem):
     node_reads = "diff_dst", "indices"
     in_place = False
     arguments = """
-    All is as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""
+    Parameters are as in the forward step. `diff_src`: format "any" follows `diff_dst`."""
 
     algorithm: str
     diff_src: MemoryDesc
@@ -338,7 +338,7 @@ class GatherBackwardProblem(GradientProblem):
         return cls(algorithm, diff_src, indices, diff_dst, axis, batch_dims, call.attr())
 
     def forward(self) -> GatherProblem:
-        """The forward step, of tensors like the gradients."""
+        """The forward step, on tensors with the gradients' descriptors."""
         return GatherProblem(
             self.algorithm, self.diff_src, self.indices, self.diff_dst, self.axis, self.batch_dims
         )
@@ -348,7 +348,7 @@ class GatherBackwardProblem(GradientProblem):
         return self.forward().verbose_aux
 
     def tree(self) -> LoopTree:
-        """The loop tree: a sum at the place of each element."""
+        """The loop tree: a sum at the position of each element."""
         gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
         indices = TreeTensor.of_desc("indices", as_indices(self.indices))
         axes, forward = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.diff_dst.dims)), self.forward()
@@ -362,10 +362,10 @@ class GatherBackwardProblem(GradientProblem):
 def sums_at(
     out: TreeTensor, place: Place, value: Expr, loops: tuple[tuple[TreeAxis, ...], slice]
 ) -> tuple[tuple[TreeTensor, ...], tuple[Each, ...]]:
-    """The temporaries and loops that add values to zeros, each at a place. `loops`: the axes, and which of
-    them run in order, since values of theirs may have the same place.
+    """Return the temporaries and loops that add values, each at a position, to zeros. `loops`: the axes, and
+    which of them run in order, since their values can share a position.
 
-    Types that round sums are written at the end.
+    Types that would round the sums are written at the end.
     """
     axes, in_order = loops
     every = tuple(TreeAxis(f"c{i}", n) for i, n in enumerate(out.sizes))
@@ -385,45 +385,44 @@ def _from_end(index: Expr, size: int) -> Expr:
 
 
 def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped], size: int) -> Dims:
-    """The dims of what a gather makes, of a window so many along the axis. Raises Misfit."""
+    """Return the dims of a gather's result; a window has `size` elements along the axis. Raises Misfit."""
     src, indices = tensors[0].dims, tensors[1].dims
     check_axis(axis, tensors[0])
     reached: Dims = (src[axis],)
     check_indices(tensors[1])
     if not 0 <= batch <= min(len(src), len(indices)) or src[:batch] != indices[:batch]:
-        raise Misfit(f"the first {batch} dims are not the same", "batch_dims is 0 where there are none")
+        raise Misfit(f"the first {batch} dims differ", "use batch_dims=0 if no dims are shared")
     if algorithm == "window":
         if not 0 <= size <= src[axis] or any(n != 1 for n in indices):
-            raise Misfit("a part has as many elements as the source at most, and begins at one index")
+            raise Misfit("a window must be no longer than the source and have one index")
         return (*src[:axis], size, *src[axis + 1 :])
     if algorithm == "elements":
         others = [(n, m) for i, (n, m) in enumerate(zip(indices, src, strict=False)) if i != axis]
         if len(indices) != len(src) or any(n > m for n, m in others):
-            raise Misfit("the indices have a dim that the source has not", "only along the axis they may")
+            raise Misfit("the indices have a dim that exceeds the source's", "only the dim of the axis can")
         dims = indices
     elif algorithm == "nd":
         count = indices[-1] if len(indices) > batch else 0
         if not 1 <= count <= len(src) - batch:
-            raise Misfit(f"an index is of {count} dims, and there are {len(src) - batch}")
+            raise Misfit(f"an index has {count} dims, but the source has {len(src) - batch}")
         dims, reached = (*indices[:-1], *src[batch + count :]), src[batch : batch + count]
     elif batch > axis:
-        raise Misfit("the axis is one of the common dims")
+        raise Misfit("the axis is one of the batch dims")
     else:
         dims = (*src[:axis], *indices[batch:], *src[axis + 1 :])
     if 0 in reached and 0 not in dims:
-        raise Misfit("a dim of the source is empty: it has no element for any index")
+        raise Misfit("a dim of the source is empty, so every index is out of range")
     return dims
 
 
-# --- parts of a sequence, backwards -------------------------------------------------------------------------
+# --- reversing the start of sequences -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ReverseSequenceProblem(OperationProblem):
-    """The first elements of each sequence backwards: `dst[t, b] = src[lengths[b] - 1 - t, b]` below a length.
+    """Reverse the start of each sequence: `dst[t, b] = src[lengths[b] - 1 - t, b]` for t below the length.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the lengths, and `ARG_DST`. A length that is outside is brought to
-    the nearer end.
+    Executed with `ARG_SRC`, `ARG_SRC_1` (the lengths) and `ARG_DST`. A length out of range is clamped.
     """
 
     operation = "reverse_sequence"
@@ -436,8 +435,8 @@ class ReverseSequenceProblem(OperationProblem):
     in_place = False
     onnx = {"ReverseSequence": _reverse_sequence}
     arguments = """
-    `axis`: along it lie the elements of a sequence, along `batch_axis` the sequences, one for each of the
-    `lengths`, integers. `dst`: of format "any" it has that of the source."""
+    `axis`: the axis of the elements of a sequence. `batch_axis`: the axis of the sequences, each with one of
+    the `lengths`, which are integers. `dst`: format "any" takes that of the source."""
 
     src: MemoryDesc
     lengths: MemoryDesc
@@ -463,7 +462,7 @@ class ReverseSequenceProblem(OperationProblem):
         return f"axis:{self.axis} batch_axis:{self.batch_axis}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: first the indices along the axis, for each sequence."""
+        """The loop tree: computes the indices along the axis for each sequence, then gathers."""
         src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
         lengths = TreeTensor.of_desc("lengths", as_indices(self.lengths))
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
@@ -490,7 +489,7 @@ def _reversed_dims(axis: int, batch_axis: int, tensors: Sequence[Shaped]) -> Dim
     check_axis(batch_axis, src)
     check_indices(lengths)
     if axis == batch_axis or lengths.dims != (src.dims[batch_axis],):
-        raise Misfit("along another axis than the elements lie sequences, each of which has one length")
+        raise Misfit("batch_axis must differ from axis and have one length for each sequence")
     return src.dims
 
 

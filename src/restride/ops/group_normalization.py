@@ -19,7 +19,7 @@ class _Groups:
 
     @classmethod
     def read_groups(cls, call: ArgumentReader, src: MemoryDesc) -> int:
-        """The groups of the arguments."""
+        """Read the number of groups."""
         groups = call.integer("groups")
         if groups > 0 and src.dims[1] % groups == 0:
             return groups
@@ -30,9 +30,9 @@ class GroupNormalizationProblem(_Groups, NormForwardProblem):
     """The group normalization primitive (`dnnl::group_normalization_forward`).
 
     `dst = (src - mean) / sqrt(variance + epsilon) * scale + shift`, with the statistics of each group of
-    channels in each element of the batch. Executed with `ARG_SRC`, `ARG_DST`, and as flags and propagation
-    kind ask `ARG_SCALE`, `ARG_SHIFT`, `ARG_MEAN`, `ARG_VARIANCE`. Source and destination may be one memory
-    where both are alike.
+    channels in each batch element. Executed with `ARG_SRC`, `ARG_DST` and, depending on flags and
+    propagation kind, `ARG_SCALE`, `ARG_SHIFT`, `ARG_MEAN`, `ARG_VARIANCE`. Source and destination can share
+    memory if their descriptors are equal.
     """
 
     operation = "group_normalization"
@@ -42,8 +42,8 @@ class GroupNormalizationProblem(_Groups, NormForwardProblem):
     node_reads = "src", "scale", "shift"
     node_values: ClassVar = {"flags": lambda node, dst: "use_scale|use_shift"}
     arguments = """
-    Channels are axis 1, which `groups` divides. `dst`: of format "any" it has that of the source. `flags`:
-    `NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
+    Channels are axis 1; `groups` must divide their number. `dst`: format "any" takes that of the source.
+    `flags`: `NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops, the scratchpad mode."""
 
     __slots__ = ()
 
@@ -51,8 +51,8 @@ class GroupNormalizationProblem(_Groups, NormForwardProblem):
 class GroupNormalizationBackwardProblem(_Groups, NormBackwardProblem):
     """The gradients of a group normalization (`dnnl::group_normalization_backward`).
 
-    Executed with `ARG_SRC`, `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE`, and as flags ask
-    `ARG_SCALE`, `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. The gradients may be one memory.
+    Executed with `ARG_SRC`, `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE` and, depending on the
+    flags, `ARG_SCALE`, `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. `ARG_DIFF_DST` and `ARG_DIFF_SRC` may alias.
     """
 
     operation = "group_normalization"
@@ -61,7 +61,7 @@ class GroupNormalizationBackwardProblem(_Groups, NormBackwardProblem):
     norm_kind = NormKind.group
     arguments = """
     `prop_kind`: "backward", or "backward_data" without the gradients of scale and shift. Gradients of format
-    "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem, or None."""
+    "any" take that of the source. `hint_pd`: the forward descriptor of the same problem, or None."""
 
     __slots__ = ()
 

@@ -5,7 +5,7 @@
     backward weights  diff_weights[o, ...] = sum over n of diff_dst[n, o] * src[n, ...]
                       diff_bias[o] = sum over n of diff_dst[n, o]
 
-A source has channels and may have spatial dims; weights have the same, and outputs in place of the batch.
+The source has channels and can have spatial dims; weights have the same, with outputs in place of the batch.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .programs.product_chain import ProductChain
 
 @dataclass(frozen=True, slots=True)
 class InnerProductProblem(ProductProblem):
-    """The inner product (`dnnl::inner_product_forward`): every output of all inputs.
+    """The inner product (`dnnl::inner_product_forward`): each output is a weighted sum of all inputs.
 
-    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`.
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, `ARG_DST` and, if there is a bias, `ARG_BIAS`.
     """
 
     operation = "inner_product"
@@ -48,9 +48,9 @@ class InnerProductProblem(ProductProblem):
     call = "prop_kind", "src", "weights", "bias", "dst"
     defaults = {"bias": None, "dst": None}
     arguments = """
-    The bias may be left out by place. `src` (N, C) or (N, C, ...), `weights` (outputs, C, ...), `bias`
-    (outputs), `dst` (N, outputs). Each of format "any" gets the format that is fastest here. `attr`: scales,
-    zero points, post-ops, the scratchpad mode."""
+    Positional calls can omit the bias. `src` (N, C) or (N, C, ...), `weights` (outputs, C, ...), `bias`
+    (outputs), `dst` (N, outputs). A tensor of format "any" gets the format that is fastest here. `attr`:
+    scales, zero points, post-ops, the scratchpad mode."""
 
     @classmethod
     def read(cls, call: ArgumentReader) -> InnerProductProblem:
@@ -81,23 +81,23 @@ class InnerProductProblem(ProductProblem):
             )
         if source.dims[1:] != weights.dims[1:]:
             refuse_dims(
-                f"a source of {source.dims}, weights of {weights.dims}", "all dims but the first are equal"
+                f"a source of {source.dims}, weights of {weights.dims}", "dims after the first must be equal"
             )
         dims = source.dims[0], weights.dims[0]
         if result.dims != dims:
-            refuse_dims(f"the result is {result.dims}", f"it is {dims} for these tensors")
+            refuse_dims(f"the result is {result.dims}", f"for these tensors it must be {dims}")
         if not self.bias.is_zero() and self.bias.dims != (weights.dims[0],):
             refuse_dims(
-                f"the bias is {self.bias.dims}", f"give one value for each of the {weights.dims[0]} outputs"
+                f"the bias is {self.bias.dims}", f"pass one value for each of the {weights.dims[0]} outputs"
             )
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         source, weights, *bias = (tensor.dims for tensor in tensors)
         if not 2 <= len(source) == len(weights) or source[1:] != weights[1:]:
-            raise Misfit("all dims of the weights but the first are those of the source")
+            raise Misfit("all dims of the weights but the first must be those of the source")
         if bias and bias[0] != weights[:1]:
-            raise Misfit(f"a bias has {weights[0]} values")
+            raise Misfit(f"the bias must have {weights[0]} values")
         return source[0], weights[0]
 
     @property
@@ -106,9 +106,9 @@ class InnerProductProblem(ProductProblem):
         return prod(source.dims) * weights.dims[0]
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want: forward, outputs in blocks; else all of them row-major.
+        """The descriptors that kernels prefer: forward, outputs in blocks; otherwise all row-major.
 
-        Channels come last where several are multiplied at once.
+        Channels come last if several are multiplied at once.
         """
         source, weights, result = self.tensors
         letters = plain = LETTERS[: source.ndims]
@@ -123,7 +123,7 @@ class InnerProductProblem(ProductProblem):
         }
 
     def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
-        """The loops that write the tensor of a name: its indices outside, the others are summed."""
+        """Return the loops that write the named tensor: its indices outside, the others are summed."""
         src, weights, dst = (tensors[name] for name in NAMES)
         n, o = TreeAxis("n", dst.sizes[0]), TreeAxis("o", dst.sizes[1])
         rest = tuple(TreeAxis(f"i{d}", size) for d, size in enumerate(src.sizes[1:]))

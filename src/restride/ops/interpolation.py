@@ -1,10 +1,10 @@
-"""Interpolation: sums of some elements along one axis, each times a weight, both from tables.
+"""Interpolation: weighted sums of elements along one axis, with indices and weights from tables.
 
     dst[..., o, ...] = sum over t of weights[o, t] * src[..., indices[o, t], ...]
     diff_src[..., indices[o, t], ...] += weights[o, t] * diff_dst[..., o, ...]
 
-A tensor of another size along an axis is that for every way to resize: how many elements there are for each
-of the result is the width of the tables. As f32, or f64 where a tensor is f64.
+Every kind of resizing along an axis is such a sum; the tables have one column for each term of a result.
+Computed in f32, or in f64 if a tensor is f64.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .gather import sums_at
 from .programs.bits import as_indices
 
 Dims = tuple[int, ...]
-# A load of an element alone takes as long as to move so many bytes.
+# Loading a single element takes as long as moving this many bytes.
 _APART_BYTES = 64
 
 
@@ -38,8 +38,8 @@ _APART_BYTES = 64
 class InterpolationProblem(OperationProblem):
     """The interpolation primitive: `dst[..., o, ...] = sum(weights[o, t] * src[..., indices[o, t], ...])`.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, `ARG_WEIGHTS` and `ARG_DST`. An index below 0 counts
-    from the end; one that is outside is brought to the nearer end. The terms are added in their order.
+    Executed with `ARG_SRC`, `ARG_SRC_1` (the indices), `ARG_WEIGHTS` and `ARG_DST`. A negative index counts
+    from the end; an index out of range is clamped. The terms are added in order.
     """
 
     operation = "interpolation"
@@ -50,8 +50,8 @@ class InterpolationProblem(OperationProblem):
     node_reads = "src", "indices", "weights"
     in_place = False
     arguments = """
-    `indices`, integers, and `weights`, f32, have a row for each place of `dst` along `axis`, and a column for
-    each term. `dst`: of format "any" it follows the source. `attr`: post-ops and the scratchpad mode."""
+    `indices` (integers) and `weights` (f32) have a row for each position of `dst` along `axis`, and a column
+    for each term. `dst`: format "any" follows the source. `attr`: post-ops and the scratchpad mode."""
 
     src: MemoryDesc
     indices: MemoryDesc
@@ -81,7 +81,7 @@ class InterpolationProblem(OperationProblem):
 
     @property
     def work_bytes(self) -> int:
-        """Elements that lie beside each other are loaded as vectors, those at indices one by one."""
+        """Adjacent elements are loaded as vectors, those at indices one by one."""
         is_beside = self.dst.layout.strides[self.axis] == 1 and not self.dst.layout.inner_blks
         terms = self.dst.nelems * self.indices.dims[1]
         return self.moved_bytes + (_APART_BYTES * terms if is_beside else 0)
@@ -108,7 +108,7 @@ class InterpolationProblem(OperationProblem):
 class InterpolationBackwardProblem(GradientProblem):
     """The gradient of the source: `diff_src[..., at[o, t], ...] += weights[o, t] * diff_dst[..., o, ...]`.
 
-    Executed with `ARG_DIFF_DST`, `ARG_SRC_1`, the indices, `ARG_WEIGHTS` and `ARG_DIFF_SRC`. Terms are added
+    Executed with `ARG_DIFF_DST`, `ARG_SRC_1` (the indices), `ARG_WEIGHTS` and `ARG_DIFF_SRC`. Terms are added
     in the order of `o`, then of `t`.
     """
 
@@ -118,7 +118,7 @@ class InterpolationBackwardProblem(GradientProblem):
     reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC_1: "indices", ARG_WEIGHTS: "weights"}
     in_place = False
     arguments = """
-    The tables and `axis` are as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""
+    The tables and `axis` are as in the forward step. `diff_src`: format "any" follows `diff_dst`."""
 
     diff_src: MemoryDesc
     indices: MemoryDesc
@@ -140,7 +140,7 @@ class InterpolationBackwardProblem(GradientProblem):
         return f"axis:{self.axis} terms:{self.indices.dims[1]}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: a sum at the place of each term."""
+        """The loop tree: a sum at the position of each term."""
         gradient, weights, out = (
             TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "weights", "diff_src")
         )
@@ -156,13 +156,13 @@ class InterpolationBackwardProblem(GradientProblem):
 
 
 def _result_dims(axis: int, src: Shaped, indices: Shaped, weights: Shaped) -> Dims:
-    """The dims of the result. Raises Misfit."""
+    """Return the dims of the result. Raises Misfit."""
     check_axis(axis, src)
     check_indices(indices)
     if len(indices.dims) != 2 or indices.dims != weights.dims or weights.data_type is not DataType.f32:
-        raise Misfit("indices, and weights of f32, are tables of the same two dims")
+        raise Misfit("indices and f32 weights must be tables of the same two dims")
     if not src.dims[axis] and 0 not in indices.dims:
-        raise Misfit("the source has no element along the axis")
+        raise Misfit("the source is empty along the axis")
     return (*src.dims[:axis], indices.dims[0], *src.dims[axis + 1 :])
 
 

@@ -16,7 +16,7 @@ from .programs.normalization import NormKind
 
 
 class _LayerStatistics:
-    """Statistics that lie in a format of their own."""
+    """Statistics with a format of their own."""
 
     call: ClassVar[tuple[str, ...]]
     stats: MemoryDesc
@@ -25,12 +25,12 @@ class _LayerStatistics:
 
     @property
     def stat(self) -> MemoryDesc:
-        """The statistics, by the name of the argument."""
+        """The statistics, under the name of the argument."""
         return self.stats
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
-        # Without a descriptor of statistics, as C++ has it too, None stands there.
+        # Without a statistics descriptor, its place holds None, as in the C++ API.
         place = cls.call.index("stat") + 1
         is_left_out = len(args) > place and not isinstance(args[place], MemoryDesc | None)
         return ((*args[:place], None, *args[place:]) if is_left_out else args), named
@@ -39,7 +39,7 @@ class _LayerStatistics:
     def read_stats(
         cls, call: ArgumentReader, src: MemoryDesc, groups: int, like: MemoryDesc | None
     ) -> MemoryDesc:
-        """The descriptor of the statistics. `like`: that of a hint."""
+        """Return the descriptor of the statistics. `like`: that of a hint."""
         dims = src.dims[:-1]
         like = like or MemoryDesc(dims, "f32")
         if call.stat is None:
@@ -56,8 +56,8 @@ class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
     """The layer normalization primitive (`dnnl::layer_normalization_forward`).
 
     `dst = (src - mean) / sqrt(variance + epsilon) * scale + shift`, with the statistics of each row along the
-    last axis. Executed with `ARG_SRC`, `ARG_DST`, and as flags and propagation kind ask `ARG_SCALE`,
-    `ARG_SHIFT`, `ARG_MEAN`, `ARG_VARIANCE`. Source and destination may be one memory where both are alike.
+    last axis. Executed with `ARG_SRC`, `ARG_DST` and, depending on flags and propagation kind, `ARG_SCALE`,
+    `ARG_SHIFT`, `ARG_MEAN`, `ARG_VARIANCE`. Source and destination can share memory if they are alike.
     """
 
     operation = "layer_normalization"
@@ -71,9 +71,9 @@ class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
         "flags": lambda node, dst: getattr(node, "flags", "use_scale|use_shift"),
     }
     arguments = """
-    The last axis is normalized; `stat` describes the statistics, all other dims as f32, row-major where it is
-    None or left out. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`, or
-    words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
+    The last axis is normalized. `stat` describes the f32 statistics over all other dims, row-major if None
+    or left out. `dst`: format "any" takes that of the source. `flags`: `NormalizationFlags`, or words joined
+    by `|`. `attr`: scales, post-ops and the scratchpad mode."""
 
     __slots__ = ()
 
@@ -81,8 +81,8 @@ class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
 class LayerNormalizationBackwardProblem(_LayerStatistics, NormBackwardProblem):
     """The gradients of a layer normalization (`dnnl::layer_normalization_backward`).
 
-    Executed with `ARG_SRC`, `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE`, and as flags ask
-    `ARG_SCALE`, `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. The gradients may be one memory.
+    Executed with `ARG_SRC`, `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE` and, depending on the
+    flags, `ARG_SCALE`, `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. `ARG_DIFF_DST` and `ARG_DIFF_SRC` may alias.
     """
 
     operation = "layer_normalization"
@@ -93,8 +93,8 @@ class LayerNormalizationBackwardProblem(_LayerStatistics, NormBackwardProblem):
     node_values: ClassVar = {**NormBackwardProblem.node_values, "stat": lambda node, dst: None}
     arguments = """
     `prop_kind`: "backward", or "backward_data" without the gradients of scale and shift. Gradients of format
-    "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem, or None. `stat`
-    of format "any", or left out, is that of the hint."""
+    "any" take that of the source. `hint_pd`: the forward descriptor of the same problem, or None. `stat`:
+    if of format "any" or left out, that of the hint."""
 
     __slots__ = ()
 

@@ -6,9 +6,9 @@
                - 2 * alpha * beta * src * sum of diff_dst * src * omega**(-beta - 1) / size of the window
 
 The window is `local_size` channels, or as many positions along each spatial dim. Windows of channels are
-read from rows that stay in the caches: the squares of all channels of some positions, with zeros at both
-ends, so that no window needs a test, whatever blocks the channels have. Backward keeps there what the second
-sum adds up, too. Of other windows it keeps that in memory of its own.
+read from rows that stay in cache: the squares of all channels at some positions, with zeros at both ends, so
+that no window needs bounds tests, whatever the channel blocking. The backward step also keeps the terms of
+the second sum there; for spatial windows it keeps them in a temporary.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 
 ACROSS, WITHIN = "across_channels", "within_channel"
-# A power takes as long as to move so many bytes; that of three quarters is two roots.
+# A power takes as long as moving this many bytes; the power 0.75 is two square roots.
 _POWER_BYTES, _ROOTS_BYTES = 32, 8
 _THREE_QUARTERS = 0.75
-# Rows up to so many elements are kept: where each lane of a vector has its own, and where lanes share one.
+# The longest rows that are buffered: where each vector lane has its own, and where lanes share one.
 _MOST_OF_A_LANE, _MOST_SHARED = 1024, 4096
-# Elements of a row of one turn. All rows stay in a small part of the first cache: 1.6 times as fast as in all
-# of it, for a gradient of nhwc.
+# Row elements of one iteration. All rows fit in a small part of the L1 cache: 1.6 times as fast as filling
+# it, for an nhwc gradient.
 _ROW_ELEMENTS = 1 << 9
-# The scalars of a run, by their places.
+# The scalars of an execution, by index.
 _ALPHA, _BETA, _K, _FACTOR = map(Scalar, range(4))
 
 
 @dataclass(frozen=True, slots=True)
 class LrnParameters:
-    """The window and the numbers: f32 values."""
+    """The window and its f32 parameters."""
 
     algorithm: str
     local_size: int
@@ -58,47 +58,47 @@ class LrnParameters:
     k: float
 
     def structure(self) -> LrnParameters:
-        """The parameters without the numbers that kernels read; a beta of 0.75 has kernels of its own."""
+        """The parameters without the numbers that kernels read; a beta of 0.75 has its own kernels."""
         return replace(self, alpha=0.0, beta=self.beta if self.has_roots else 0.0, k=0.0)
 
     @property
     def has_roots(self) -> bool:
-        """True where the power is two square roots."""
+        """Whether the power is two square roots."""
         return self.beta == _THREE_QUARTERS
 
     def window_dims(self, ndims: int) -> range:
-        """The dims along which a window reaches."""
+        """Return the dims over which a window extends."""
         return range(1, 2) if self.algorithm == ACROSS else range(2, ndims)
 
     def summands(self, ndims: int) -> int:
-        """The size of a window, all of it."""
+        """Return the number of elements in a window."""
         return int(self.local_size ** len(self.window_dims(ndims)))
 
     @property
     def shown(self) -> str:
-        """The parameters in a verbose line."""
+        """Return the parameters as shown in a verbose line."""
         numbers = f"alpha:{self.alpha:g} beta:{self.beta:g} k:{self.k:g}"
         return f"alg:{self.algorithm} ls:{self.local_size} {numbers}"
 
     def scalars(self, ndims: int) -> tuple[float, ...]:
-        """The scalars of a run: alpha for each of the window, beta, k, and the factor of the second sum."""
+        """Return the scalars: alpha over the window size, beta, k, and the factor of the second sum."""
         alpha = self.alpha / self.summands(ndims)
         return alpha, -self.beta, self.k, 2 * alpha * self.beta
 
     @property
     def reach(self) -> int:
-        """The reach of a window to each side."""
+        """How far a window extends to each side."""
         return (self.local_size - 1) // 2
 
     def power(self, omega: Expr) -> Expr:
-        """omega**-beta."""
+        """Return omega**-beta."""
         if self.has_roots:
             return 1.0 / apply("sqrt", apply("sqrt", omega) * omega)
         return apply("pow", omega, 1.0, _BETA)
 
     @property
     def work(self) -> int:
-        """The number of bytes that could be moved in the time that one element takes, its window aside."""
+        """The bytes that could be moved in the time one element takes, without its window."""
         return _ROOTS_BYTES if self.has_roots else _POWER_BYTES
 
 
@@ -110,7 +110,7 @@ class _WindowSums:
         self.index = tuple(TreeAxis(f"d{dim}", n) for dim, n in enumerate(dims))
 
     def total(self, name: str, value: TreeTensor, *, is_squared: bool) -> Each:
-        """The loops that add up a tensor, or its squares, in the window of each position."""
+        """Return the loops that sum a tensor, or its squares, over the window of each position."""
         reach = self.parameters.reach
         taps = {
             dim: TreeAxis(f"{name}{dim}", 2 * reach + 1)
@@ -127,10 +127,10 @@ class _WindowSums:
 
 
 class _ChannelRows:
-    """Rows of all channels of some positions, with zeros at both ends: a loop around them, and loops inside.
+    """Rows of all channels at some positions, with zeros at both ends: a loop around them, and loops inside.
 
-    Where channels are neighbours in memory, or in blocks, a row is that of some positions of the last dim,
-    and vectors go along it; else each lane has its own.
+    Where channels are adjacent in memory, or blocked, a row covers positions of the last dim, and vectors run
+    along it; otherwise each lane has its own row.
     """
 
     def __init__(self, parameters: LrnParameters, md: MemoryDesc) -> None:
@@ -148,23 +148,23 @@ class _ChannelRows:
 
     @staticmethod
     def are_kept(parameters: LrnParameters, md: MemoryDesc) -> bool:
-        """True where the windows of a tensor are read from rows."""
+        """Return whether the windows of a tensor are read from rows."""
         if parameters.algorithm != ACROSS or not md.nelems:
             return False
         size = md.dims[1] + 2 * parameters.reach
         return size <= (_MOST_SHARED if _has_neighbours(md) else _MOST_OF_A_LANE)
 
     def new(self, name: str) -> TreeTensor:
-        """A row."""
+        """Return a row."""
         sizes = *(axis.extent for axis in self.positions), self.channels + 2 * self.reach
         return TreeTensor.row_major(name, sizes)
 
     def each(self, *items: Item) -> Each:
-        """The items for each element of the rows."""
+        """Return a loop of the items over the elements of the rows."""
         return Each((*self.positions, self.of_channels), items)
 
     def ends(self, *rows: TreeTensor) -> tuple[Each, ...]:
-        """The loop that writes the zeros."""
+        """Return the loop that writes the zeros."""
         if not self.reach:
             return ()
         end, above = TreeAxis("end", self.reach), self.reach + self.channels
@@ -172,22 +172,22 @@ class _ChannelRows:
         return (Each((*self.positions, end), tuple(stores)),)
 
     def at(self, row: TreeTensor) -> Load:
-        """A row's element."""
+        """Load an element of a row."""
         return row.load(*self.positions, self.of_channels + self.reach)
 
     def store(self, row: TreeTensor, value: Expr) -> Store:
-        """A row's element written."""
+        """Store an element of a row."""
         return row.store((*self.positions, self.of_channels + self.reach), value)
 
     def total(self, name: str, row: TreeTensor) -> Each:
-        """The loop that adds up the window of an element."""
+        """Return the loop that sums the window of an element."""
         tap = TreeAxis("tap", 2 * self.reach + 1)
         return Each((tap,), (fold_over("sum", name, row.load(*self.positions, self.of_channels + tap)),))
 
 
 @dataclass(frozen=True, slots=True)
 class LrnProblem(OperationProblem):
-    """Elements divided by the sizes of their neighbours (`dnnl::lrn_forward`).
+    """Elements divided by the magnitude of their neighbors (`dnnl::lrn_forward`).
 
     Executed with `ARG_SRC` and `ARG_DST`.
     """
@@ -200,9 +200,9 @@ class LrnProblem(OperationProblem):
     parts = ("parameters",)
     in_place = False
     arguments = """
-    `algorithm`: "lrn_across_channels" or "lrn_within_channel". `local_size`: a whole number of 1 or more; of
-    an even one, one less is looked at. `dst`: of format "any" it has that of the source. `attr`: the
-    scratchpad mode."""
+    `algorithm`: "lrn_across_channels" or "lrn_within_channel". `local_size`: an integer of 1 or more; an even
+    size gives the window of the next smaller odd one. `dst`: format "any" takes that of the source. `attr`:
+    the scratchpad mode."""
 
     parameters: LrnParameters
     src: MemoryDesc
@@ -219,7 +219,7 @@ class LrnProblem(OperationProblem):
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         if len(tensors[0].dims) < 3:
-            raise Misfit("the source has channels and spatial dims")
+            raise Misfit("the source must have channels and spatial dims")
         return tensors[0].dims
 
     @property
@@ -242,7 +242,7 @@ class LrnProblem(OperationProblem):
 
     @property
     def _has_rows(self) -> bool:
-        """True where rows are faster: windows of plain formats are read where they are."""
+        """Whether rows are faster; windows of plain formats are read in place."""
         return _ChannelRows.are_kept(self.parameters, self.src) and self.src.layout.blocks[1] > 1
 
     def _by_rows(self, src: TreeTensor, dst: TreeTensor) -> Each:
@@ -273,7 +273,7 @@ class LrnProblem(OperationProblem):
 
 @dataclass(frozen=True, slots=True)
 class LrnBackwardProblem(GradientProblem):
-    """The gradient of the source of a normalization (`dnnl::lrn_backward`).
+    """The gradient of the source of a local response normalization (`dnnl::lrn_backward`).
 
     Executed with `ARG_SRC`, `ARG_DIFF_DST` and `ARG_DIFF_SRC`.
     """
@@ -287,8 +287,8 @@ class LrnBackwardProblem(GradientProblem):
     reads = {ARG_SRC: "src", ARG_DIFF_DST: "diff_dst"}
     in_place = False
     arguments = """
-    Gradients of format "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem,
-    or None. There is no workspace: backward computes again what it needs."""
+    Gradients of format "any" take that of the source. `hint_pd`: the forward descriptor of the same problem,
+    or None. There is no workspace: the backward step recomputes what it needs."""
 
     parameters: LrnParameters
     src: MemoryDesc
@@ -314,7 +314,7 @@ class LrnBackwardProblem(GradientProblem):
 
     @property
     def is_wide(self) -> bool:
-        """True where all is computed as doubles."""
+        """Whether everything is computed in f64."""
         return is_computed_wide(self.src, self.diff_src, self.diff_dst)
 
     def computation(self) -> Computation:
@@ -322,7 +322,7 @@ class LrnBackwardProblem(GradientProblem):
 
     @property
     def kept(self) -> MemoryDesc:
-        """The terms of the second sum, of windows without rows: densely, in the format of the gradient."""
+        """The terms of the second sum for windows without rows: dense, in the format of the gradient."""
         real = DataType.f64 if self.is_wide else DataType.f32
         like = self.diff_src
         return MemoryDesc(like.dims, real, Tag(like.outer_order, *like.layout.inner))
@@ -333,7 +333,7 @@ class LrnBackwardProblem(GradientProblem):
         return src, out, gradient
 
     def row_tree(self) -> LoopTree:
-        """The loops that find the gradient of rows."""
+        """The loops that compute the gradient from rows."""
         src, out, gradient = self._tensors()
         rows = _ChannelRows(self.parameters, self.diff_src)
         element = src.load(*rows.index)
@@ -356,7 +356,7 @@ class LrnBackwardProblem(GradientProblem):
         return LoopTree((src, out, gradient), (loop,), 4, Number.real(is_wide=self.is_wide)).verify()
 
     def trees(self) -> tuple[LoopTree, LoopTree]:
-        """The loops that find the first part of the gradient and the terms of the second; those that add."""
+        """The loops for the first part of the gradient and the second part's terms; those that add them."""
         src, out, gradient = self._tensors()
         terms, first = TreeTensor.of_desc("terms", self.kept), TreeTensor.of_desc("first", self.kept)
         sums = _WindowSums(self.parameters, self.src.dims)
@@ -405,18 +405,18 @@ class LrnBackwardProblem(GradientProblem):
 
 
 def _has_neighbours(md: MemoryDesc) -> bool:
-    """True where channels are neighbours in memory, or in blocks."""
+    """Return whether channels are adjacent in memory, or blocked."""
     return md.layout.blocks[1] > 1 or abs(md.layout.strides[1]) == 1
 
 
 def _check_channels(call: ArgumentReader, src: MemoryDesc) -> None:
-    """Raise InvalidArguments for a source that has none."""
+    """Raise InvalidArguments for a source without channels."""
     if src.ndims < 2:
         raise refuse("RS-R10:src-no-channels", what=call.what, src=src)
 
 
 def _read_parameters(call: ArgumentReader) -> LrnParameters:
-    """The algorithm with its numbers."""
+    """Read the algorithm with its parameters."""
     algorithm, size = call.algorithm(), call.integer("local_size")
     if not 1 <= size < 2**31:
         raise refuse("RS-V02:local-size", what=call.what, size=short_repr(size))

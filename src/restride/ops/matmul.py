@@ -1,8 +1,8 @@
 """Matmul, a product of matrices: `dst[..., m, n] = sum over k of src[..., m, k] * weights[..., k, n]`.
 
-Batch dims of 1 are repeated. Factors that have scales or zero points of their own for each row or group of
-`k` become floats with these first: then what is summed is what they stand for. Dims may be known only at
-execution: then each concrete shape has a program of its own.
+Batch dims of 1 are broadcast. Factors with separate scales or zero points for each row or group of `k` are
+first dequantized to floats, and the products of these are summed. Dims may be known only at execution: then
+each concrete shape has its own program.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _COMPRESSED = (
 class MatmulProblem(ProductProblem):
     """The product of matrices (`dnnl::matmul`).
 
-    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`.
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, `ARG_DST` and, if there is a bias, `ARG_BIAS`.
     """
 
     operation = "matmul"
@@ -92,12 +92,12 @@ class MatmulProblem(ProductProblem):
     prop_kinds = (PropKind.undef,)
     needs_dims = False
     arguments = """
-    The bias may be left out by place. `src` (..., M, K), `weights` (..., K, N), `dst` (..., M, N): 2 to 12
-    dims; batch dims of 1 are repeated. `bias` has the rank of `dst`, and 1 where it is repeated. Each of
-    format "any" gets the format that is fastest here. `attr`: scales, zero points, post-ops, the scratchpad
-    mode. Weights of integers of 8 and 4 bits, and of floats of 4, are decompressed for a source of floats,
-    those of 4 bits for one of bytes. Their scales and zero points may have any mask and groups, and so may
-    those of a source of bytes."""
+    Positional calls can omit the bias. `src` (..., M, K), `weights` (..., K, N), `dst` (..., M, N): 2 to 12
+    dims; batch dims of 1 are broadcast. `bias` has the rank of `dst`; its dims of 1 are broadcast. A tensor
+    of format "any" gets the format that is fastest here. `attr`: scales, zero points, post-ops, the
+    scratchpad mode. 8-bit and 4-bit integer weights and 4-bit float weights are decompressed for a float
+    source, 4-bit ones also for a byte source. Their scales and zero points can have any mask and groups, as
+    can those of a byte source."""
 
     _columns: ClassVar[int] = -1
 
@@ -106,7 +106,7 @@ class MatmulProblem(ProductProblem):
         problem = cls(*cls.read_tensors(call), kernel_block())
         problem._check_shapes(call.what)
         problem.check_types(call.what, _COMPRESSED)
-        # What attributes allow is checked below: the types of factors depend on them.
+        # Attributes are checked below: the types of the factors depend on them.
         problem = replace(problem, attr=call.frozen_attr())
         problem = replace(problem, pack=problem._kernel_pack())
         problem._check_open_formats(call.what)
@@ -115,12 +115,12 @@ class MatmulProblem(ProductProblem):
         return problem.checked(call.what)
 
     def checked(self, what: str) -> MatmulProblem:
-        """The problem, if attributes fit it and what is written."""
+        """Return the problem if the attributes fit it and the result."""
         tensors = self.operands()
         are_whole = all(tensors[arg].data_type.is_integral for arg in (ARG_SRC, ARG_WEIGHTS))
         check_attr_of(what, self.attr, tensors, shifts_floats=are_whole)
         check_narrow_sum(what, self.attr, self.dst.data_type)
-        # What becomes a float first may have scales and zero points for each of its elements.
+        # A factor that is first dequantized to floats can have scales and zero points for each element.
         own = [arg for arg, kind in self.grown.items() if not kind.is_integral]
         rest, columns = self.attr.without_factors_of(*own), (0, 1 << self.dst.ndims - 1)
         masks = {ARG_SRC: (0,), ARG_WEIGHTS: columns}
@@ -131,7 +131,7 @@ class MatmulProblem(ProductProblem):
         return self
 
     def concrete(self, what: str, mds: Mapping[int, MemoryDesc]) -> MatmulProblem:
-        """The problem of an execution: `mds` by argument."""
+        """Return the problem of one execution. `mds`: the descriptors by argument."""
         tensors, bias = (mds[ARG_SRC], mds[ARG_WEIGHTS], mds[ARG_DST]), mds.get(ARG_BIAS, MemoryDesc())
         problem = replace(self, tensors=tensors, bias=bias)
         problem = replace(problem, pack=kernel_pack(*problem.factor_types)) if problem.rounded else problem
@@ -139,7 +139,7 @@ class MatmulProblem(ProductProblem):
         return problem.checked(what)
 
     def _check_open_formats(self, what: str) -> None:
-        """Raise InvalidArguments for a format that is left open beside dims that are."""
+        """Raise InvalidArguments if both a format and dims are left open."""
         for name, md in self.named().items():
             if md.format_kind == "any" and RUNTIME_DIM in md.dims:
                 raise refuse("RS-N15:any-with-runtime-dims", what=what, name=name, md=md)
@@ -150,7 +150,7 @@ class MatmulProblem(ProductProblem):
         if not 2 <= dst.ndims == src.ndims == weights.ndims:
             refuse_dims(
                 f"ranks are {src.ndims}, {weights.ndims} and {dst.ndims}",
-                "give all the same rank, 2 or more; batch dims of 1 are repeated",
+                "give all the same rank, 2 or more; batch dims of 1 are broadcast",
             )
         (m, k), (rows, n), (height, width) = (md.dims[-2:] for md in self.tensors)
         if not (_fit(m, height) and _fit(k, rows) and _fit(n, width)):
@@ -165,19 +165,19 @@ class MatmulProblem(ProductProblem):
             if any(size != 1 and not _fit(size, result) for size in factors) or not is_found:
                 refuse_dims(
                     f"batch dim {dim} is {sizes[0]}, {sizes[1]} and {result}",
-                    "give equal sizes, or 1 to repeat",
+                    "give equal sizes, or 1 to broadcast",
                 )
         fits = bias.ndims == dst.ndims and all(
             a == 1 or _fit(a, b) for a, b in zip(bias.dims, dst.dims, strict=True)
         )
         if not bias.is_zero() and not fits:
-            refuse_dims(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
+            refuse_dims(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each equal to that of dst or 1")
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         left, right, *bias = (tensor.dims for tensor in tensors)
         if not 2 <= len(left) == len(right) or left[-1] != right[-2]:
-            raise Misfit("ranks are equal, and rows of the right one as many as columns of the left")
+            raise Misfit("ranks must be equal, and src must have as many columns as weights have rows")
         dims = (*broadcast(left[:-2], right[:-2]), left[-2], right[-1])
         if bias and broadcast(dims, bias[0]) != dims:
             raise Misfit("the bias is larger than the result")
@@ -185,11 +185,11 @@ class MatmulProblem(ProductProblem):
 
     @property
     def has_runtime(self) -> bool:
-        """True where dims or strides are known only at execution."""
+        """Whether dims or strides are known only at execution."""
         return any(md.layout.has_runtime for md in (*self.tensors, self.bias) if not md.is_zero())
 
     def slots(self) -> tuple[Slot, ...]:
-        """The arguments of a program, where shapes are not known yet."""
+        """Return the arguments of a program whose shapes are not yet known."""
         bias = () if self.bias.is_zero() else (Slot(ARG_BIAS),)
         own = Slot(ARG_SRC), Slot(ARG_DST, is_written=True), Slot(ARG_WEIGHTS), *bias
         return (*own, *self.computation().slots())
@@ -200,10 +200,10 @@ class MatmulProblem(ProductProblem):
 
     @property
     def grown(self) -> dict[int, DataType]:
-        """Integers of 4 bits become bytes; all else that is not multiplied as it is becomes f32.
+        """The types that factors are converted to: 4-bit integers to bytes, others to f32.
 
-        That is what is narrower than the floats of the other factor, and what has factors along `k`; else
-        a mode may round.
+        These are factors narrower than the floats of the other factor, and factors with scales along `k`;
+        for the rest, a math mode may round.
         """
         types = {arg: md.data_type for arg, md in zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False)}
         grouped = {arg for arg in types if self._has_groups(arg)}
@@ -224,7 +224,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def group(self) -> int | None:
-        """The rows of weights that share a scale, where these are decoded in registers; else None."""
+        """The number of weight rows that share a scale if they are decoded in registers; else None."""
         src, weights, _ = self.tensors
         kind, is_real = weights.data_type, not src.data_type.is_integral and src.data_type is not DataType.f64
         if (
@@ -242,26 +242,26 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _mode(self) -> str:
-        """The mode of a source of floats beside weights of few bits."""
+        """The math mode of a float source with quantized weights."""
         return self.attr.fpmath if self.attr.fpmath_int else "strict"
 
     @property
     def _quantizes_rows(self) -> bool:
-        """True where products are of integers, though the source is of floats."""
+        """Whether products are of integers although the source is float."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
-        # Bytes by bytes need an instruction for pairs.
+        # Products of two byte vectors need a dot-product instruction.
         has_kernel = kind.bits < _BYTE or kernel_pack(DataType.s8, DataType.s8) > 1
         return size is not None and self._mode == "any" and has_kernel and are_quantized(kind, k, size)
 
     @property
     def _rounds_rows(self) -> bool:
-        """True where products are of bf16, though the source is of wider floats."""
+        """Whether products are of bf16 although the source is wider."""
         is_lower = self._mode != "strict" and self.tensors[1].data_type.bits < _BYTE
         return self.group is not None and is_lower and not self._quantizes_rows and has_dots_of_bf16()
 
     @property
     def _moves_columns(self) -> bool:
-        """True where weights become f32 in blocks, some columns after the other: as many rows read them."""
+        """Whether weights become f32 in blocks, one group of columns at a time: for enough rows of source."""
         src, weights, dst = self.tensors
         rows, columns = dst.dims[-2], weights.dims[-1]
         if self.group is not None:
@@ -275,7 +275,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _is_plain(self) -> bool:
-        """True for floats that are multiplied as they are, by one matrix without blocks."""
+        """Whether both factors are multiplied unconverted, by one matrix without blocks."""
         src, weights, _ = self.tensors
         if self.has_runtime or self.grown or self.is_wide or self.pack > 1 or not self.terms:
             return False
@@ -284,14 +284,14 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _goes_by_rows(self) -> bool:
-        """True where few rows read each row of the weights as it lies."""
+        """Whether there are so few rows that weights are read in place."""
         _, weights, dst = self.tensors
         is_few = dst.dims[-2] <= MOST_BY_ROWS and weights.size >= LEAST_COLUMN_BYTES
         return is_few and self._is_plain and has_rows(weights) and weights.dims[-1] >= LEAST_COLUMNS
 
     @property
     def _rows_of_moved(self) -> int:
-        """How many rows of a source are worth moving plain weights for."""
+        """The number of source rows from which repacking plain weights pays off."""
         src, weights, _ = self.tensors
         if {src.data_type, weights.data_type} != {DataType.f32}:
             return LEAST_USES
@@ -299,13 +299,13 @@ class MatmulProblem(ProductProblem):
         if is_turned or weights.nelems >= LARGEST_WEIGHTS:
             return ROWS_OF_LARGE
         is_crowded = gcd(weights.data_type.nbytes(step), NOMINAL.page) >= CROWDED_STEP
-        # Of few rows all fit into the sets that they fall into.
+        # A few rows fit into the cache sets that they map to.
         is_crowded = is_crowded and weights.dims[-2] >= LEAST_COLUMNS
         return ROWS_OF_CROWDED if is_crowded else maxsize
 
     @property
     def _sums_groups(self) -> bool:
-        """True where scales or zero points of the weights are of sums of groups."""
+        """Whether scales or zero points of the weights are applied to sums of groups."""
         scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
         columns = 1 << self.dst.ndims - 1
         is_inside = zero is not None or (
@@ -314,7 +314,7 @@ class MatmulProblem(ProductProblem):
         return self.group is not None and bool(is_inside)
 
     def chain(self) -> ProductChain:
-        """The chain of the attributes: scales and zero points, bias, post-ops."""
+        """The attributes applied to the products: scales and zero points, bias, post-ops."""
         if self.group is None or self._moves_columns:
             return ProductProblem.chain(self)
         bias = self._bias_operand()
@@ -339,14 +339,14 @@ class MatmulProblem(ProductProblem):
         )
 
     def _has_groups(self, arg: int) -> bool:
-        """True where a factor has scales or zero points that are not those of all of a row or column."""
+        """Whether a factor has scales or zero points that vary within a row or column."""
         columns = 1 << self.dst.ndims - 1
         masks = {ARG_SRC: (0,), ARG_WEIGHTS: (0, columns)}[arg]
         value_args = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
         return any(item is not None and (item.mask not in masks or item.groups) for item in value_args)
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want: weights in blocks of columns, the others row-major."""
+        """The descriptors that kernels prefer: weights in blocks of columns, the others row-major."""
         src, weights, dst = self.tensors
         block = self.block if self.group is None else QUANTIZED_BLOCK
         return {
@@ -356,7 +356,7 @@ class MatmulProblem(ProductProblem):
         }
 
     def _in_blocks(self, kind: DataType, block: int, pack: int = 1) -> MemoryDesc:
-        """The weights in blocks of columns, of so many rows in turn."""
+        """Return the weights in blocks of columns, with `pack` rows interleaved."""
         dims = self.tensors[1].dims
         *batch, k, n = list(LETTERS[: len(dims)])
         tag = f"{n.upper()}{k}{block}{n}" if pack == 1 else f"{n.upper()}{k.upper()}{block}{n}{pack}{k}"
@@ -375,14 +375,14 @@ class MatmulProblem(ProductProblem):
             axes, index = (*batch, n), (*index[:-2], Affine(()), index[-1])
         first = chain.shifted(src.load(*index[:-1], k), ARG_SRC, index)
         second = chain.shifted(weights.load(*batch, k, n), ARG_WEIGHTS, index)
-        # Folds by rows are along the first tensor.
+        # Folds by rows run along the first tensor.
         value = second * first if self._goes_by_rows else first * second
         summed = Each((k,), (fold_over("sum", "total", value),))
         return (Each(axes, (summed, dst.store(index, chain.result(Ref("total"), dst, index)))),)
 
 
 def _fit(size: int, other: int) -> bool:
-    """True for equal sizes; one that is known only at execution fits all."""
+    """Return whether sizes match; one known only at execution matches any."""
     return size == other or RUNTIME_DIM in (size, other)
 
 
@@ -402,13 +402,13 @@ class MatmulPrimitiveDesc(DerivedPrimitiveDesc):
         return compiled(problem, engine)
 
     def _concrete(self, problem: MatmulProblem, mds: Mapping[int, MemoryDesc]) -> Implementation:
-        """The implementation for the tensors of an execution."""
+        """Return the implementation for the tensors of an execution."""
         concrete, engine = problem.concrete(f"{self.kind}.execute", mds), self.get_engine()
         return find_implementation(concrete, engine, self._describe, lambda: compiled(concrete, engine))
 
 
 class MatmulPrimitive(Primitive):
-    """A primitive that is made for the shapes of an execution, where these are not known before."""
+    """A primitive that can be compiled at execution, if its shapes are not known before."""
 
     __slots__ = ()
 

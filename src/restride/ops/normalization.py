@@ -1,10 +1,10 @@
 """The common parts of batch, layer and group normalization: flags, statistics, problems forward and backward.
 
-What is computed says `ops/programs/normalization.py`.
+The computation is in `ops/programs/normalization.py`.
 
-Batch normalization forward is a program of three steps, where the statistics are found: pieces of each
-channel, these together, and all elements. Rows of layer and group normalization are one step: a row is read
-once.
+Forward batch normalization that computes its statistics is a program of three steps: partial statistics of
+pieces of each channel, combining them, and normalizing all elements. Layer and group normalization take one
+step: each row is read once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _WEIGHT_TYPES = ("f32", "bf16", "f16")
 class NormalizationFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
     """The additional work of a normalization (`dnnl::normalization_flags`); members are joined by `|`.
 
-    Its word does as well: "use_scale".
+    Words such as "use_scale" are accepted in place of members.
     """
 
     none = 0
@@ -95,7 +95,7 @@ class NormalizationFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
 
     @classmethod
     def parse(cls, value: object, what: str) -> NormalizationFlags:
-        """The flags of a member, a number or words joined by `|`. Raises InvalidArguments."""
+        """Return the flags for a member, a number or words joined by `|`. Raises InvalidArguments."""
         word = plain_text(value)
         if isinstance(word, str):
             names = [name.strip() for name in word.split("|")]
@@ -110,7 +110,7 @@ class NormalizationFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
         raise refuse("RS-V04:flags", what=what, value=short_repr(value), hint=hint)
 
     def values_of(self) -> NormFlags:
-        """The flags as a plan has them."""
+        """The flags as a problem holds them."""
         return NormFlags(*(bool(self & flag) for flag in _FLAGS))
 
 
@@ -130,12 +130,12 @@ class NormFlags:
 
     @property
     def has_relu(self) -> bool:
-        """True where negative results become 0."""
+        """Whether negative results become 0."""
         return self.fuse_norm_relu or self.fuse_norm_add_relu
 
 
 class Normalization:
-    """The arguments that problems of a kind of normalization read, forward and backward."""
+    """The arguments that all problems of one kind of normalization read, forward and backward."""
 
     norm_kind: ClassVar[NormKind]
 
@@ -143,24 +143,24 @@ class Normalization:
 
     @classmethod
     def read_groups(cls, call: ArgumentReader, src: MemoryDesc) -> int:
-        """The groups of the arguments; 1 where there are none."""
+        """Read the number of groups; 1 if there are none."""
         return 1
 
     @classmethod
     def read_stats(
         cls, call: ArgumentReader, src: MemoryDesc, groups: int, like: MemoryDesc | None
     ) -> MemoryDesc:
-        """The descriptor of the statistics. `like`: that of a hint."""
+        """Return the descriptor of the statistics. `like`: that of a hint."""
         dims = stat_dims(cls.norm_kind, src.dims, groups)
         return MemoryDesc(dims, "f32") if dims else MemoryDesc((1,), "f32")
 
     @classmethod
     def read_flags(cls, call: ArgumentReader, src: MemoryDesc) -> tuple[NormFlags, float, int]:
-        """Flags, epsilon and groups."""
+        """Read flags, epsilon and the number of groups."""
         flags = NormalizationFlags.parse(call.flags, call.what)
         epsilon = call.number("epsilon")
         if not (isfinite(epsilon) and epsilon >= 0):
-            why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
+            why, hint = "it is added to a variance under the root", "pass a small number, such as 1e-5"
             raise refuse("RS-P06:epsilon", what=call.what, small=epsilon, why=why, hint=hint)
         check_data(call.what, src)
         _check_flags(call.what, flags, cls.norm_kind)
@@ -168,7 +168,7 @@ class Normalization:
 
     @classmethod
     def read_weights(cls, call: ArgumentReader, src: MemoryDesc, name: str) -> MemoryDesc:
-        """The descriptor of scale and shift, of the type that argument `name` has."""
+        """Return the descriptor of scale and shift, whose type is given by argument `name`."""
         kind = parse_type(getattr(call, name, "f32"))
         if kind.name not in _WEIGHT_TYPES:
             raise refuse(
@@ -185,8 +185,8 @@ class Normalization:
 class NormForwardProblem(Normalization, OperationProblem):
     """A normalization: equal problems share an executable.
 
-    `stats` is what mean and variance are like, `weights` what scale and shift are. In training without given
-    statistics these are written. `groups` are of a group normalization.
+    `stats` describes mean and variance, `weights` scale and shift. Training without given statistics writes
+    them. `groups` is that of a group normalization.
     """
 
     kind: NormKind
@@ -224,8 +224,8 @@ class NormForwardProblem(Normalization, OperationProblem):
         channel_dims = dims[-1:] if is_layer else dims[1:2]
         types = {tensor.data_type for tensor in tensors[1:]}
         if len(dims) < 2 or set(others) != {channel_dims} or types != {DataType.f32}:
-            where = "place of the last dim" if is_layer else "channel of the source"
-            raise Misfit(f"each of the others has an f32 for each {where}")
+            where = "position of the last dim" if is_layer else "channel of the source"
+            raise Misfit(f"the other tensors must have one f32 for each {where}")
         return dims
 
     @classmethod
@@ -251,7 +251,7 @@ class NormForwardProblem(Normalization, OperationProblem):
         return replace(self, epsilon=0.0, attr=structure_of(self.attr))
 
     def computation(self) -> Computation:
-        """The epsilon, and then what is done to the result."""
+        """The epsilon, followed by the scales and post-ops of the result."""
         after = computation_of(self.attr, self.src, self.dst)
         return replace(after, scalars=(self.epsilon, *after.scalars), origins=((0, 0), *after.origins))
 
@@ -269,7 +269,7 @@ class NormForwardProblem(Normalization, OperationProblem):
         return {arg: md for arg, md, is_read in candidates if is_read}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the destination, by argument."""
+        """The outputs besides the destination, by argument."""
         outputs: dict[int, MemoryDesc] = {}
         if self.is_training and not self.flags.use_global_stats:
             outputs = {} if self.flags.rms_norm else {ARG_MEAN: self.stats}
@@ -300,7 +300,7 @@ class NormForwardProblem(Normalization, OperationProblem):
         return parts.program()
 
     def _batch(self, parts: ProgramParts, axes: NormAxes) -> None:
-        """Statistics of channels, the factor of each, and then all elements."""
+        """Add the statistics of channels, the factor of each, and then all elements."""
         factor = parts.temporary("factor", self.stats.dims)
         items: tuple[Item, ...] = self._known_stats(parts, axes)
         if not self.flags.use_global_stats:
@@ -321,7 +321,7 @@ class NormForwardProblem(Normalization, OperationProblem):
         )
 
     def _compute_stats(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
-        """Items that find mean and variance, of pieces where there are some."""
+        """Return the items that compute mean and variance, combining partial ones if there are any."""
         src, sizes = parts.tensors["src"], piece_sizes(axes)
         if not sizes or self.flags.rms_norm:
             return statistics(axes, src.load(*axes.at), is_rms=self.flags.rms_norm)
@@ -331,7 +331,7 @@ class NormForwardProblem(Normalization, OperationProblem):
         return together
 
     def _rows(self, parts: ProgramParts, axes: NormAxes) -> None:
-        """Rows, each with its statistics."""
+        """Add the rows, each with its statistics."""
         src = parts.tensors["src"].load(*axes.at)
         items = self._known_stats(parts, axes)
         if not self.flags.use_global_stats:
@@ -347,11 +347,11 @@ class NormForwardProblem(Normalization, OperationProblem):
 
     @property
     def _has_columns(self) -> bool:
-        """True where the neighbour of an element is not of its row."""
+        """Whether adjacent elements belong to different rows."""
         return self.src.layout.blocks[-1] == 1 and self.src.layout.outer_order[-1] != self.src.ndims - 1
 
     def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
-        """Groups of channels that lie side by side."""
+        """Add groups of channels that are adjacent in memory."""
         loops, tensors = ChannelLoops(parts, ChannelAxes.of(axes, self.src)), parts.tensors
         elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
         src = tensors["src"].load(*elements.at)
@@ -378,7 +378,7 @@ class NormForwardProblem(Normalization, OperationProblem):
     def _result(
         self, parts: ProgramParts, axes: NormAxes, normal: Expr, *, is_scaled: bool
     ) -> tuple[Item, ...]:
-        """The items that make a result of a normalized element; `is_scaled`: its scale is in it."""
+        """Return the items from normalized element to result; `is_scaled`: the scale is already applied."""
         flags, tensors, computed = self.flags, parts.tensors, self.computation()
         if flags.use_scale and not is_scaled:
             normal = normal * tensors["scale"].load(*axes.channel)
@@ -409,8 +409,8 @@ class NormBackwardProblem(Normalization, GradientProblem):
     node_values: ClassVar = {"flags": lambda node, dst: getattr(node, "flags", "use_scale|use_shift")}
     prop_kinds = (PropKind.backward, PropKind.backward_data)
     prop_kind_error = (
-        "a backward normalization is backward or backward_data",
-        "backward writes the gradients of scale and shift too",
+        "a normalization gradient is backward or backward_data",
+        "backward also writes the gradients of scale and shift",
     )
 
     kind: NormKind
@@ -500,7 +500,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         return {arg: md for arg, md, is_read in candidates if is_read}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the gradient of the source, by argument."""
+        """The outputs besides the gradient of the source, by argument."""
         candidates = (
             (ARG_DIFF_SCALE, self.diff_weights, self.has_weights and self.flags.use_scale),
             (ARG_DIFF_SHIFT, self.diff_weights, self.has_weights and self.flags.use_shift),
@@ -511,7 +511,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
     def program(self) -> Program:
         """The program: the inverse deviations, the gradients of scale and shift, and that of the source.
 
-        Groups, and rows where they fall into pieces, are read once for all gradients.
+        Groups, and rows that are split into pieces, are read once for all gradients.
         """
         outputs = self.outputs()
         args = {**self.sources(), ARG_DIFF_SRC: self.diff_src, **outputs}
@@ -542,7 +542,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         return bool(self.outputs().keys() & {ARG_DIFF_SCALE, ARG_DIFF_SHIFT})
 
     def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
-        """Groups: the gradients of scale and shift of each image are part of that of the source."""
+        """Add groups: the gradients of scale and shift of each image contribute to that of the source."""
         loops, tensors = ChannelLoops(parts, ChannelAxes.of(axes, self.src)), parts.tensors
         elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
         mean = None if is_rms else tensors["mean"].load(*axes.stats)
@@ -564,8 +564,8 @@ class NormBackwardProblem(Normalization, GradientProblem):
             parts.step(Each(c, self._summed(parts, n, (*n, *c), c, "shifts", "scales")), self.stats.size)
 
     def _pieces(self, parts: ProgramParts, axes: NormAxes, pieces: RowPieces) -> None:
-        """Rows in pieces that stay in the caches: the sums for scale and shift over the rows of each, and
-        then the gradient of its rows, which may be written where another was read.
+        """Add rows in pieces that stay in cache: the sums for scale and shift over the rows of each, then the
+        gradient of its rows, which can overwrite memory that was read.
         """
         inner, rows = axes.inner, pieces.axes
         at = (*pieces.outside, *inner)
@@ -591,7 +591,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         channel: tuple[TreeAxis, ...],
         *names: str,
     ) -> tuple[Item, ...]:
-        """The gradients of shift and scale, of tensors that hold parts of them."""
+        """Add the gradients of shift and scale from tensors of partial sums."""
         folds: list[Item] = []
         stores: list[Item] = []
         for target, name in zip(("diff_shift", "diff_scale"), names, strict=True):
@@ -602,7 +602,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
 
     @property
     def _needs_sums(self) -> bool:
-        """True where the gradients of scale and shift are part of that of the source."""
+        """Whether the gradient of the source uses those of scale and shift."""
         return self.kind is NormKind.batch and not self.flags.use_global_stats
 
     def _gradient(self, parts: ProgramParts, axes: NormAxes) -> Expr:
@@ -617,9 +617,9 @@ class NormBackwardProblem(Normalization, GradientProblem):
         return self._distance(parts, axes) * parts.tensors["inverse"].load(*axes.stats)
 
     def _weights(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> None:
-        """The sums of gradients, and of these times normalized elements, of each channel.
+        """Add the sums of gradients, and of gradients times normalized elements, for each channel.
 
-        A channel of a batch has one deviation: it divides the sum, not what is added.
+        A channel of a batch has one deviation: the sum is divided by it, not each term.
         """
         distance, inverse_of = self._distance(parts, axes), parts.tensors["inverse"].load(*axes.stats)
         is_common = self.kind is NormKind.batch
@@ -638,7 +638,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
 
     def _shared(self, parts: ProgramParts, axes: NormAxes, scale_sum: Expr) -> list[Item]:
-        """The common part of the gradients of a channel's elements, so that none takes a division."""
+        """Return the common part of the gradients of a channel's elements, which saves their divisions."""
         count, inverse_of = Const(float(axes.count)), parts.tensors["inverse"].load(*axes.stats)
         scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
         names = {"factor": inverse_of * scale, "slope": scale_sum / count * inverse_of}
@@ -648,7 +648,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         ]
 
     def _data(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> Each:
-        """The gradient of the source."""
+        """Return the loop that computes the gradient of the source."""
         count = Const(float(axes.count))
         normal = self._normal(parts, axes)
         gradient: Expr = Ref("dy")
@@ -691,7 +691,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         return Each((*axes.outer, *axes.inner), body)
 
     def _stores(self, parts: ProgramParts, axes: NormAxes, value: Expr) -> tuple[Item, ...]:
-        """The gradients of one element."""
+        """Return the stores of the gradients of one element."""
         stores: tuple[Item, ...] = (parts.tensors["diff_src"].store(axes.at, value),)
         if "diff_added" in parts.tensors:
             stores = (parts.tensors["diff_added"].store(axes.at, Ref("dy")), *stores)
@@ -699,12 +699,12 @@ class NormBackwardProblem(Normalization, GradientProblem):
 
 
 def trains(node: Any) -> bool:
-    """True for a node that finds mean and variance, and gives them."""
+    """Return whether a node computes mean and variance and returns them."""
     return getattr(node, "prop_kind", "") == PropKind.forward_training
 
 
 def workspace_desc(like: MemoryDesc) -> MemoryDesc:
-    """The workspace that a fused relu leaves: a byte for each element, 1 where it was above 0."""
+    """Return the workspace of a fused relu: a byte for each element, 1 where it was above 0."""
     tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
     return MemoryDesc(like.dims, DataType.u8, tag)
 
@@ -713,7 +713,7 @@ def workspace_desc(like: MemoryDesc) -> MemoryDesc:
 
 
 class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
-    """The further answers of the descriptors of normalizations."""
+    """Queries that descriptors of normalizations add."""
 
     __slots__ = ()
 
@@ -723,16 +723,16 @@ class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
         return problem
 
     def get_flags(self) -> NormalizationFlags:
-        """The flags."""
+        """Return the flags."""
         flags = self._normalization().flags
         return NormalizationFlags(sum(flag for flag in _FLAGS if getattr(flags, str(flag.name))))
 
     def mean_desc(self) -> MemoryDesc:
-        """The descriptor of the means; the zero descriptor where there are none."""
+        """The descriptor of the means; the zero descriptor if there are none."""
         return self._exec_args().get(ARG_MEAN, _NO_DESC)
 
     def variance_desc(self) -> MemoryDesc:
-        """The descriptor of the variances; the zero descriptor where there are none."""
+        """The descriptor of the variances; the zero descriptor if there are none."""
         return self._exec_args().get(ARG_VARIANCE, _NO_DESC)
 
     def _descs_by_name(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
@@ -751,7 +751,7 @@ class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
 
 
 def check_data(what: str, md: MemoryDesc) -> None:
-    """Raise for a tensor that is not normalized: of another type, or of too few dims."""
+    """Raise for a tensor that cannot be normalized: of an unsupported type, or of too few dims."""
     if not is_provided(md):
         raise refuse("RS-L02:not-normalized", what=what, md=md)
     if md.ndims < 2:
@@ -761,24 +761,24 @@ def check_data(what: str, md: MemoryDesc) -> None:
 def _check_flags(what: str, flags: NormalizationFlags, kind: NormKind) -> None:
     fused = NormalizationFlags.fuse_norm_relu | NormalizationFlags.fuse_norm_add_relu
     if flags & fused == fused:
-        why, hint = "fuse_norm_relu and fuse_norm_add_relu are two ways", "take one of them"
+        why, hint = "fuse_norm_relu and fuse_norm_add_relu exclude each other", "pass only one of them"
         raise refuse("RS-V04:two-fused-functions", what=what, why=why, hint=hint)
     if flags & fused and kind is not NormKind.batch:
         raise refuse("RS-V04:fused-relu", what=what)
     if flags & NormalizationFlags.rms_norm and kind is NormKind.batch:
-        why, hint = "layer and group normalization alone have it", "leave it out"
+        why, hint = "only layer and group normalization support it", "leave it out"
         raise refuse("RS-V04:rms-norm", what=what, why=why, hint=hint)
 
 
 def _verbose_fields(problem: NormForwardProblem | NormBackwardProblem) -> str:
-    """The parameters in a verbose line."""
+    """Return the parameters as shown in a verbose line."""
     flags = "".join(letter for letter, is_set in _letters(problem.flags) if is_set)
     groups = f" groups:{problem.groups}" if problem.kind is NormKind.group else ""
     return f"flags:{flags or '-'} eps:{problem.epsilon:g}{groups}"
 
 
 def _letters(flags: NormFlags) -> tuple[tuple[str, bool], ...]:
-    """The flags by benchdnn's letters."""
+    """Return the flags by benchdnn's letters."""
     return (
         ("G", flags.use_global_stats),
         ("C", flags.use_scale),

@@ -1,11 +1,11 @@
 """Pooling: maxima and averages of windows, forward and backward.
 
     dst = max of a window                          the first of equal ones; workspace: its position there
-    dst = sum of a window / number of positions    all of them, or those within the source
-    diff_src = sum of diff_dst, of the windows that have chosen the position, or each divided likewise
+    dst = sum of a window / number of positions    all of them, or only those within the source
+    diff_src = sum of diff_dst of the windows whose maximum is here, or of all windows, divided as above
 
-A window that lies in the padding alone has the least value of the destination's type as its maximum, and an
-average of 0. As f32; as f64 where a tensor is f64, or of integers that f32 does not hold.
+For a window entirely in the padding, the maximum is the least value of the destination's type, and the
+average is 0. Computed in f32, or in f64 if a tensor is f64 or an integer type that f32 cannot represent.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from .programs.windows import WindowPhase, Windows, spatial_names
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
 _ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
-# Below it lie the positions of a window that a byte holds, which is 255 where none is chosen.
+# A byte can hold window positions below this; 255 means that none was chosen.
 _MOST_IN_BYTES = 256
-# f32 holds all integers below it.
+# f32 represents all integers below this.
 _MOST_IN_F32 = 1 << 24
-# The argument of the counts, which no execution brings.
+# The argument of the counts, which is not passed by executions.
 _COUNTS = -1
-# Gradients have loops for so many phases of strides at most.
+# Gradients have loops for at most this many stride phases.
 _MOST_PHASES = 16
-# Windows of more positions than these, and than so many times those of an image, are padding for the most
-# part: no network has them, and a damaged one would compute for hours.
+# Windows of more positions than this, and than this multiple of those of an image, are mostly padding: no
+# network has them, and a corrupt file with one would compute for hours.
 _MOST_POSITIONS, _MOST_OUTSIDE = 1 << 22, 64
 
 
 def workspace_desc(windows: Windows, dst: MemoryDesc) -> MemoryDesc:
-    """The workspace that forward leaves to backward: the position that each maximum has in its window."""
+    """Return the workspace of the forward step: the position of each maximum in its window."""
     return dst.as_type(DataType.u8 if windows.positions < _MOST_IN_BYTES else DataType.s32)
 
 
@@ -70,7 +70,7 @@ _WINDOWS = ("strides", "kernel", "dilation", "padding_l", "padding_r")
 class PoolingProblem(OperationProblem):
     """Maxima or averages of windows (`dnnl::pooling_forward`).
 
-    Executed with `ARG_SRC`, `ARG_DST` and, where the descriptor has one, `ARG_WORKSPACE`.
+    Executed with `ARG_SRC`, `ARG_DST` and, if the descriptor has one, `ARG_WORKSPACE`.
     """
 
     operation = "pooling"
@@ -83,9 +83,9 @@ class PoolingProblem(OperationProblem):
     node_values: ClassVar = {"dilation": lambda node, dst: node.dilates}
     arguments = """
     `algorithm`: "pooling_max", "pooling_avg_include_padding" or "pooling_avg_exclude_padding". Tensors have a
-    batch, channels and 1 to 3 spatial dims, and the numbers are one for each of these; a dilation of 0 leaves
-    nothing out. `dst`: of format "any" it has that of the source. A maximum in training leaves a workspace.
-    `attr`: post-ops and the scratchpad mode."""
+    batch, channels and 1 to 3 spatial dims; the parameters have one number for each of these. A dilation of 0
+    is dense. `dst`: format "any" takes that of the source. A maximum in training has a workspace. `attr`:
+    post-ops and the scratchpad mode."""
 
     algorithm: str
     windows: Windows
@@ -111,7 +111,7 @@ class PoolingProblem(OperationProblem):
         if ranks != {len(source.dims) - 2} or len(source.dims) < 3:
             raise Misfit(f"the window has {len(node.kernel)} spatial dims")
         if min((*node.kernel, *node.strides)) < 1 or min(node.dilates) < 0:
-            raise Misfit("a kernel and a stride are at least 1, a dilation at least 0")
+            raise Misfit("a kernel and a stride must be at least 1, a dilation at least 0")
         spatial = tuple(windows.output(dim, n) for dim, n in enumerate(source.dims[2:]))
         if min(spatial) < 1:
             raise Misfit("the window is larger than the padded source")
@@ -122,7 +122,7 @@ class PoolingProblem(OperationProblem):
         return f"alg:{self.algorithm} {_verbose_fields(self.windows)}"
 
     def _counts(self) -> tuple[OperandSource, ...]:
-        """The numbers of positions within the source, where they differ."""
+        """The numbers of window positions within the source, if they differ."""
         if self.algorithm != AVERAGE_WITHIN:
             return ()
         return (_count_operand(self.windows, self.src, self.dst),)
@@ -166,7 +166,7 @@ class PoolingProblem(OperationProblem):
         return (Fold("argmax", ("most", "position"), (value, Coordinate(position))),)
 
     def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[Affine]) -> Affine:
-        """What is left of the place of a maximum: that in its window. `source`: the one in the source."""
+        """Return the position of a maximum in its window from `source`, its position in the source."""
         return self.windows.position(taps)
 
     @property
@@ -187,15 +187,15 @@ class PoolingProblem(OperationProblem):
 
     @property
     def work_bytes(self) -> int:
-        # Every window is read from the caches.
+        # All windows are read from cache.
         return self.moved_bytes + self.dst.nelems * self.windows.positions
 
 
 @dataclass(frozen=True, slots=True)
 class MaxPoolingProblem(PoolingProblem):
-    """Maxima of windows, and an index of each: the sum of its coordinates in the source times strides.
+    """Maxima of windows with their indices: the dot product of source coordinates and strides.
 
-    Executed with `ARG_SRC`, `ARG_DST` and `ARG_DST_1`, the indices.
+    Executed with `ARG_SRC`, `ARG_DST` and `ARG_DST_1` (the indices).
     """
 
     operation = "max_pooling"
@@ -205,9 +205,9 @@ class MaxPoolingProblem(PoolingProblem):
     also_writes: ClassVar = {ARG_DST_1: "indices"}
     node_writes = "dst", "indices"
     arguments = """
-    Tensors and numbers are those of a pooling. `indices`: integers of 8 bits and more, of the dims of `dst`.
-    `index_strides`: one for each dim of the source; those of a row-major tensor give the places of its
-    elements. `attr`: the scratchpad mode."""
+    Tensors and window parameters are those of a pooling. `indices`: integers of 8 bits or more, with the dims
+    of `dst`. `index_strides`: one for each dim of the source; those of a row-major tensor give flat element
+    indices. `attr`: the scratchpad mode."""
 
     indices: MemoryDesc = field(default_factory=MemoryDesc)
     index_strides: tuple[int, ...] = ()
@@ -260,7 +260,7 @@ def _of_indices(md: MemoryDesc) -> tuple[int, ...]:
 class PoolingBackwardProblem(GradientProblem):
     """The gradient of the source of a pooling (`dnnl::pooling_backward`).
 
-    Executed with `ARG_DIFF_DST`, `ARG_DIFF_SRC` and, of a maximum, the `ARG_WORKSPACE` that forward has left.
+    Executed with `ARG_DIFF_DST`, `ARG_DIFF_SRC` and, for a maximum, the `ARG_WORKSPACE` of the forward step.
     """
 
     operation = "pooling"
@@ -272,8 +272,8 @@ class PoolingBackwardProblem(GradientProblem):
     node_reads = "diff_dst", "workspace?"
     node_values = PoolingProblem.node_values
     arguments = """
-    `hint_pd`: the forward descriptor, of the same problem; gradients of format "any" have its formats,
-    row-major ones without it. The workspace of a maximum lies as `diff_dst` does, and must come from a
+    `hint_pd`: the forward descriptor of the same problem; gradients of format "any" take its formats, and
+    are row-major without it. The workspace of a maximum has the layout of `diff_dst` and must come from a
     destination of that format."""
 
     algorithm: str
@@ -315,17 +315,17 @@ class PoolingBackwardProblem(GradientProblem):
 
     @property
     def workspace(self) -> MemoryDesc:
-        """The positions that forward has left, of a maximum."""
+        """The positions stored by the forward step, for a maximum."""
         return workspace_desc(self.windows, self.diff_dst)
 
     def computation(self) -> Computation:
-        """The counts, where they differ."""
+        """The counts, if they differ."""
         if self.algorithm != AVERAGE_WITHIN:
             return Computation(Compute(), (), ())
         return Computation(Compute(), (), (_count_operand(self.windows, self.diff_src, self.diff_dst),))
 
     def tree(self) -> LoopTree:
-        """The loop tree: for each source position the windows that have it."""
+        """The loop tree: for each source position, the windows that contain it."""
         gradient, out = (
             TreeTensor.of_desc("diff_dst", self.diff_dst),
             TreeTensor.of_desc("diff_src", self.diff_src),
@@ -341,7 +341,7 @@ class PoolingBackwardProblem(GradientProblem):
         return LoopTree((gradient, out, *more), (loop,), number=Number.real(is_wide=is_wide)).verify()
 
     def _further_tensors(self) -> tuple[TreeTensor, ...]:
-        """The tensors, beside the gradient, that say what a window adds: positions, or counts."""
+        """The tensors that determine what a window contributes: positions, or counts."""
         if self.algorithm == MAX:
             return (TreeTensor.of_desc("workspace", self.workspace),)
         return tuple(operand_tensors(self.computation().tensors, self.diff_dst.dims))
@@ -349,7 +349,7 @@ class PoolingBackwardProblem(GradientProblem):
     def _by_rows(
         self, rows: PoolingGradientRows, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]
     ) -> Each:
-        """Rows of windows, then rows of the source."""
+        """Return the loop over rows of windows, then rows of the source."""
         outer = _axes(self.diff_src.dims)[:2]
 
         def term(index: tuple[Affine | TreeAxis, ...], taps: Sequence[Affine]) -> Expr:
@@ -358,7 +358,7 @@ class PoolingBackwardProblem(GradientProblem):
         return rows.loop(out, outer, term, self._result)
 
     def _by_phases(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
-        """Positions that are multiples of the strides, and those that follow: no window takes a division."""
+        """Return loops over the multiples of the strides and the offsets from them: this avoids divisions."""
         sizes, outputs = self.diff_src.dims[2:], self.diff_dst.dims[2:]
         dim_phases = [
             self.windows.phases(dim, *both) for dim, both in enumerate(zip(sizes, outputs, strict=True))
@@ -369,7 +369,7 @@ class PoolingBackwardProblem(GradientProblem):
             phase_items = self._phase(number, outer, phases, (gradient, out, *more))
             inside = tuple(guard for phase in phases for guard in phase.inside)
             items += [Each((), phase_items, inside)] if inside else phase_items
-        # Stores last: so that what several phases read is read once.
+        # Stores come last, so that what several phases read is read once.
         items.sort(key=lambda item: isinstance(item, Store))
         return Each((*outer, *(axis for axis, _ in dim_phases)), tuple(items))
 
@@ -380,7 +380,7 @@ class PoolingBackwardProblem(GradientProblem):
         phases: Sequence[WindowPhase],
         tensors: Sequence[TreeTensor],
     ) -> tuple[Item, ...]:
-        """The items that write the positions of a phase. `tensors`: both gradients, and the further ones."""
+        """Return the items that write the positions of a phase. `tensors`: both gradients and the rest."""
         gradient, out, *more = tensors
         index: tuple[Affine | TreeAxis, ...] = (*outer, *(phase.output for phase in phases))
         term = self._term(gradient.load(*index), index, [phase.tap for phase in phases], more)
@@ -397,7 +397,7 @@ class PoolingBackwardProblem(GradientProblem):
         return total / float(self.windows.positions) if self.algorithm == AVERAGE else total
 
     def _by_positions(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
-        """Every position looks at all that may have it."""
+        """Return a loop in which each position examines all windows that can contain it."""
         windows = self.windows
         outer = _axes(self.diff_src.dims)
         axes, taps = windows.taps_within(self.diff_dst.dims[2:], self.diff_src.dims[2:])
@@ -415,7 +415,7 @@ class PoolingBackwardProblem(GradientProblem):
         taps: Sequence[TreeAxis | Affine],
         more: Sequence[TreeTensor],
     ) -> Expr:
-        """The term that a window adds."""
+        """Return what a window contributes."""
         if self.algorithm == AVERAGE:
             return gradient
         (further,) = more
@@ -426,12 +426,12 @@ class PoolingBackwardProblem(GradientProblem):
 
 
 def _axes(dims: tuple[int, ...]) -> tuple[TreeAxis, ...]:
-    """Loops over all elements of a tensor."""
+    """Return loops over all elements of a tensor."""
     return tuple(map(TreeAxis, ("n", "c", *spatial_names(len(dims) - 2)), dims))
 
 
 def _verbose_fields(windows: Windows) -> str:
-    """The windows in a verbose line."""
+    """Return the windows as shown in a verbose line."""
     numbers = ("kernel", windows.kernel), ("strides", windows.strides), ("dilation", windows.dilation)
     parts = (*numbers, ("padding", windows.padding_l))
     return " ".join(f"{name}:{'x'.join(map(str, value))}" for name, value in parts)
@@ -440,7 +440,7 @@ def _verbose_fields(windows: Windows) -> str:
 def _read_windows(
     call: ArgumentReader, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]
 ) -> Windows:
-    """The windows of a call. Raises InvalidArguments where they or the dims do not fit."""
+    """Read the windows of a call. Raises InvalidArguments if they or the dims do not fit."""
     _check_dims(call.what, source, result)
     count = source[1].ndims - 2
     windows = Windows(*(_parse_numbers(call.what, name, getattr(call, name), count) for name in _WINDOWS))
@@ -455,7 +455,7 @@ def _read_windows(
 def check_windows(
     what: str, windows: Windows, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]
 ) -> None:
-    """Raise InvalidArguments unless there is one element for each window."""
+    """Raise InvalidArguments unless the result has one element for each window."""
     _check_dims(what, source, result)
     (name, src), (other, dst) = source, result
     for dim in range(src.ndims - 2):
@@ -484,10 +484,10 @@ _LEAST = {"index_strides": 0, "strides": 1, "kernel": 1, "dilation": 0, "padding
 
 
 def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int, ...]:
-    """One whole number for each spatial dim."""
+    """Return one integer for each spatial dim."""
     try:
         items = tuple[object, ...](value)  # type: ignore[arg-type]
-    except Exception:  # what iterates may raise anything
+    except Exception:  # iterating can raise anything
         items = ()
     numbers = tuple(parse_int(item, f"{what}: {name}") for item in items)
     if len(numbers) == count and all(_LEAST[name] <= number < 2**31 for number in numbers):
@@ -504,7 +504,7 @@ def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int
 
 
 def least_of(data_type: DataType) -> float:
-    """The least finite value of a type."""
+    """Return the least finite value of a type."""
     if data_type in INTEGER_LIMITS:
         return float(INTEGER_LIMITS[data_type][0])
     if data_type in CODE_VALUES:
@@ -513,7 +513,7 @@ def least_of(data_type: DataType) -> float:
 
 
 def _count_operand(windows: Windows, src: MemoryDesc, dst: MemoryDesc) -> OperandSource:
-    """The counts as an operand that is repeated along batch and channels."""
+    """Return the counts as an operand broadcast along batch and channels."""
     values = windows.counts(dst.dims[2:], src.dims[2:])
     extents = (1, 1, *values.shape)
     tensor = TensorOperand.of_groups(DataType.f32, extents, dst.dims)

@@ -2,7 +2,7 @@
 
 dst = src                          where src > 0, else src * weights
 diff_src = diff_dst                where src > 0, else diff_dst * weights
-diff_weights = sum of diff_dst * min(src, 0), over the dims along which weights are repeated
+diff_weights = sum of diff_dst * min(src, 0), over the dims along which weights are broadcast
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..schedule.trees.split_folds import pieces_of_folds
 class PReLUProblem(PointwiseProblem):
     """Slopes below zero (`dnnl::prelu_forward`): `dst = src > 0 ? src : src * weights`.
 
-    Executed with `ARG_SRC`, `ARG_WEIGHTS` and `ARG_DST`, which may be the source where both are alike.
+    Executed with `ARG_SRC`, `ARG_WEIGHTS` and `ARG_DST`, which can be the source if both are alike.
     """
 
     operation = "prelu"
@@ -41,8 +41,8 @@ class PReLUProblem(PointwiseProblem):
     reads = {ARG_SRC: "src", ARG_WEIGHTS: "weights"}
     node_reads = "src", "weights"
     arguments = """
-    `weights`: each dim is that of the source, or 1, which is repeated; of format "any" they follow the
-    source, and so does `dst`. `attr`: the scratchpad mode."""
+    `weights`: each dim is that of the source, or 1, which is broadcast; format "any" follows the source, as
+    does `dst`. `attr`: the scratchpad mode."""
 
     src: MemoryDesc
     weights: MemoryDesc
@@ -76,8 +76,8 @@ class PReLUProblem(PointwiseProblem):
 class PReLUBackwardProblem(GradientProblem):
     """The gradients of source and weights (`dnnl::prelu_backward`).
 
-    Executed with `ARG_SRC`, `ARG_WEIGHTS`, `ARG_DIFF_DST`, `ARG_DIFF_SRC` and `ARG_DIFF_WEIGHTS`, no two of
-    them one memory.
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, `ARG_DIFF_DST`, `ARG_DIFF_SRC` and `ARG_DIFF_WEIGHTS`, none of
+    which may share memory.
     """
 
     operation = "prelu"
@@ -88,8 +88,8 @@ class PReLUBackwardProblem(GradientProblem):
     in_place = False
     rewrites = staticmethod(pieces_of_folds)
     arguments = """
-    Gradients of format "any" have that of what they are gradients of. `hint_pd`: the forward descriptor, of
-    the same problem, or None."""
+    A gradient of format "any" takes the format of its tensor. `hint_pd`: the forward descriptor of the same
+    problem, or None."""
 
     src: MemoryDesc
     weights: MemoryDesc
@@ -113,7 +113,7 @@ class PReLUBackwardProblem(GradientProblem):
         return cls(src, weights, diff_src, diff_weights, diff_dst, call.attr())
 
     def tree(self) -> LoopTree:
-        """The loops over the dims of the weights, and in them over those along which they are repeated."""
+        """The loops over the dims of the weights, around those over broadcast dims."""
         mds = {
             "src": self.src,
             "diff_src": self.diff_src,
@@ -128,7 +128,7 @@ class PReLUBackwardProblem(GradientProblem):
         outer = tuple(axis for axis, keep in zip(axes, is_kept, strict=True) if keep)
         inner = tuple(axis for axis, keep in zip(axes, is_kept, strict=True) if not keep)
         element, gradient = src.load(*axes), diff_dst.load(*axes)
-        # Of a NaN min gives the second.
+        # min of NaN and a number returns the second operand.
         term = gradient * apply("min", 0.0, element)
         slope = apply("select", apply("gt", element, 0.0), 1.0, weights.load(*axes))
         store = diff_src.store(axes, slope * gradient)
@@ -144,7 +144,7 @@ class PReLUBackwardProblem(GradientProblem):
 
 
 def _read_weights(call: ArgumentReader, src: MemoryDesc) -> MemoryDesc:
-    """The descriptor of weights that fit the source."""
+    """Return the descriptor of weights that fit the source."""
     md = call.open("weights")
     if md.ndims == src.ndims and all(n in (1, of) for n, of in zip(md.dims, src.dims, strict=True)):
         return resolved_operand(md, src)

@@ -4,8 +4,8 @@
     backward data        diff_src = sum(diff_dst * weights)
     backward weights     diff_weights = sum(src * diff_dst), diff_bias = sum(diff_dst)
 
-Sums are of f32; of integers exact. `programs/product_chain.py` says what attributes do. Each problem adds its
-dims, the formats that kernels want, and the loops.
+Sums are in f32, or exact for integers. `programs/product_chain.py` applies the attributes. Each problem adds
+its dims, the formats that kernels prefer, and the loops.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Refuse = Callable[[str, str], NoReturn]
 
 
 class Direction(NamedTuple):
-    """Source, weights and result, or gradients of them: names, arguments, the place of what is written."""
+    """Source, weights and result, or gradients of them: names, arguments, and which of them is written."""
 
     word: str
     names: tuple[str, str, str]
@@ -76,13 +76,13 @@ BACKWARD_WEIGHTS = Direction(
 NAMES = FORWARD.names
 """The names of the three tensors."""
 LETTERS = "abcdefghijkl"
-"""The letters of tags: a dim each."""
+"""The letters of format tags, one for each dim."""
 
 _NO_DESC = MemoryDesc()
 _BIASES = "bias", "diff_bias"
 _RESULTS = "dst", "diff_dst"
 _GRADIENT_ARGUMENTS = """
-    Tensors and all else are as in the forward step; a bias may be left out by place. `hint_pd`: its
+    Tensors and parameters are as in the forward step; positional calls can omit a bias. `hint_pd`: its
     descriptor, or None."""
 _FLOATS = (
     *(DataType.f32, DataType.bf16, DataType.f16, DataType.f64),
@@ -96,18 +96,18 @@ _WIDE_VECTOR, _BYTE_BITS = 64, 8
 class ProductProblem(OperationProblem):
     """A product: equal problems share an executable.
 
-    `tensors`: source, weights and result, or their gradients, as `direction` says. `bias` is the zero
-    descriptor where there is none. `block`: the channels, or columns, of a block of the formats that kernels
-    want; `pack`: how many products they add at once.
+    `tensors`: source, weights and result, or their gradients, depending on `direction`. `bias`: the zero
+    descriptor if there is none. `block`: the channels, or columns, in a block of the formats that kernels
+    prefer; `pack`: the number of products they add at once.
     """
 
     direction: ClassVar[Direction] = FORWARD
     attributes: ClassVar[tuple[str, ...]] = ("scales", "post_ops", "zero_points")
-    # False where dims may be known only at execution.
+    # Whether all dims must be known before execution.
     needs_dims: ClassVar[bool] = True
-    # True where weights may have an opaque format.
+    # Whether weights can have an opaque format.
     takes_opaque: ClassVar[bool] = False
-    # The dim of the result that outputs of the weights are along, and a bias has values for.
+    # The dim of the result along which the weights' outputs run, with one bias value for each.
     _columns: ClassVar[int] = 1
     in_place = False
     node_reads = "src", "weights", "bias?"
@@ -122,7 +122,7 @@ class ProductProblem(OperationProblem):
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
-        # Bias and dilates may be left out by place: None stands there then.
+        # Positional calls can omit bias and dilates, which are then None.
         names = ["engine", *cls.call]
         bias = next((names.index(name) for name in _BIASES if name in names), len(args))
         is_by_name = not {*_BIASES, *_RESULTS}.isdisjoint(named)
@@ -138,7 +138,7 @@ class ProductProblem(OperationProblem):
 
     @classmethod
     def read_tensors(cls, call: ArgumentReader) -> tuple[Tensors, MemoryDesc]:
-        """Source, weights and result, and the bias: the zero descriptor where there is none."""
+        """Read source, weights and result, and the bias: the zero descriptor if there is none."""
         source, weights, result = (call.open(name, is_known=cls.needs_dims) for name in cls.direction.names)
         if weights.format_kind == "opaque" and not cls.takes_opaque:
             raise refuse("RS-M15:opaque-tensor", what=call.what, name=cls.direction.names[1], md=weights)
@@ -149,7 +149,7 @@ class ProductProblem(OperationProblem):
         return (source, weights, result), bias
 
     def chosen(self) -> Self:
-        """The problem whose tensors of format "any" are as kernels want them."""
+        """Return the problem with formats chosen for tensors of format "any"."""
         descs = self.preferred()
         pairs = zip(self.tensors, self.names, strict=True)
         source, weights, result = (descs[name] if md.format_kind == "any" else md for md, name in pairs)
@@ -165,7 +165,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def is_forward(self) -> bool:
-        """True where the result is written."""
+        """Whether the result is written."""
         return self.direction is FORWARD
 
     @property
@@ -181,7 +181,7 @@ class ProductProblem(OperationProblem):
 
     @classmethod
     def count_of_results(cls, node: Any) -> int:
-        """`node.has_bias`: the gradient of a bias is one."""
+        """Return the number of results; the gradient of a bias (`node.has_bias`) is one."""
         return 1 + getattr(node, "has_bias", False)
 
     # --- tensors --------------------------------------------------------------------------------------------
@@ -202,11 +202,11 @@ class ProductProblem(OperationProblem):
 
     @property
     def has_bias(self) -> bool:
-        """True where a bias is added to the sums."""
+        """Whether a bias is added to the sums."""
         return self.is_forward and not self.bias.is_zero()
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The gradient of the bias, beside that of the weights."""
+        """The gradient of the bias, next to that of the weights."""
         has_sums = self.direction is BACKWARD_WEIGHTS and not self.bias.is_zero()
         return {ARG_DIFF_BIAS: self.bias} if has_sums else {}
 
@@ -214,18 +214,18 @@ class ProductProblem(OperationProblem):
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written, each element once."""
+        """The bytes read and written, each element once."""
         return sum(md.size for md in self.tensors)
 
     @property
     def grown(self) -> dict[int, DataType]:
-        """By argument, the factors that are converted before they are multiplied, and their types then."""
+        """The factors that are converted before they are multiplied, with their types then, by argument."""
         return self.rounded
 
     @property
     def rounded(self) -> dict[int, DataType]:
-        """The factors of f32 that are rounded to bf16: where a mode allows it, an instruction multiplies
-        pairs of these, and each is used so often that another pass over it costs little.
+        """The f32 factors that are rounded to bf16: if a math mode allows it, an instruction multiplies
+        pairs of bf16, and each factor is reused enough to make the extra pass over it cheap.
         """
         if self.attr.fpmath == "strict" or self.is_transformed:
             return {}
@@ -239,7 +239,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def is_transformed(self) -> bool:
-        """True where factors are transformed before they are multiplied."""
+        """Whether factors are transformed before they are multiplied."""
         return False
 
     @property
@@ -251,12 +251,12 @@ class ProductProblem(OperationProblem):
 
     @property
     def is_integral(self) -> bool:
-        """True where integers are summed, which is exact."""
+        """Whether integers are summed, which is exact."""
         return self.is_forward and all(data_type.is_integral for data_type in self.factor_types)
 
     @property
     def is_wide(self) -> bool:
-        """True where all is computed as doubles, as sums of integers are exact in them."""
+        """Whether everything is computed in f64, which is also exact for sums of integers."""
         return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
 
     def computation(self) -> Computation:
@@ -264,7 +264,7 @@ class ProductProblem(OperationProblem):
         return self.chain().computed
 
     def chain(self) -> ProductChain:
-        """The chain of the attributes: scales and zero points, bias, post-ops."""
+        """The attributes applied to the products: scales and zero points, bias, post-ops."""
         if not self.is_forward:
             return NO_CHAIN
         return product_chain(
@@ -278,11 +278,11 @@ class ProductProblem(OperationProblem):
         )
 
     def program(self) -> Program:
-        """The program: moves into formats that have vectors, the loops, moves back."""
+        """The program: moves into vectorizable formats, the loops, moves back."""
         return with_bias_gradient(self.work().program(), self.tensors[2], self.outputs())
 
     def work(self) -> ContractionWork:
-        """What to sum."""
+        """The contraction to schedule."""
         chain = self.chain()
         rows = zip(self.names, self.direction.args, self.tensors, strict=True)
         roles = [TensorRole(*row) for row in rows]
@@ -304,30 +304,30 @@ class ProductProblem(OperationProblem):
     def _bias_operand(self) -> TensorOperand | None:
         return channel_operand(self.bias, self.dst.ndims) if self.has_bias else None
 
-    # --- what each problem says for itself ------------------------------------------------------------------
+    # --- defined by each problem ----------------------------------------------------------------------------
 
     @property
     def terms(self) -> int:
-        """The number of products that are added up in all."""
+        """The number of products that are summed in all."""
         raise NotImplementedError
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want, by the names of the loops."""
+        """The descriptors that kernels prefer, by their names in the loops."""
         raise NotImplementedError
 
     def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
-        """The loops that write the tensor of a name."""
+        """Return the loops that write the named tensor."""
         raise NotImplementedError
 
     # --- checks ---------------------------------------------------------------------------------------------
 
     @property
     def shown_tensors(self) -> str:
-        """The tensors for messages."""
+        """Return the tensors as text for messages."""
         return "; ".join(f"{name} {md}" for name, md in self.named().items())
 
     def refuse_dims(self, what: str) -> Refuse:
-        """A function that raises InvalidArguments for tensors whose dims do not fit, with why and a hint."""
+        """Return a function that raises InvalidArguments for mismatched dims, with a reason and a hint."""
         where = self.shown_tensors
 
         def refuse_these(why: str, hint: str) -> NoReturn:
@@ -336,10 +336,10 @@ class ProductProblem(OperationProblem):
         return refuse_these
 
     def check_types(self, what: str, compressed: tuple[DataType, ...] = ()) -> None:
-        """Raise Unimplemented for types that are not multiplied together.
+        """Raise Unimplemented for types that cannot be multiplied together.
 
-        `compressed`: weights that become what they are multiplied with, and floats that a source may be of
-        too.
+        `compressed`: types of weights that are converted to the other factor's type, and further float types
+        allowed for the source.
         """
         source, weights, result = (md.data_type for md in self.tensors)
         integers = (*_BYTES, DataType.s32, *(data_type for data_type in compressed if data_type.is_integral))
@@ -360,7 +360,7 @@ class ProductProblem(OperationProblem):
         )
 
     def check_hint(self, call: ArgumentReader, forward: ProductProblem, *parameters: str) -> None:
-        """Raise InvalidArguments for a hint that is of other dims, or has other parameters."""
+        """Raise InvalidArguments if the hint has other dims or parameters."""
         own, theirs = (tuple(md.dims for md in problem.tensors) for problem in (self, forward))
         pairs = {name: (getattr(forward, name), getattr(self, name)) for name in parameters}
         call.check_hint(dims=(theirs, own), **pairs)
@@ -372,26 +372,26 @@ class ProductProblem(OperationProblem):
 def make_directions(
     problem: type[ProductProblem],
 ) -> tuple[type[Primitive], type[Primitive], type[Primitive]]:
-    """The primitives of a product, of the gradient of its source, and of those of its weights and bias."""
+    """Return the primitives of a product and of its gradients: by source, and by weights and bias."""
     forward = make_primitive(problem)
     data, weights = (_gradient(problem, direction) for direction in (BACKWARD_DATA, BACKWARD_WEIGHTS))
     return forward, make_primitive(data, forward), make_primitive(weights, forward)
 
 
 def _gradient(problem: type[ProductProblem], direction: Direction) -> type[ProductProblem]:
-    """The problem of a gradient. Its arguments are those of the forward step, by their names there."""
+    """Return the problem of a gradient. Its arguments have the names of the forward step."""
     is_data = direction is BACKWARD_DATA
     primitive = problem.primitive.removesuffix(FORWARD.word) + direction.word
     names = {**dict(zip(FORWARD.names, direction.names, strict=True)), "bias": "diff_bias"}
-    # Without a bias, which may be left out, what stands behind it has no default.
+    # Without a bias, which positional calls can omit, the arguments after it have no defaults.
     dropped = {"bias", "dst"} if is_data else set()
     title = "The gradient of the source" if is_data else "The gradients of weights and bias"
     first, second, third = (f"`ARG_{name.upper()}`" for name in direction.names)
-    bias = "" if is_data else "; where there is a bias with `ARG_DIFF_BIAS`"
+    bias = "" if is_data else " and, if there is a bias, `ARG_DIFF_BIAS`"
     variables = {
         "__doc__": f"""{title} of a primitive `{problem.primitive}`.
 
-    Executed with {first}, {second} and {third}{bias}.
+    Executed with {first}, {second}, {third}{bias}.
     """,
         "direction": direction,
         "primitive": primitive,
@@ -410,7 +410,7 @@ def _gradient(problem: type[ProductProblem], direction: Direction) -> type[Produ
 
 
 def _is_run(value: object) -> bool:
-    """True for what may be one number for each spatial dim."""
+    """Return whether the value can be one number for each spatial dim."""
     return isinstance(value, int | list | tuple) and not isinstance(value, bool)
 
 
@@ -418,7 +418,7 @@ def _is_run(value: object) -> bool:
 
 
 def check_narrow_sum(what: str, attr: Attr, dst: DataType) -> None:
-    """Raise Unimplemented for a sum that reads a result of 4 bits as another type."""
+    """Raise Unimplemented for a sum that reads a 4-bit result as another type."""
     if dst.bits >= _BYTE_BITS:
         return
     kinds = (op.data_type for op in attr.post_ops if isinstance(op, SumOp) and op.data_type is not None)
@@ -429,7 +429,7 @@ def check_narrow_sum(what: str, attr: Attr, dst: DataType) -> None:
 
 
 def check_scale_masks(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]]) -> None:
-    """Raise Unimplemented for a scale of an argument whose mask is none of these, or which has groups."""
+    """Raise Unimplemented for a scale with groups, or whose mask is not among those of its argument."""
     for arg, own in masks.items():
         scale = attr.scale_of(arg)
         if scale is None or (scale.mask in own and not scale.groups):
@@ -444,7 +444,7 @@ def check_scale_masks(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
 
 
 def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]]) -> None:
-    """Raise Unimplemented for zero points of a factor whose mask is none of these, or which have groups."""
+    """Raise Unimplemented for zero points with groups, or whose mask is not among those of their factor."""
     for arg, own in masks.items():
         zero = attr.zero_point_of(arg)
         if zero is None or (zero.mask in own and not zero.groups):
@@ -459,17 +459,17 @@ def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
 
 
 def kernel_pack(first: DataType, second: DataType) -> int:
-    """The products of two types that kernels here add at once: see `schedule/contraction/pack.py`."""
+    """Return the products of two types that kernels add at once: see `schedule/contraction/pack.py`."""
     count = packed_count(first, second)
-    # Bytes need an instruction for pairs at least, as every x86-64 has it.
+    # Bytes need at least an instruction for pairs, which every x86-64 CPU has.
     return count if count < 4 or host_isa().triple.startswith("x86_64") else 1
 
 
 def has_dots_of_bf16() -> bool:
-    """True where an instruction of this machine multiplies pairs of bf16 and adds them in f32."""
+    """Return whether the machine has an instruction that multiplies pairs of bf16 and adds them in f32."""
     return host_isa().has("avx512bf16")
 
 
 def kernel_block() -> int:
-    """The channels of a block that kernels of this machine want: 16 where vectors have 64 bytes, else 8."""
+    """Return the channels in a block that kernels here prefer: 16 for 64-byte vectors, else 8."""
     return 16 if host_isa().vector_bytes >= _WIDE_VECTOR else 8

@@ -1,10 +1,10 @@
-"""Reduction: a tensor folded along the dims in which the destination has 1.
+"""Reduction: a tensor folded along the dims in which the destination is 1.
 
 max, min, sum, mul, mean      of the elements
 norm_lp_max, norm_lp_sum      max(sum(|x|**p), eps)**(1/p), (sum(|x|**p) + eps)**(1/p)
 norm_lp_power_p_max, ..._sum  the same without the root
 
-Gradients of extremes are shared evenly by the elements that are equal to them, as of torch's amax.
+The gradient of an extreme is shared evenly by the elements equal to it, as in torch's amax.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from ..runtime.alloc import Array
 from ..schedule.trees.split_folds import pieces_of_folds
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
-"""The algorithms that have p and eps."""
+"""The algorithms with p and eps."""
 _FOLDS = {"max": "max", "min": "min", "mul": "mul"}
-# Integers whose folds are exact, and wrap around: a type of their own is what they are computed in.
+# Integers whose folds are exact and wrap around: they are computed in their own type.
 _EXACT = (DataType.s64, DataType.u64, DataType.u32)
 _UNSIGNED = -(2.0**63)
 _ONNX_S64 = 7
 Dims = tuple[int, ...]
 Value = Array | str
-# A power takes as long as to move so many bytes.
+# A power takes as long as moving this many bytes.
 _POWER_BYTES = 64
 
 
 def _of_integers(algorithm: str, of: Callable[[Any, Value], Value] = lambda call, x: x) -> Any:
-    """An operator of ONNX that folds integers, or what `of` makes of them, in 64 bits."""
+    """Return an ONNX operator that folds integers, or `of` applied to them, in 64 bits."""
 
     def run(
         call: Any,
@@ -83,11 +83,11 @@ def _of_integers(algorithm: str, of: Callable[[Any, Value], Value] = lambda call
 
 @dataclass(frozen=True, slots=True)
 class ReductionProblem(OperationProblem):
-    """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1.
+    """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination is 1.
 
-    Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is f64 or of integers of 32
-    bits and more; their order depends on shape and format, never on threads. Of s64, u64 and u32 into the
-    same type, without attributes, max, min, sum and mul are of integers, which wrap around.
+    Executed with `ARG_SRC` and `ARG_DST`. Sums are in f32, or in f64 if a tensor is f64 or an integer of 32
+    bits or more; their order depends on shape and format, never on threads. max, min, sum and mul from s64,
+    u64 or u32 to the same type, without attributes, are computed in integers, which wrap around.
     """
 
     operation = "reduction"
@@ -120,14 +120,14 @@ class ReductionProblem(OperationProblem):
     rewrites = staticmethod(pieces_of_folds)
     node_values: ClassVar = {"eps": lambda node, dst: node.epsilon}
     arguments = """
-    `algorithm`: a name of oneDNN, "reduction_sum" or "sum". `dst` has 1 where the source is folded, and else
-    the dims of the source; of format "any" it has that of the source. `p`, 1 or more, and `eps` are of norms.
+    `algorithm`: a oneDNN name, "reduction_sum" or "sum". `dst` has 1 where the source is folded, else the
+    dims of the source; format "any" takes that of the source. `p` (1 or more) and `eps` apply to norms.
     `attr`: post-ops and the scratchpad mode."""
 
     algorithm: str
     src: MemoryDesc
     dst: MemoryDesc
-    # f32 values, of norms alone; equality compares their bits.
+    # f32 values, for norms only; equality compares their bits.
     p: float = field(default=0.0, compare=False)
     eps: float = field(default=0.0, compare=False)
     attr: Attr = field(default_factory=Attr)
@@ -158,17 +158,17 @@ class ReductionProblem(OperationProblem):
         return f"alg:reduction_{self.algorithm}{numbers}"
 
     def structure(self) -> ReductionProblem:
-        # Powers of 1 and 2 are no calls of a function.
+        # Powers of 1 and 2 need no function call.
         p = self.p if self.p in (1.0, 2.0) else 3.0
         return replace(self, p=p if self.is_norm else 0.0, eps=0.0, attr=structure_of(self.attr))
 
     @property
     def is_norm(self) -> bool:
-        """True for an algorithm that has p and eps."""
+        """Whether the algorithm has p and eps."""
         return self.algorithm in NORMS
 
     def computation(self) -> Computation:
-        """p, eps and 1 / p, or the count, and then what is done to the result."""
+        """p, eps and 1 / p, or the count, followed by the steps on the result."""
         after = computation_of(self.attr, self.dst, self.dst)
         own = self._numbers()
         origins = tuple((0, i) for i in range(len(own)))
@@ -197,7 +197,7 @@ class ReductionProblem(OperationProblem):
 
     @property
     def _number(self) -> Number:
-        """What it is computed in: integers of 64 bits where nothing but a fold is done to them."""
+        """The type of the computation: 64-bit integers if it is only a fold."""
         is_exact = self.src.data_type is self.dst.data_type and self.src.data_type in _EXACT
         if is_exact and self.algorithm in (*_FOLDS, "sum") and self.attr.is_default:
             return Number.i64
@@ -205,7 +205,7 @@ class ReductionProblem(OperationProblem):
 
     @property
     def _is_shifted(self) -> bool:
-        """True where the largest of unsigned integers is looked for by comparing signed ones."""
+        """Whether the extreme of unsigned integers is found by comparing signed ones."""
         is_order = self.algorithm in ("max", "min")
         return is_order and self._number.is_integer and self.src.data_type is DataType.u64
 
@@ -237,8 +237,8 @@ class ReductionProblem(OperationProblem):
 class ReductionBackwardProblem(GradientProblem):
     """The gradient of the source of a reduction.
 
-    Executed with `ARG_DIFF_DST`, `ARG_SRC` where it is no sum and no mean, and `ARG_DIFF_SRC`. What the
-    forward step has folded is folded again.
+    Executed with `ARG_DIFF_DST`, `ARG_SRC` (unless it is a sum or a mean), and `ARG_DIFF_SRC`. The folds of
+    the forward step are computed again.
     """
 
     operation = "reduction"
@@ -249,7 +249,7 @@ class ReductionBackwardProblem(GradientProblem):
     reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC: "src"}
     in_place = False
     arguments = """
-    All is as in the forward step. `diff_src`: of format "any" it has that of the source. Floats."""
+    Parameters are as in the forward step. `diff_src`: format "any" takes that of the source. Floats only."""
 
     algorithm: str
     src: MemoryDesc
@@ -278,7 +278,7 @@ class ReductionBackwardProblem(GradientProblem):
         return f"alg:reduction_{self.algorithm}{numbers}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: the folds of what belongs together, and then the gradient of each element of it."""
+        """The loop tree: the folds of each group of elements, then the gradient of each of its elements."""
         gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
         src = TreeTensor.of_desc("src", self.src)
         index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
@@ -293,7 +293,7 @@ class ReductionBackwardProblem(GradientProblem):
         return LoopTree(tensors, (Each(outer, items),), number=number).verify()
 
     def _slope(self, x: Expr) -> tuple[tuple[Fold, ...], Expr]:
-        """What is folded of the source, and by what a gradient is multiplied for an element of it."""
+        """Return the folds of the source, and the factor of the gradient for an element of it."""
         count = prod(n for n, out in zip(self.src.dims, self.diff_dst.dims, strict=True) if out == 1)
         if self.algorithm in ("sum", "mean"):
             return (), Const(1.0 if self.algorithm == "sum" else 1.0 / max(count, 1))
@@ -318,7 +318,7 @@ class ReductionBackwardProblem(GradientProblem):
         slope: Expr = power * self.p
         if "power" not in self.algorithm:
             slope = power * apply("pow", folded, 1.0, 1.0 / self.p - 1)
-            # Where a norm is zero it has a corner.
+            # A norm is not differentiable where it is zero.
             slope = apply("select", apply("eq", folded, 0), 0, slope)
         if self.algorithm.endswith("_max"):
             slope = apply("select", apply("lt", total, self.eps), 0, slope)
@@ -332,7 +332,7 @@ def _check_folded(call: ArgumentReader, src: MemoryDesc, dst: MemoryDesc) -> Non
 
 
 def _norm_numbers(call: ArgumentReader, algorithm: str, p: float, eps: float) -> tuple[float, float]:
-    """p and eps of a norm, else zeros. Raises InvalidArguments for those that no norm has."""
+    """Return p and eps of a norm, else zeros. Raises InvalidArguments for invalid values."""
     if algorithm not in NORMS:
         return 0.0, 0.0
     if not (isfinite(p) and p >= 1.0 and isfinite(eps)):

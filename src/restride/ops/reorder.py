@@ -46,7 +46,7 @@ _WHAT = "Reorder.PrimitiveDesc"
 class ReorderProblem(ProblemBase):
     """A reorder: equal problems share an executable.
 
-    `odd`: the arguments whose first 4-bit value lies in the upper half of a byte.
+    `odd`: the arguments whose first 4-bit value is in the upper half of a byte.
     """
 
     src: MemoryDesc
@@ -69,7 +69,7 @@ class ReorderProblem(ProblemBase):
         return reorder_nest(self.src, self.dst, computed.compute, computed.tensors)
 
     def program(self) -> Program:
-        """The program: the nest, and the sums of what it writes where they are asked for."""
+        """The program: the nest, and the sums of its output if they are requested."""
         if self.dst.format_kind == "opaque":
             return self._opaque_program()
         computed, compensation = self.computation(), self.attr.compensation
@@ -94,7 +94,7 @@ class ReorderProblem(ProblemBase):
         return sum_steps(program, compensation, self.dst)
 
     def _opaque_program(self) -> Program:
-        """The program that writes an opaque format: from the same one, a copy."""
+        """The program that writes an opaque format: from the same format, a copy."""
         if self.src == self.dst:
             return ReorderProblem(stored_desc(self.src), stored_desc(self.dst)).program()
         load_whole("restride.ops.programs.winograd")
@@ -103,28 +103,28 @@ class ReorderProblem(ProblemBase):
         return weights_program(self.src, self.dst)
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the destination, by argument."""
+        """The outputs besides the destination, by argument."""
         if self.attr.compensation is None:
             return {}
         load_whole("restride.ops.programs.compensation")
         from .programs.compensation import compensation_descs
 
-        # How long the sums are is known at execution as well.
+        # The length of the sums is also known only at execution.
         return compensation_descs(self.attr.compensation, self.dst)
 
     @property
     def has_runtime(self) -> bool:
-        """True where dims or strides are known only at execution."""
+        """Whether dims or strides are known only at execution."""
         return self.src.layout.has_runtime or self.dst.layout.has_runtime
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written, padding of the destination included, gaps between elements not."""
+        """The bytes read and written, including padding of the destination but not gaps between elements."""
         return moved_bytes([self.src], self.dst, is_summed=self.attr.reads_dst)
 
     @property
     def work_bytes(self) -> int:
-        """The bytes that could be moved in the time that this takes: threads and Ctrl-C go by it."""
+        """The bytes that could be moved in the time this takes; thread counts and Ctrl-C depend on it."""
         return self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
 
     def where(self) -> str:
@@ -136,7 +136,7 @@ class ReorderProblem(ProblemBase):
 
 
 class _OfMds(NamedTuple):
-    """The arguments of a primitive descriptor: descriptors, each on an engine."""
+    """The arguments of a primitive descriptor as descriptors, each with an engine."""
 
     src_engine: object
     src_md: object
@@ -147,7 +147,7 @@ class _OfMds(NamedTuple):
     hint: object = None
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
-        """Both engines, and the problem, which is not checked yet."""
+        """Return both engines and the unchecked problem."""
         src_engine = _checked_as(Engine, "src_engine", self.src_engine)
         dst_engine = _checked_as(Engine, "dst_engine", self.dst_engine)
         src = _checked_as(MemoryDesc, "src_md", self.src_md)
@@ -156,7 +156,7 @@ class _OfMds(NamedTuple):
 
 
 class _OfMemories(NamedTuple):
-    """The arguments of a primitive descriptor: memories, which have both."""
+    """The arguments of a primitive descriptor as memories, which have both."""
 
     src_mem: object
     dst_mem: object
@@ -164,7 +164,7 @@ class _OfMemories(NamedTuple):
     allow_empty: bool = False
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
-        """Both engines, and the problem, which is not checked yet."""
+        """Return both engines and the unchecked problem."""
         src = _checked_as(Memory, "src_mem", self.src_mem)
         dst = _checked_as(Memory, "dst_mem", self.dst_mem)
         for name, memory in (("src", src), ("dst", dst)):
@@ -176,17 +176,17 @@ class _OfMemories(NamedTuple):
 def _checked_as(kind: type[Value], name: str, value: object) -> Value:
     if isinstance(value, kind):
         return value
-    raise _usage(f"{name} is no rs.{kind.__name__} but {type(value).__name__}")
+    raise _usage(f"expected an rs.{kind.__name__} as {name}, got {type(value).__name__}")
 
 
 def _resolved_dst(src: MemoryDesc, dst: MemoryDesc, hint: object) -> MemoryDesc:
-    """A destination of format "any" in that of the hint, else of the source; others as they are."""
+    """Return a destination of format "any" in that of the hint, else of the source; others unchanged."""
     if hint is None and dst.format_kind != "any":
         return dst
     if isinstance(hint, PrimitiveDescBase):
         hint = hint.src_desc()
     if hint is not None and not isinstance(hint, MemoryDesc):
-        raise _usage(f"hint is no rs.MemoryDesc and no primitive descriptor but {type(hint).__name__}")
+        raise _usage(f"expected an rs.MemoryDesc or primitive descriptor as hint, got {type(hint).__name__}")
     like = hint or src
     return resolved(dst, like) if like.format_kind == "blocked" and not like.layout.has_runtime else dst
 
@@ -196,7 +196,7 @@ def _frozen(attr: object) -> Attr:
         return DEFAULT_ATTR
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
-    raise _usage(f"attr is no rs.onednn.PrimitiveAttr but {type(attr).__name__}")
+    raise _usage(f"expected an rs.onednn.PrimitiveAttr as attr, got {type(attr).__name__}")
 
 
 _OF_MDS = Form(
@@ -218,11 +218,11 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
     `PrimitiveDesc(src_engine, src_md, dst_engine, dst_md, attr=None, allow_empty=False, hint=None)`, or
     `PrimitiveDesc(src_mem, dst_mem, attr=None, allow_empty=False)`; without arguments it is empty and False.
-    A `dst_md` of format "any" becomes that of the hint, else of the source. `hint`: a `MemoryDesc`, or the
+    A `dst_md` of format "any" takes that of the hint, else of the source. `hint`: a `MemoryDesc`, or the
     descriptor of the primitive that reads the result.
     Attributes are copied. With `allow_empty`, a failure gives an empty descriptor, not an error.
 
-    Raises InvalidArguments for descriptors that cannot be reordered, Unimplemented for what is not provided.
+    Raises InvalidArguments for descriptors that cannot be reordered, Unimplemented for unsupported cases.
     """
 
     kind = "Reorder"
@@ -249,13 +249,13 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
         return ReorderPrimitiveDesc, args
 
     def get_src_engine(self) -> Engine:
-        """The engine of the source."""
+        """Return the engine of the source."""
         self._implementation()
         assert self._src_engine is not None
         return self._src_engine
 
     def get_dst_engine(self) -> Engine:
-        """The engine of the destination."""
+        """Return the engine of the destination."""
         self._implementation()
         assert self._dst_engine is not None
         return self._dst_engine
@@ -268,13 +268,13 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
 
 
 def find_reorder(problem: ReorderProblem, engine: Engine) -> Implementation:
-    """The implementation of a problem, checked, from the cache or made now.
+    """Return the implementation of a checked problem, from the cache or newly built.
 
-    Other values of attributes find the same executable. Raises InvalidArguments, Unimplemented where the
-    problem has no answer (N15).
+    The executable does not depend on the values of attributes. Raises InvalidArguments, or Unimplemented if
+    the problem is not supported (N15).
     """
     if problem.attr.has_shapes:
-        # Of what fits the shape is no part of the key: a list of the same values finds it.
+        # Once checked, shapes are dropped from the key, so that a list of the same values finds it.
         problem = check_reorder(problem)
     return find_implementation(problem, engine, describe_reorder, lambda: _executable_of(problem, engine))
 
@@ -285,7 +285,7 @@ def _executable_of(problem: ReorderProblem, engine: Engine) -> Executable:
 
 
 def running_engine(src: Engine, dst: Engine) -> Engine:
-    """The engine that does it: a device, the destination's first; of two on the host the reference one."""
+    """Return the engine to run on: a device, preferably the destination's; on the host, the reference one."""
     for engine in (dst, src):
         if not engine.device.is_host:
             return engine
@@ -293,7 +293,7 @@ def running_engine(src: Engine, dst: Engine) -> Engine:
 
 
 def describe_reorder(op: str, impl: Implementation, ms: float) -> list[object]:
-    """The fields of one verbose line about a reorder."""
+    """Return the fields of a verbose line about a reorder."""
     problem = impl.problem
     assert isinstance(problem, ReorderProblem)
     mds = named_descs(("src", "dst"), (problem.src, problem.dst))
@@ -308,9 +308,9 @@ _SUMMED = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
 
 
 def check_reorder(problem: ReorderProblem) -> ReorderProblem:
-    """Return the problem, without the shapes of arrays that have been found to fit.
+    """Return the problem, without the shapes of arrays, which have been checked.
 
-    Raises InvalidArguments, Unimplemented where it has no answer (N15).
+    Raises InvalidArguments, or Unimplemented if it is not supported (N15).
     """
     for name, md in (("src", problem.src), ("dst", problem.dst)):
         _check_concrete(name, md, problem)
@@ -329,15 +329,15 @@ def check_reorder(problem: ReorderProblem) -> ReorderProblem:
 
 def _check_concrete(name: str, md: MemoryDesc, problem: ReorderProblem) -> None:
     if md.is_zero():
-        hint = "give it dims, a type and a format"
+        hint = "specify dims, a type and a format"
         raise refuse("RS-M03:no-concrete-descriptor", name=name, where=problem.where(), hint=hint)
     if md.format_kind == "any":
-        hint = "name a tag or strides; 'any' is for primitives that choose a format"
+        hint = "specify a tag or strides; 'any' is for primitives that choose a format"
         raise refuse("RS-N15:no-concrete-descriptor", name=name, where=problem.where(), hint=hint)
 
 
 def _check_opaque(problem: ReorderProblem) -> ReorderProblem:
-    """Return a problem of weights that become, or are, those of a convolution alone."""
+    """Return a problem whose source or destination is opaque; both must be weights of a convolution."""
     src, dst = problem.src, problem.dst
     if src.format_kind == "opaque" and src != dst:
         raise refuse("RS-R11:from-opaque", where=problem.where())
@@ -360,7 +360,7 @@ def _check_dims(problem: ReorderProblem) -> None:
 
 
 def _check_compensation(compensation: Compensation, dst: MemoryDesc, where: str) -> None:
-    """Raise InvalidArguments for a destination that is not summed, or a mask beyond its dims (N10)."""
+    """Raise InvalidArguments for a destination that cannot be summed, or a mask beyond its dims (N10)."""
     if dst.data_type not in _SUMMED:
         raise refuse("RS-R27:compensation", data_type=dst.data_type, where=where)
     if compensation.mask >> dst.ndims:
@@ -374,7 +374,7 @@ class Reorder(Primitive):
     """The reorder primitive (`dnnl::reorder`): `dst(x) = saturate(alpha * src(x) + beta * dst(x))`.
 
     `Reorder(pd)`, or `Reorder(src_mem, dst_mem, attr=None)`; without arguments it is empty, and executing it
-    is an error. A primitive holds no state of its runs: any number of threads may execute one at once (N12).
+    is an error. A primitive keeps no state between executions: any number of threads can execute it (N12).
     """
 
     PrimitiveDesc = ReorderPrimitiveDesc
@@ -392,7 +392,7 @@ class Reorder(Primitive):
         is_alone = src is dst is attr is None
         if isinstance(argument, ReorderPrimitiveDesc):
             if not is_alone:
-                raise _usage("a primitive descriptor has its attributes already")
+                raise _usage("a primitive descriptor already has its attributes")
             self._take(argument, is_empty=False)
             return
         ends = {} if is_alone else {"src_mem": src, "dst_mem": dst, "attr": attr}
@@ -423,7 +423,7 @@ class Reorder(Primitive):
 
 
 def adapted(impl: Implementation, memories: Memories) -> Implementation:
-    """The implementation for operands as they lie: 4-bit values may begin in the upper half of a byte."""
+    """Return the implementation for the operands: 4-bit values can begin in the upper half of a byte."""
     odd = frozenset(
         operand.arg
         for operand in impl.computation.operands
@@ -441,10 +441,10 @@ def _begins_in_a_byte(md: MemoryDesc) -> bool:
 def run_across(
     impl: Implementation, memories: Memories, stream: Stream | None, deps: Sequence[Waitable]
 ) -> Waitable:
-    """Run on memories of two engines, of which one is a device.
+    """Execute on memories of two engines, one of them a device.
 
-    A source elsewhere is copied to the device as it is. A destination on the host is written there: all that
-    is read is copied to the host, and the work is done before the call returns.
+    A source elsewhere is copied to the device unchanged. If the destination is on the host, the host does the
+    work: everything that is read is copied there, and the work is done before the call returns.
     """
     for event in deps:
         event.wait()
@@ -452,7 +452,7 @@ def run_across(
     if not target.engine.device.is_host:
         return run(impl, {**memories, ARG_FROM: to_engine(source, impl.engine)}, stream)
     if stream is not None and stream.flags == StreamFlags.in_order:
-        # Copies to the host know nothing of what others have put on the queue.
+        # Copies to the host do not wait for other work on the queue.
         stream.wait()
     there = {arg: to_engine(memory, target.engine) for arg, memory in memories.items()}
     assert isinstance(impl.problem, ReorderProblem)

@@ -4,10 +4,10 @@
     nearest   dst[o] = src[s rounded, halves up]
     linear    dst[o] = (1 - w) * src[floor(s)] + w * src[floor(s) + 1],  w = s - floor(s)
 
-Along several dims weights are multiplied. Where each element of a result looks is a table for each dim, and
-its weights are tensors that are known; a gradient adds up, for each element, all that have looked at it.
-Programs are nests that add some **terms** at a time, a dim at a time where there are many. Of a long dim the
-run itself finds the places and weights, in a loop tree: a plan takes no longer for a result that is larger.
+Along several dims, weights are multiplied. For each dim, a table holds the positions that each result element
+reads, and its weights are constant tensors; a gradient sums, for each element, all results that have read it.
+Programs are nests that add some **terms** at a time, one dim at a time if there are many. For a long dim,
+execution itself computes positions and weights, in a loop tree: planning time does not grow with the result.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from .programs.resampling_terms import (
 )
 from .programs.table_nest import TableOperand, parts_of, table_nest
 
-# Terms that one nest adds; more are added to what another has found.
+# The terms that one nest adds; further ones are added to another nest's result.
 _MOST_TERMS = 8
-# Of so many places along a dim a plan has tables.
+# Up to this many positions along a dim, a plan has tables.
 _LONGEST_TABLE = 1 << 16
 
 
@@ -71,7 +71,7 @@ class _Pass(NamedTuple):
 
     @property
     def looks(self) -> Array | None:
-        """1 for each element of the result that looks somewhere, else 0; None where all of them do."""
+        """1 for each result element with at least one term, else 0; None if all have terms."""
         weights = [term.weights for term in self.terms if term.weights is not None]
         if len(weights) < len(self.terms):
             return None
@@ -80,7 +80,7 @@ class _Pass(NamedTuple):
 
 
 class _Writer:
-    """A program while it is written. The weights are constants, numbered down from -1."""
+    """A program under construction. The weights are constants, numbered down from -1."""
 
     def __init__(self, passes: Sequence[_Pass], attr: Attr, *, is_wide: bool) -> None:
         self.passes, self.attr, self.is_wide = passes, attr, is_wide
@@ -88,7 +88,7 @@ class _Writer:
         self.last: Computation = Computation(Compute(), (), ())
 
     def weight(self, values: Array, dst: MemoryDesc) -> OperandSource:
-        """A constant for the spatial dims of a tensor."""
+        """Add a constant for the spatial dims of a tensor."""
         extents = (1, 1, *values.shape)
         tensor = TensorOperand.of_groups(DataType.f32, extents, dst.dims)
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
@@ -98,7 +98,7 @@ class _Writer:
         return source
 
     def steps(self) -> Iterator[tuple[_Pass, list[Tap], bool, bool]]:
-        """The nests in order: their pass, terms, and whether they are the first and the last of it."""
+        """Yield the nests in order: pass, terms, and whether they are the first and the last of the pass."""
         for step in self.passes:
             chunks = [step.terms[i : i + _MOST_TERMS] for i in range(0, len(step.terms), _MOST_TERMS)]
             for number, chunk in enumerate(chunks):
@@ -117,7 +117,7 @@ class _Resampling:
 
     @property
     def is_wide(self) -> bool:
-        """True where all is computed as doubles."""
+        """Whether everything is computed in f64."""
         return any(needs_double(md.data_type) for _, md in (self.read, self.written))
 
     def planned(self) -> tuple[Program, Computation]:
@@ -126,7 +126,7 @@ class _Resampling:
         parts = list(writer.steps())
         drafts = [self._draft(writer, number == len(parts) - 1, *part) for number, part in enumerate(parts)]
         last = drafts[-1].computed
-        # Slots: source, destination, what the attributes read, then the weights.
+        # Slots: source, destination, the operands of attributes, then the weights.
         attr_slots = last.slots()
         operands = (*last.operands, *writer.weights)
         slots = (
@@ -156,7 +156,7 @@ class _Resampling:
     def _draft(
         self, writer: _Writer, is_last: bool, stage: _Pass, terms: list[Tap], is_first: bool, ends: bool
     ) -> _ResamplingDraft:
-        """One nest: its readers in the order of the operands, and where each of them is."""
+        """Return one nest, with its readers in the order of the operands, and the place of each."""
         dst = stage.dst if ends else _sum_desc(stage.dst, self.is_wide)
         readers: list[TableOperand] = []
         places: list[int | str] = []
@@ -181,7 +181,7 @@ class _Resampling:
                 steps.append(Step("add", operand=number, factor=number + 1))
                 self._add_weight(writer, term.weights, stage.dst, readers, places)
         if looks is not None:
-            # Nothing, where nobody has looked: an infinite element would make a NaN of a weight of 0.
+            # Zero for elements without terms: an infinite element times a weight of 0 would give NaN.
             steps.append(Step("select", operand=len(places), condition=len(places)))
             self._add_weight(writer, looks, stage.dst, readers, places)
         computed = ComputationWriter(dst.dims, is_wide=self.is_wide, sources=len(places))
@@ -216,7 +216,7 @@ class _ResamplingDraft:
     terms: int
 
     def steps(self, source: Place, to: Place, last: Place | None, attributes: int) -> tuple[NestStep, ...]:
-        """A step for each nest. `source`: that of its pass; `last`: what the steps before have found, if
+        """Return a step for each nest. `source`: that of its pass; `last`: the preceding steps' result, if
         these add to it.
         """
         places = tuple(
@@ -241,12 +241,12 @@ class _ResamplingDraft:
 
 
 def _are_equal(weights: Array, looks: Array | None) -> bool:
-    """True where weights say no more than who looks somewhere."""
+    """Return whether weights are 1 wherever there are terms, else 0."""
     return looks is not None and bool((weights == looks).all())
 
 
 def _sum_desc(md: MemoryDesc, is_wide: bool) -> MemoryDesc:
-    """A tensor of its dims in which sums are kept between nests."""
+    """Return a tensor of the same dims in which sums are kept between nests."""
     tag = Tag(md.outer_order, *md.layout.inner)
     return MemoryDesc(md.dims, DataType.f64 if is_wide else DataType.f32, tag)
 
@@ -265,10 +265,10 @@ class ResamplingProblem(OperationProblem):
     algorithms = ALGORITHMS
     in_place = False
     arguments = """
-    The factors may stand in front of the source, as oneDNN has them. `algorithm`: "resampling_nearest" or
-    "resampling_linear". Tensors have a batch, channels and 1 to 3 spatial dims. `dst`: of format "any" it has
-    that of the source; left out, its sizes are those of the source times the `factors`, rounded down. `attr`:
-    post-ops and the scratchpad mode."""
+    The factors can also precede the source, as in oneDNN. `algorithm`: "resampling_nearest" or
+    "resampling_linear". Tensors have a batch, channels and 1 to 3 spatial dims. `dst`: format "any" takes
+    that of the source; if left out, its sizes are those of the source times the `factors`, rounded down.
+    `attr`: post-ops and the scratchpad mode."""
 
     algorithm: str
     src: MemoryDesc
@@ -319,7 +319,7 @@ class ResamplingProblem(OperationProblem):
         return _Resampling(self.algorithm, (ARG_SRC, self.src), (ARG_DST, self.dst), (only,), self.attr)
 
     def tree(self) -> LoopTree:
-        """The loop tree: first, along each dim, the places that are looked at and their weights."""
+        """The loop tree: first, along each dim, the positions that are read and their weights."""
         src, dst = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("src", "dst"))
         is_wide = any(needs_double(md.data_type) for md in (self.src, self.dst))
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
@@ -342,7 +342,7 @@ class ResamplingProblem(OperationProblem):
 
     @property
     def _has_tables(self) -> bool:
-        """True where a plan has tables of the places that are looked at."""
+        """Whether a plan has tables of the positions that are read."""
         pairs = zip(self.src.dims, self.dst.dims, strict=True)
         return max((m for n, m in pairs if n != m), default=0) <= _LONGEST_TABLE
 
@@ -353,7 +353,7 @@ class ResamplingProblem(OperationProblem):
         return resampling.planned()
 
     def computation(self) -> Computation:
-        """The weights, and what the attributes read."""
+        """The weights, and the operands of the attributes."""
         return self._planned()[1] if self._has_tables else computation_of(self.attr, self.src, self.dst)
 
     def program(self) -> Program:
@@ -363,8 +363,8 @@ class ResamplingProblem(OperationProblem):
 
 @dataclass(frozen=True, slots=True)
 class _DimLooks:
-    """Where all places along a dim of the result look, as tensors that a run fills: `axis` has these places,
-    `size` is the extent of the source.
+    """The positions that elements along a dim read, as tensors filled at execution: `axis` runs over the
+    result, `size` is the extent of the source.
     """
 
     algorithm: str
@@ -391,7 +391,7 @@ class _DimLooks:
 
     @property
     def terms(self) -> list[tuple[Load, Expr | None]]:
-        """What is added up: a place, and the weight of what is there, None for 1."""
+        """The terms: a position, and the weight of the element there, None for 1."""
         places = [each.load(self.axis) for each in self._places()]
         if len(places) == 1:
             return [(places[0], None)]
@@ -400,7 +400,7 @@ class _DimLooks:
 
     @property
     def loop(self) -> Each:
-        """The loop that fills them, as `dim_terms` does: an index above the last place is brought to it."""
+        """The loop that fills them, like `dim_terms`: an index past the last position is clamped to it."""
         where = (Coordinate(self.axis + 0) + 0.5) * Const(self.size) / Const(self.axis.extent) - 0.5
         places, at = self._places(), (self.axis,)
         if len(places) == 1:
@@ -433,8 +433,8 @@ class ResamplingBackwardProblem(GradientProblem):
     reads = {ARG_DIFF_DST: "diff_dst"}
     in_place = False
     arguments = """
-    The factors may stand in front of the gradients. `diff_src`: of format "any" it has that of `diff_dst`.
-    `hint_pd`: the forward descriptor, of the same problem, or None; `diff_dst` of format "any" needs it."""
+    The factors can also precede the gradients. `diff_src`: format "any" takes that of `diff_dst`. `hint_pd`:
+    the forward descriptor of the same problem, or None; `diff_dst` of format "any" needs it."""
 
     algorithm: str
     diff_src: MemoryDesc
@@ -475,7 +475,7 @@ class ResamplingBackwardProblem(GradientProblem):
         return _Resampling(self.algorithm, source, target, tuple(self._passes(by_dim, is_wide)), self.attr)
 
     def _passes(self, by_dim: dict[int, tuple[DimTerm, ...]], is_wide: bool) -> Iterator[_Pass]:
-        """All dims at once where few terms do, else one after the other, the innermost first."""
+        """Yield one pass for all dims if there are few terms, else one per dim, the innermost first."""
         if prod(map(len, by_dim.values())) <= _MOST_TERMS:
             yield _Pass(self.diff_dst, self.diff_src, taps_of(by_dim, self.diff_src.dims[2:]))
             return
@@ -512,13 +512,13 @@ def _check_rank(call: ArgumentReader, name: str, md: MemoryDesc) -> None:
 
 
 def _scaled(call: ArgumentReader, src: MemoryDesc) -> tuple[int, ...] | None:
-    """The dims of the result that factors give, None without them."""
+    """Return the dims of the result from the factors, None without them."""
     factors = call.factors
     if factors is None:
         return None
     try:
         values = [] if isinstance(factors, str | bytes) else list(factors)  # type: ignore[call-overload]
-    except Exception:  # what iterates may raise anything
+    except Exception:  # iterating can raise anything
         values = []
     numbers = [to_f32(value, f"{call.what}: factors[{i}]") for i, value in enumerate(values)]
     if len(numbers) == src.ndims - 2 and all(0 < number < float("inf") for number in numbers):
@@ -534,11 +534,11 @@ def _check_pair(
 ) -> None:
     (name, src), (other, dst) = source, result
     if dst.ndims != src.ndims or src.dims[:2] != dst.dims[:2]:
-        why = "batch and channels are the same, and there are as many spatial dims"
+        why = "batch, channels and the number of spatial dims must be equal"
     elif dims is not None and dst.dims != dims:
-        why = f"the factors make {dims}"
+        why = f"the factors give {dims}"
     elif 0 in src.dims and 0 not in dst.dims:
-        why = "there is nothing to look at"
+        why = "the source is empty"
     else:
         return
     raise refuse("RS-R10:tensors-not-fit", what=call.what, name=name, src=src, other=other, dst=dst, why=why)

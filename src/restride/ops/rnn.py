@@ -1,7 +1,7 @@
 """Recurrent networks, forward and backward: vanilla RNN, LSTM, GRU and linear-before-reset GRU.
 
-`programs/rnn_cells.py` and `programs/rnn_gradient_cells.py` say what a step computes, `programs/rnn.py` how
-steps make a program.
+`programs/rnn_cells.py` and `programs/rnn_gradient_cells.py` define the steps, `programs/rnn.py` combines
+them into a program.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TENSORS = tuple(tensor_field.name for tensor_field in fields(RnnTensors))
 
 
 def _arguments(cell: str, *prefixes: str) -> tuple[str, ...]:
-    """The arguments of a descriptor, as oneDNN orders them: tensors, with each of the prefixes in turn."""
+    """Return the arguments of a descriptor in oneDNN's order: tensors, with each of the prefixes in turn."""
     names = [name for name in _TENSORS if cell == "vanilla_lstm" or not name.endswith("_c")]
     head = ("prop_kind", "activation", "direction") if cell == "vanilla_rnn" else ("prop_kind", "direction")
     return (*head, *(f"{prefix}{name}_desc" for prefix in prefixes for name in names))
@@ -105,18 +105,18 @@ class RecurrentProblem(OperationProblem):
 
     @property
     def workspace(self) -> RnnWorkspace:
-        """The workspace that training leaves behind."""
+        """The workspace of training."""
         return RnnWorkspace.of(self.cell, self.tensors)
 
     def named(self) -> dict[str, MemoryDesc]:
-        """All tensors by their names; the zero descriptor where there is none."""
+        """All tensors by name; the zero descriptor for absent ones."""
         return {name: getattr(self.tensors, name) for name in _TENSORS}
 
 
 @dataclass(frozen=True, slots=True)
 class RnnProblem(RecurrentProblem):
-    """A forward step: equal problems share an executable. `block`: channels of a block that kernels want;
-    `pack`: inputs that they multiply at once.
+    """A forward step: equal problems share an executable. `block`: the channels in a block that kernels
+    prefer; `pack`: the inputs that they multiply at once.
     """
 
     writes = ARG_DST_LAYER
@@ -158,12 +158,12 @@ class RnnProblem(RecurrentProblem):
         cell, directions = RnnCell(node.cell), 2 if node.direction in ("concat", "sum") else 1
         states = 1 + cell.has_cell_state
         if len(tensors) not in (4, 4 + states):
-            raise Misfit(f"{cell.kind} reads 4 tensors, and perhaps {states} states")
+            raise Misfit(f"{cell.kind} needs 4 tensors, and optionally {states} states")
         source, weights = tensors[0].dims, tensors[1].dims
         if len(source) != 3 or len(weights) != 5:
-            raise Misfit("a source is (T, N, I), weights are (1, D, I, gates, C)")
+            raise Misfit("a source must be (T, N, I), weights (1, D, I, gates, C)")
         if 0 in (*source, *weights):
-            raise Misfit("a network without steps, sequences or channels has no states to give")
+            raise Misfit("a network without steps, sequences or channels has no states")
         (steps, batch, inputs), channels, runs = source, weights[-1], (1, directions)
         last = (*runs, batch, channels)
         layer, iteration = ((*runs, n, cell.gates, channels) for n in (inputs, channels))
@@ -171,7 +171,7 @@ class RnnProblem(RecurrentProblem):
         for number, (tensor, dims) in enumerate(zip(tensors, expected, strict=False)):
             if tensor.dims != dims:
                 text, other = ("x".join(map(str, n)) or "scalar" for n in (tensor.dims, dims))
-                raise Misfit(f"tensor {number} is {text}, it should be {other}")
+                raise Misfit(f"tensor {number} is {text}, but should be {other}")
         wide = channels * (2 if node.direction == "concat" else 1)
         return ((steps, batch, wide), *[last] * states)
 
@@ -181,11 +181,11 @@ class RnnProblem(RecurrentProblem):
 
     @property
     def is_quantised(self) -> bool:
-        """True for a network of bytes."""
+        """Whether the network computes on bytes."""
         return self.tensors.src_layer.data_type is DataType.u8
 
     def computation(self) -> Computation:
-        """Of bytes the scale, the shift, and 1 / scale; and what makes reals of the sums of each gate."""
+        """For bytes: the scale, the shift, 1 / scale, and the factors that dequantize each gate's sums."""
         if not self.is_quantised:
             return NOTHING
         qparams = self.attr.rnn or RnnQparams()
@@ -198,7 +198,7 @@ class RnnProblem(RecurrentProblem):
         return Computation(Compute(), scalars, (operand,), tuple((FACTORS, i) for i in range(3)))
 
     def named(self) -> dict[str, MemoryDesc]:
-        """All tensors by their names."""
+        """All tensors by name."""
         workspace = {"workspace": self.workspace.desc} if self.trains else {}
         return RecurrentProblem.named(self) | workspace
 
@@ -206,19 +206,19 @@ class RnnProblem(RecurrentProblem):
         return {NAMES[name]: md for name, md in self.tensors.items().items() if name not in OUTPUTS}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the states of the last layer."""
+        """The outputs besides the states of the last layer."""
         tensors = self.tensors.items()
         outputs = {NAMES[name]: tensors[name] for name in OUTPUTS[1:] if name in tensors}
         return {**outputs, **({ARG_WORKSPACE: self.workspace.desc} if self.trains else {})}
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written, each element once."""
+        """The bytes read and written, each element once."""
         return sum(md.size for md in (*self.tensors.items().values(), *self.outputs().values()))
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want: weights in blocks of outputs, those of all gates side by side
-        where a step sums them at once.
+        """The descriptors that kernels prefer: weights in blocks of outputs, with all gates adjacent if a
+        step sums them together.
         """
         layer, states = self.tensors.weights_layer, self.tensors.weights_iter
         summed, inner = ("C", f"{self.block}e{self.pack}c") if self.pack > 1 else ("c", f"{self.block}e")
@@ -238,12 +238,12 @@ class RnnProblem(RecurrentProblem):
 class RnnGradientProblem(RecurrentProblem):
     """A backward step: equal problems share an executable. `tensors` are those of the forward step.
 
-    `adds`: gradients of weights and bias are added to what is there.
+    `adds`: gradients of weights and bias are added to the existing ones.
     """
 
     prop_kinds = (PropKind.backward,)
     prop_kind_error = (
-        "a recurrent network goes backward as a whole: the gradients of all that it has read",
+        "a recurrent network computes the gradients of all its inputs together",
         'pass "backward"',
     )
     writes = ARG_DIFF_SRC_LAYER
@@ -289,7 +289,7 @@ class RnnGradientProblem(RecurrentProblem):
         return self.gradients.src_layer
 
     def named(self) -> dict[str, MemoryDesc]:
-        """All tensors by their names."""
+        """All tensors by name."""
         gradients = {f"diff_{name}": getattr(self.gradients, name) for name in _TENSORS}
         return RecurrentProblem.named(self) | gradients | {"workspace": self.workspace.desc}
 
@@ -300,24 +300,24 @@ class RnnGradientProblem(RecurrentProblem):
         return {**tensors, **gradients, ARG_WORKSPACE: self.workspace.desc}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs beside the gradient of the source."""
+        """The outputs besides the gradient of the source."""
         outputs = {GRADIENTS[name]: md for name, md in self.gradients.items().items() if name not in OUTPUTS}
         del outputs[self.writes]
         return outputs
 
     @property
     def moved_bytes(self) -> int:
-        """Bytes read and written, each element once."""
+        """The bytes read and written, each element once."""
         return sum(md.size for md in (self.dst, *self.sources().values(), *self.outputs().values()))
 
     def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want: weights in blocks of inputs, gradients of them row-major."""
+        """The descriptors that kernels prefer: weights in blocks of inputs, their gradients row-major."""
         mds = {"weights_layer": self.tensors.weights_layer, "weights_iter": self.tensors.weights_iter}
         tag = f"abCde{self.block}c"
         return {name: MemoryDesc(md.dims, md.data_type, tag) for name, md in mds.items()}
 
     def program(self) -> Program:
-        """The program: packs weights, then goes through every direction and layer backwards."""
+        """The program: packs weights, then goes through every direction and layer backward."""
         return BackwardWriter(self).program()
 
 
@@ -325,7 +325,7 @@ class RnnGradientProblem(RecurrentProblem):
 
 
 class RNNPrimitiveDesc(DerivedPrimitiveDesc):
-    """The common answers of the descriptors of all cells, forward and backward."""
+    """Common queries of the descriptors of all cells, forward and backward."""
 
     _arg_names = NETWORK_NAMES
     _optional_args: ClassVar[Collection[int]] = (ARG_SRC_ITER, ARG_SRC_ITER_C, ARG_BIAS)
@@ -333,20 +333,20 @@ class RNNPrimitiveDesc(DerivedPrimitiveDesc):
     __slots__ = ()
 
     def get_cell_kind(self) -> str:
-        """The cell as oneDNN calls it: `vanilla_lstm`."""
+        """Return the cell as oneDNN calls it, such as `vanilla_lstm`."""
         return self._network().cell.kind
 
     def get_direction(self) -> str:
-        """The direction in which the network reads, as oneDNN calls it."""
+        """Return the direction in which the network reads, as oneDNN calls it."""
         return self._network().direction_word
 
     def get_activation_kind(self) -> str:
-        """The function of a vanilla cell: `eltwise_tanh`; "undef" of the others."""
+        """Return the function of a vanilla cell, such as `eltwise_tanh`; "undef" for other cells."""
         name = self._network().cell.activation
         return f"eltwise_{name}" if name else "undef"
 
     def get_alpha(self) -> float:
-        """The slope below 0 of a relu."""
+        """Return the slope below 0 of a relu."""
         return self._network().cell.alpha
 
     def _network(self) -> RecurrentProblem:
@@ -385,7 +385,7 @@ def _desc_getter(name: str) -> Any:
 
     get.__name__ = get.__qualname__ = f"{name}_desc"
     get.__annotations__ = {"return": "MemoryDesc"}
-    get.__doc__ = f"The descriptor of `{name}`; the zero descriptor where there is none."
+    get.__doc__ = f"Return the descriptor of `{name}`; the zero descriptor if there is none."
     return get
 
 
@@ -398,7 +398,7 @@ for _name in _TENSORS:
 
 
 def _primitives(name: str, cell: str, what: str, arguments: str) -> tuple[type[Primitive], type[Primitive]]:
-    """The primitives of a cell, forward and backward. `what` it is, and what its arguments are, in words."""
+    """Return the primitives of a cell, forward and backward. `what`, `arguments`: their descriptions."""
     dnnl = "vanilla_rnn" if cell == "vanilla_rnn" else cell.removeprefix("vanilla_")
     module = {"__module__": __name__, "__slots__": (), "dnnl": dnnl, "cell_kind": cell}
     last = {"last_defaults": MORE_WEIGHTS} if cell == "vanilla_lstm" else {}
@@ -406,9 +406,9 @@ def _primitives(name: str, cell: str, what: str, arguments: str) -> tuple[type[P
     forward = {
         "__doc__": f"""{what} (`dnnl::{dnnl}_forward`).
 
-    Executed with `ARG_SRC_LAYER`, `ARG_WEIGHTS_LAYER`, `ARG_WEIGHTS_ITER`, `ARG_DST_LAYER`, where they are
-    described `ARG_BIAS`, `ARG_SRC_ITER`, `ARG_SRC_ITER_C`, `ARG_DST_ITER` and `ARG_DST_ITER_C`, and in
-    training `ARG_WORKSPACE`.
+    Executed with `ARG_SRC_LAYER`, `ARG_WEIGHTS_LAYER`, `ARG_WEIGHTS_ITER`, `ARG_DST_LAYER`; if present,
+    `ARG_BIAS`, `ARG_SRC_ITER`, `ARG_SRC_ITER_C`, `ARG_DST_ITER` and `ARG_DST_ITER_C`; and in training
+    `ARG_WORKSPACE`.
     """,
         "primitive": f"{name}Forward",
         "call": _arguments(cell, ""),
@@ -416,10 +416,10 @@ def _primitives(name: str, cell: str, what: str, arguments: str) -> tuple[type[P
         "arguments": arguments,
     }
     backward = {
-        "__doc__": f"""The gradients of all that a `{name}Forward` has read (`dnnl::{dnnl}_backward`).
+        "__doc__": f"""The gradients of all inputs of a `{name}Forward` (`dnnl::{dnnl}_backward`).
 
-    Executed with the tensors of the forward step, `ARG_WORKSPACE`, the gradients of the destinations, and
-    those of all else, which are written.
+    Executed with the tensors of the forward step, `ARG_WORKSPACE`, and the gradients of the destinations.
+    Writes the gradients of all other tensors.
     """,
         "primitive": f"{name}Backward",
         "call": _arguments(cell, "", "diff_"),
@@ -438,21 +438,21 @@ _BACKWARD_ARGUMENTS = """
     `prop_kind`: "backward". The arguments of the forward descriptor up to its destinations are followed by
     the gradients of all tensors among them. `hint_pd`: the forward descriptor, in training, or None.
 
-    The gradients of weights and bias are added to what is there, as oneDNN does: begin with zeros. With
-    `flags="diff_weights_overwrite"` they are written over it."""
+    The gradients of weights and bias are added to the existing ones, as in oneDNN: begin with zeros. With
+    `flags="diff_weights_overwrite"` they overwrite them."""
 
 LSTMForward, LSTMBackward = _primitives(
     "LSTM",
     "vanilla_lstm",
     "An LSTM",
     """
-    Peepholes and projections are not provided. `direction`: "unidirectional_left2right",
+    Peepholes and projections are not supported. `direction`: "unidirectional_left2right",
     "unidirectional_right2left", "bidirectional_concat" or "bidirectional_sum".
 
-    Of T steps, N sequences, L layers, D directions, I inputs and C channels: `src_layer` (T, N, I), states
+    With T steps, N sequences, L layers, D directions, I inputs and C channels: `src_layer` (T, N, I), states
     (L, D, N, C), `weights_layer` (L, D, I, gates, C), `weights_iter` (L, D, C, gates, C), `bias` (L, D,
-    gates, C), `dst_layer` (T, N, C), or 2 * C of directions side by side. States and bias may be None. Each
-    of format "any" gets the format that is fastest here. In training there is a workspace.""",
+    gates, C), `dst_layer` (T, N, C), or 2 * C for concatenated directions. States and bias can be None. A
+    tensor of format "any" gets the format that is fastest here. In training there is a workspace.""",
 )
 VanillaRNNForward, VanillaRNNBackward = _primitives(
     "VanillaRNN",
@@ -460,21 +460,21 @@ VanillaRNNForward, VanillaRNNBackward = _primitives(
     "A vanilla RNN",
     """
     `activation`: "eltwise_tanh", "eltwise_logistic" or "eltwise_relu", whose slope below 0 is `alpha`. The
-    rest is as `LSTMForward.PrimitiveDesc` has it.""",
+    rest is as in `LSTMForward.PrimitiveDesc`.""",
 )
 GRUForward, GRUBackward = _primitives(
     "GRU",
     "vanilla_gru",
     "A GRU",
     """
-    There are 3 gates; the rest is as `LSTMForward.PrimitiveDesc` has it.""",
+    There are 3 gates; the rest is as in `LSTMForward.PrimitiveDesc`.""",
 )
 LBRGRUForward, LBRGRUBackward = _primitives(
     "LBRGRU",
     "lbr_gru",
     "A GRU that is linear before its reset",
     """
-    As `GRUForward.PrimitiveDesc`; the bias has 4 gates, the last one for the sums of the state.""",
+    As in `GRUForward.PrimitiveDesc`; the bias has 4 gates, the last one for the sums of the state.""",
 )
 FORWARD_OF_CELL: Mapping[str, type[Primitive]] = {
     "vanilla_rnn": VanillaRNNForward,

@@ -25,14 +25,14 @@ DIRECTIONS = {
     "bidirectional_concat": "concat",
     "bidirectional_sum": "sum",
 }
-"""The directions by oneDNN's words, and as plans call them."""
+"""The directions by oneDNN's names, and as plans call them."""
 ACTIVATIONS = ("relu", "tanh", "logistic")
-"""The functions that a vanilla cell may have."""
+"""The functions that a vanilla cell can have."""
 MORE_WEIGHTS = {"weights_peephole_desc": None, "weights_projection_desc": None}
-"""What an LSTM of oneDNN may have besides; here it is always None."""
+"""The additional weights of oneDNN's LSTM, which must be None here."""
 _MUST = ("src_layer", "weights_layer", "weights_iter", "dst_layer")
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
-# The least normal number of f32.
+# The smallest normal f32.
 _LEAST = 2.0**-126
 _RANKS = {"src_layer": 3, "dst_layer": 3, "bias": 4, "weights_layer": 5, "weights_iter": 5}
 _AXES = {3: "(T, N, C)", 4: "(L, D, N, C), a bias (L, D, gates, C)", 5: "(L, D, inputs, gates, C)"}
@@ -49,7 +49,7 @@ class RNNDirection(ValueLookup, enum.StrEnum, metaclass=LookupType):
 
 
 def parse_direction(what: str, direction: object) -> str:
-    """The direction that a word names. Raises InvalidArguments."""
+    """Return the direction that a word names. Raises InvalidArguments."""
     word = plain_text(direction)
     name = attribute_of(word, "name", word)
     if isinstance(name, str) and name == "unidirectional":
@@ -65,14 +65,14 @@ def parse_direction(what: str, direction: object) -> str:
 
 
 class RNNFlags(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """The treatment of gradients of weights (`dnnl::rnn_flags`). Members equal their words, which serve."""
+    """The treatment of gradients of weights (`dnnl::rnn_flags`). Members equal their words."""
 
     undef = "undef"
     diff_weights_overwrite = "diff_weights_overwrite"
 
 
 def parse_flags(what: str, flags: object) -> RNNFlags:
-    """The flags that a word names. Raises InvalidArguments."""
+    """Return the flags that a word names. Raises InvalidArguments."""
     word = plain_text(flags)
     name = getattr(word, "name", word)
     if isinstance(name, str) and name in RNNFlags.__members__:
@@ -81,7 +81,7 @@ def parse_flags(what: str, flags: object) -> RNNFlags:
 
 
 def read_cell(call: ArgumentReader, kind: str) -> RnnCell:
-    """The cell of a call; a vanilla one has an activation and the slope of a relu."""
+    """Read the cell of a call; a vanilla one has an activation and the slope of a relu."""
     if kind == "vanilla_lstm":
         _check_no_more_weights(call)
     if kind != "vanilla_rnn":
@@ -94,7 +94,7 @@ def read_cell(call: ArgumentReader, kind: str) -> RnnCell:
 
 
 def _check_no_more_weights(call: ArgumentReader) -> None:
-    """Raise Unimplemented for an LSTM with peepholes or a projection, InvalidArguments for no descriptor."""
+    """Raise Unimplemented for an LSTM with peepholes or projection, InvalidArguments for a wrong type."""
     for name in MORE_WEIGHTS:
         md = getattr(call, name)
         if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
@@ -108,13 +108,13 @@ def _check_no_more_weights(call: ArgumentReader) -> None:
 
 
 def check_slope(what: str, cell: RnnCell) -> None:
-    """Raise InvalidArguments for a slope below 0 in training: gradients are found from results."""
+    """Raise InvalidArguments for a slope below 0 in training: gradients are computed from results."""
     if cell.alpha < 0:
         raise refuse("RS-P06:eltwise-relu-alpha", what=what, alpha=cell.alpha)
 
 
 def read_tensors(call: ArgumentReader, cell: RnnCell, prefix: str = "") -> dict[str, MemoryDesc]:
-    """The descriptors that there are of a cell, by name with the prefix: arguments `NAME_desc`."""
+    """Read the descriptors of a cell that are present, by prefixed name: arguments `NAME_desc`."""
     mds: dict[str, MemoryDesc] = {}
     for own in NAMES:
         if own.endswith("_c") and not cell.has_cell_state:
@@ -145,7 +145,7 @@ def check_network(
     cell: RnnCell,
     direction: str,
 ) -> None:
-    """Raise unless the tensors of a forward step, and the gradients of a backward one, fit each other."""
+    """Raise unless the tensors of a forward step, or the gradients of a backward one, fit each other."""
     _check_pairs(what, {**mds, **gradients}, cell)
     _check_dims(what, mds, cell, direction)
     _check_types(what, mds)
@@ -155,7 +155,7 @@ def check_network(
 
 
 def _check_pairs(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell) -> None:
-    """Raise InvalidArguments where the two states of an LSTM are not there together."""
+    """Raise InvalidArguments if only one of the two states of an LSTM is present."""
     if not cell.has_cell_state:
         return
     for name in ("src_iter", "dst_iter", "diff_src_iter", "diff_dst_iter"):
@@ -217,13 +217,13 @@ def _unfit(what: str, why: str, mds: Mapping[str, MemoryDesc]) -> InvalidArgumen
         code="RS-X04",
         where="; ".join(f"{name} {md}" for name, md in mds.items()),
         why=why,
-        hint="T steps, N sequences, L layers, D ways: src_layer (T, N, I), weights (L, D, I, gates, C), "
-        "states (L, D, N, C), dst_layer (T, N, C), or 2 * C of both directions side by side",
+        hint="T steps, N sequences, L layers, D directions: src_layer (T, N, I), weights (L, D, I, gates, C),"
+        " states (L, D, N, C), dst_layer (T, N, C), or 2 * C for two concatenated directions",
     )
 
 
 def _check_formats(what: str, mds: Mapping[str, MemoryDesc], outputs: Collection[str]) -> None:
-    """Raise for formats of blocks of anything but weights, and for results that share memory."""
+    """Raise for blocked formats of tensors other than weights, and for results that share memory."""
     for name, md in mds.items():
         if md.format_kind == "any":
             continue
@@ -234,7 +234,7 @@ def _check_formats(what: str, mds: Mapping[str, MemoryDesc], outputs: Collection
 
 
 def _check_types(what: str, mds: Mapping[str, MemoryDesc]) -> None:
-    """Raise Unimplemented for types that are not computed with together."""
+    """Raise Unimplemented for unsupported combinations of types."""
     layer = mds["src_layer"].data_type
     if layer is DataType.u8:
         _check_bytes(what, mds)
@@ -253,7 +253,7 @@ def _check_types(what: str, mds: Mapping[str, MemoryDesc]) -> None:
 
 
 def _check_gradients(what: str, mds: Mapping[str, MemoryDesc], gradients: Mapping[str, MemoryDesc]) -> None:
-    """Raise for gradients that are not those of the tensors, in dims or type."""
+    """Raise for gradients whose dims or type differ from those of the tensors."""
     layer = mds["src_layer"].data_type
     for name, md in gradients.items():
         other = mds.get(name.removeprefix("diff_"))
@@ -273,7 +273,7 @@ def _check_gradients(what: str, mds: Mapping[str, MemoryDesc], gradients: Mappin
                 what=what,
                 name=name,
                 md=md,
-                why="gradients are f32" if layer is DataType.f32 else f"gradients are f32 or {layer}",
+                why="gradients must be f32" if layer is DataType.f32 else f"gradients must be f32 or {layer}",
             )
 
 
@@ -287,7 +287,7 @@ _OF_BYTES = {
 
 
 def _check_bytes(what: str, mds: Mapping[str, MemoryDesc]) -> None:
-    """Raise Unimplemented for types that are not computed with where the source is u8."""
+    """Raise Unimplemented for types that are not supported with a u8 source."""
     for name, md in mds.items():
         allowed = _OF_BYTES.get(name, (DataType.f32,))
         if name != "src_layer" and md.data_type not in allowed:
@@ -301,7 +301,7 @@ def _check_bytes(what: str, mds: Mapping[str, MemoryDesc]) -> None:
 
 
 def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, is_inference: bool) -> None:
-    """Raise where attributes quantise what is no network of bytes, or with scales that do not fit."""
+    """Raise if attributes quantize a network that is not of bytes, or if their scales do not fit."""
     _, _, _, gates, channels = mds["weights_layer"].dims
     is_byte = mds["src_layer"].data_type is DataType.u8
     if is_byte and not is_inference:
@@ -312,14 +312,14 @@ def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, 
     if not is_byte:
         why = f"the source is {mds['src_layer'].data_type}"
     elif attr.rnn.weights_mask and count != gates * channels:
-        why = f"there are {count} scales of weights, for {gates} gates of {channels} outputs"
+        why = f"there are {count} scales of weights for {gates} gates of {channels} outputs"
     elif not all(map(partial(_fits_f32, attr.rnn.data_scale), attr.rnn.weights_scales)):
-        why = "1 / (scale of data * scale of weights) is no normal number of f32"
+        why = "1 / (scale of data * scale of weights) is not a normal f32"
     else:
         return
     raise refuse("RS-X04:quantisation-not-fit", what=what, attr=attr.verbose_str(), why=why)
 
 
 def _fits_f32(data_scale: float, scale: float) -> bool:
-    """True where f32 holds what makes reals of sums."""
+    """Return whether f32 can represent the factor that dequantizes sums."""
     return _LEAST <= 1 / (data_scale * scale) <= 1 / _LEAST

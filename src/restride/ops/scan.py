@@ -1,18 +1,18 @@
-"""Scans: along an axis each element together with all before it.
+"""Scans: each element along an axis combined with all elements before it.
 
-    dst[k] = op(src[0], ..., src[k])       exclusive: without src[k]; reverse: from the end on
+    dst[k] = op(src[0], ..., src[k])       exclusive: without src[k]; reverse: starting at the end
 
-op: sum, mul, max, min. From one element to the next, in f32, f64 where a tensor is f64, or integers that
-wrap: so the bits are the same for any number of threads, and floats of 16 bits are rounded where they are
-written. Of maxima and minima NaN is the largest and the smallest.
+op: sum, mul, max, min. Computed sequentially, in f32, f64 if a tensor is f64, or integers that wrap: so the
+bits do not depend on the number of threads, and 16-bit floats are rounded only when written. For both maxima
+and minima, NaN is the extreme.
 
-The gradient goes the other way, with a number `held` from element to element, and of mul the product before:
+The gradient goes the other way, with a number `held` from element to element, and for mul the product before:
 
     held += diff_dst[k]                                          exclusive: after the two other lines
-    diff_src[k] = held;  of mul before[k] * held;  of max, min held where src[k] is the extreme, else 0
-    of mul held *= src[k];  of max, min held = 0 where it is
+    diff_src[k] = held;  for mul before[k] * held;  for max, min held where src[k] is the extreme, else 0
+    for mul held *= src[k];  for max, min held = 0 at the extreme
 
-Nothing is divided by: products with zeros are exact.
+There are no divisions: products with zeros are exact.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _aten(algorithm: str) -> Any:
 
 
 def _aten_extreme(algorithm: str) -> Any:
-    """The extreme of all elements so far, and the last place that has it: NaN is an extreme from there on."""
+    """Return the running extreme and the last position that has it; from a NaN on, NaN is the extreme."""
 
     def run(call: Any, x: Any, dim: int) -> Any:
         kind, dims = call.type_of(x), call.dims(x)
@@ -94,9 +94,9 @@ def _aten_extreme(algorithm: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ScanProblem(OperationProblem):
-    """The scan primitive: sums, products, maxima or minima of all elements along an axis up to each.
+    """The scan primitive: cumulative sums, products, maxima or minima along an axis.
 
-    Executed with `ARG_SRC` and `ARG_DST`, which may be one memory where both are alike.
+    Executed with `ARG_SRC` and `ARG_DST`, which can share memory if their descriptors are equal.
     """
 
     operation = "scan"
@@ -119,7 +119,7 @@ class ScanProblem(OperationProblem):
     }
     arguments = """
     `algorithm`: "scan_sum", "scan_mul", "scan_max" or "scan_min". `exclusive`: without the element itself;
-    the first one is that of no elements. `reverse`: from the end on. `dst`: of format "any" it has that of
+    the first result is that of no elements. `reverse`: starting at the end. `dst`: format "any" takes that of
     the source."""
 
     algorithm: str
@@ -144,7 +144,7 @@ class ScanProblem(OperationProblem):
 
     @classmethod
     def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
-        """`node.data_type`: that of the result, where it is not that of the source."""
+        """`node.data_type`: the type of the result, if it is not that of the source."""
         return (getattr(node, "data_type", tensors[0].data_type),)
 
     @property
@@ -153,7 +153,7 @@ class ScanProblem(OperationProblem):
         return f"alg:scan_{self.algorithm} axis:{self.axis}{words}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: what has been found so far stays in a local."""
+        """The loop tree: the running value stays in a local."""
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
         kinds = self.src.data_type, self.dst.data_type
         number = max(map(number_of_values, kinds), key=lambda each: each.bits)
@@ -176,7 +176,7 @@ class ScanProblem(OperationProblem):
 def _places(
     dims: Sequence[int], axis: int, *, is_reverse: bool
 ) -> tuple[Place, tuple[TreeAxis, ...], TreeAxis]:
-    """The places of elements, from the end on where it is reverse; the axes around, and that of the scan."""
+    """Return the index of elements, reversed if `is_reverse`; the outer axes, and that of the scan."""
     index, outer, along = axes_of(dims, axis)
     place = Affine(((along.name, -1),), along.extent - 1) if is_reverse else along + 0
     return (*index[:axis], place, *index[axis + 1 :]), outer, along
@@ -186,8 +186,8 @@ def _places(
 class ScanBackwardProblem(GradientProblem):
     """The gradient of the source of a scan.
 
-    Executed with `ARG_DIFF_DST`, `ARG_SRC` where it is no sum, and `ARG_DIFF_SRC`, which may be one memory
-    with each of them. Of equal extremes the last one has the gradient, and each NaN, as of torch.
+    Executed with `ARG_DIFF_DST`, `ARG_SRC` (unless it is a sum), and `ARG_DIFF_SRC`, which can share memory
+    with either. Of equal extremes, the last one gets the gradient, and each NaN does, as in torch.
     """
 
     operation = "scan"
@@ -197,7 +197,7 @@ class ScanBackwardProblem(GradientProblem):
     algorithms = ScanProblem.algorithms
     reads = {ARG_DIFF_DST: "diff_dst", ARG_SRC: "src"}
     arguments = """
-    All is as in the forward step. Gradients of format "any" have that of the source. Floats."""
+    Parameters are as in the forward step. Gradients of format "any" take that of the source. Floats only."""
 
     algorithm: str
     src: MemoryDesc
@@ -225,7 +225,7 @@ class ScanBackwardProblem(GradientProblem):
         return f"alg:scan_{self.algorithm} axis:{self.axis}{words}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: where it is no sum, first the scan; then the other way."""
+        """The loop tree: unless it is a sum, first the scan; then the opposite direction."""
         gradient, out = (TreeTensor.of_desc(name, getattr(self, name)) for name in ("diff_dst", "diff_src"))
         number = Number.real(is_wide=is_computed_wide(self.src, self.diff_src, self.diff_dst))
         held = TreeTensor.row_major("held", (1,))

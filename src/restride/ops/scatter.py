@@ -1,18 +1,18 @@
-"""Scatters: elements written to, or put together with those at, places that a tensor of indices says.
+"""Scatters: elements written to, or combined with those at, positions given by a tensor of indices.
 
     axis      dst[i, at[k], j] = op(dst[i, at[k], j], updates[i, k, j])       dst begins as src
     elements  dst[..., at[..., k, ...], ...] = op(..., updates[..., k, ...])   indices of the source's rank
     nd        dst[at[k, 0], at[k, 1], j] = op(..., updates[k, j])             the last dim is one index
 
-An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
-nothing outside of a tensor is ever written. Indices may name an element again: updates are taken in the order
-in which they lie, so that the last one stays, and sums have the same bits for any number of threads. Sums and
-products of integers wrap; each sum of floats is rounded to the type of the destination.
+A negative index counts from the end of its dim; an index still out of range is clamped: memory outside a
+tensor is never written. Indices can repeat: updates are applied in memory order, so that the last one wins,
+and sums have the same bits for any number of threads. Integer sums and products wrap; each sum of floats is
+rounded to the type of the destination.
 
-The gradient of an update is that of the element it was written to, and the source has none there, unless the
-update was added. Where updates replace each other the last one has it.
+The gradient of an update is that of the element it was written to, and the source gets none there, unless the
+update was added. If updates replace each other, only the last one gets a gradient.
 
-A one-hot tensor is one of two values, by whether an index is the place along an axis.
+A one-hot tensor has one of two values, depending on whether an index equals the position along an axis.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Value = Array | str
 _Moved = Annotated[str, "moved"]
 
 REDUCTIONS = "none", "add", "mul", "min", "max"
-"""What becomes of an element and an update of it."""
+"""The reduction of an element and its update."""
 
 
 # --- names --------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduct
 
 
 def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: str = "none") -> Any:
-    """Updates of indices of one dim along an axis."""
+    """Scatter updates at one-dimensional indices along an axis."""
     axis, at = from_end(axis, len(call.dims(x))), call.reshaped(indices, (prod(call.dims(indices)),))
     check_places(at, call.dims(x)[axis])
     wanted = (*call.dims(x)[:axis], *call.dims(at), *call.dims(x)[axis + 1 :])
@@ -101,11 +101,11 @@ def _aten_scatter(call: Any, x: Any, dim: int, index: Any, updates: Any, *, redu
 
 
 def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: str) -> Any:
-    """As many updates as there are indices, or one number for all of them."""
+    """Scatter as many updates as there are indices, or one number for all of them."""
     dims = call.dims(index)
     if not isinstance(updates, str | np.ndarray) or not call.dims(updates):
         if isinstance(updates, str):
-            raise call.unimplemented("its value is known only in a run", "pass a tensor of updates")
+            raise call.unimplemented("its value is known only at execution", "pass a tensor of updates")
         updates = np.full(dims, updates, call.type_of(x).numpy)
     elif call.dims(updates) != dims:
         updates = call.onnx("Slice", updates, (0,) * len(dims), dims)
@@ -113,8 +113,8 @@ def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: s
 
 
 def _means(write: Any) -> Any:
-    """A scatter by `write` that reduces: what is not included is first replaced by what changes nothing; a
-    mean is a sum and a count.
+    """Return a reducing scatter by `write`: elements not to be included are first replaced by the neutral
+    element; a mean is a sum and a count.
     """
 
     def run(
@@ -137,18 +137,18 @@ def _means(write: Any) -> Any:
 
 
 def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool = False) -> Any:
-    """`x[i, :, j] = updates`, which are broadcast. A mask stands for the indices where it is true."""
+    """Run `x[i, :, j] = updates` with broadcast updates. A mask becomes the indices where it is true."""
     masks = [at for at in indices if at is not None and call.type_of(at) is DataType.boolean]
     if any(isinstance(mask, str) for mask in masks):
         if sum(at is not None for at in indices) > 1:
-            raise call.unimplemented("it has a mask of a run beside other indices")
+            raise call.unimplemented("it has a mask known only at execution together with other indices")
         return _put_where(call, x, indices, updates, accumulate)
     known = [np.nonzero(at) if at is not None and at in masks else (at,) for at in indices] if masks else ()
     indices = [at for part in known for at in part] if masks else indices
     axes = [axis for axis, at in enumerate(indices) if at is not None]
     order, at = index_first(call, x, axes, [indices[axis] for axis in axes])
     own, places = call.dims(x), call.dims(at)[:-1]
-    # Where the axes stand side by side, the dims of indices are in their place, and else in front.
+    # If the axes are adjacent, the dims of indices take their place; otherwise they come first.
     front = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     rest = [n for axis, n in enumerate(own) if axis not in axes]
     wanted, dims = (*rest[:front], *places, *rest[front:]), call.dims(updates)
@@ -165,12 +165,12 @@ def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool =
 
 
 def _put_where(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool) -> Any:
-    """`x[:, mask] = updates`, of which all elements where the mask is true have the same."""
+    """Run `x[:, mask] = updates`, where all elements selected by the mask share one update."""
     front, mask = next((axis, at) for axis, at in enumerate(indices) if at is not None)
     masked, rank = len(call.dims(mask)), len(call.dims(x))
     dims = (*(1,) * (rank - masked + 1 - len(call.dims(updates))), *call.dims(updates))
     if dims[front] != 1:
-        raise call.unimplemented("which of its updates an element takes depends on values", "use torch.where")
+        raise call.unimplemented("which update an element takes depends on values", "use torch.where")
     mask = call.reshaped(mask, (*(1,) * front, *call.dims(mask), *(1,) * (rank - masked - front)))
     updates = call.reshaped(updates, (*dims[:front], *(1,) * masked, *dims[front + 1 :]))
     return call.onnx("Where", mask, call.onnx("Add", x, updates) if accumulate else updates, x)
@@ -189,7 +189,7 @@ def _one_hot(
 
 
 _S64 = 7
-"""The number that ONNX has for it."""
+"""ONNX's number for it."""
 
 
 # --- the primitives -----------------------------------------------------------------------------------------
@@ -199,9 +199,8 @@ _S64 = 7
 class ScatterProblem(OperationProblem):
     """The scatter primitive: `dst = src`, then `dst[..., indices[k], ...] = updates[..., k, ...]` in order.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, `ARG_SRC_2`, the updates, and `ARG_DST`, which may be
-    the source where both are alike. An index below 0 counts from the end; one that is outside is brought to
-    the nearer end.
+    Executed with `ARG_SRC`, `ARG_SRC_1` (the indices), `ARG_SRC_2` (the updates) and `ARG_DST`, which can be
+    the source if both are alike. A negative index counts from the end; an index out of range is clamped.
     """
 
     operation = "scatter"
@@ -234,10 +233,10 @@ class ScatterProblem(OperationProblem):
         "ScatterUpdate": _update,
     }
     arguments = """
-    `algorithm`: "scatter_axis" writes what lies along `axis` of the updates to indices of one dim,
-    "scatter_elements" each update to an index of its own, "scatter_nd" to the indices in the last dim of
-    `indices`. `reduction`: "none", or what is done with the element that is there: "add", "mul", "min",
-    "max". `indices`: integers of 8 bits and more. `dst`: of format "any" it has that of the source."""
+    `algorithm`: "scatter_axis" writes slices of the updates to one-dimensional indices along `axis`,
+    "scatter_elements" each update to its own index, "scatter_nd" slices to the indices in the last dim of
+    `indices`. `reduction`: "none", or how an update is combined with the existing element: "add", "mul",
+    "min", "max". `indices`: integers of 8 bits or more. `dst`: format "any" takes that of the source."""
 
     algorithm: str
     src: MemoryDesc
@@ -290,8 +289,8 @@ class ScatterProblem(OperationProblem):
     def places(
         self, indices: TreeTensor, *, is_backwards: bool = False
     ) -> tuple[Place, Place, tuple[TreeAxis, ...], tuple[TreeAxis, ...]]:
-        """Where in the destination an update is, where in the updates; the axes around the loop in order, and
-        those of it, which begins with the last update where it is backwards.
+        """Return the destination index of an update, its index in the updates, the outer axes, and the
+        ordered inner ones; `is_backwards`: these begin with the last update.
         """
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.updates.dims))
         first, count = (0, self.indices.ndims - 1) if self.algorithm == "nd" else (self.axis, 1)
@@ -311,11 +310,11 @@ class ScatterProblem(OperationProblem):
 
 @dataclass(frozen=True, slots=True)
 class ScatterBackwardProblem(GradientProblem):
-    """The gradients of source and updates, of the reductions "none" and "add".
+    """The gradients of source and updates, for the reductions "none" and "add".
 
-    Executed with `ARG_DIFF_DST`, `ARG_SRC_1`, the indices, `ARG_DIFF_SRC` and `ARG_DIFF_SRC_1`, the gradient
-    of the updates. Of updates of one element only the last one has its gradient where they are not added, and
-    the source none: these are zeros.
+    Executed with `ARG_DIFF_DST`, `ARG_SRC_1` (the indices), `ARG_DIFF_SRC` and `ARG_DIFF_SRC_1` (the gradient
+    of the updates). Unless updates are added, only the last update of an element gets its gradient; other
+    updates and the source get zeros.
     """
 
     operation = "scatter"
@@ -327,8 +326,8 @@ class ScatterBackwardProblem(GradientProblem):
     also_writes: ClassVar = {ARG_DIFF_SRC_1: "diff_updates"}
     in_place = False
     arguments = """
-    All is as in the forward step; `reduction` is "none" or "add". `diff_src` and `diff_updates`: of format
-    "any" they follow `diff_dst`."""
+    Parameters are as in the forward step; `reduction` is "none" or "add". `diff_src` and `diff_updates`:
+    format "any" follows `diff_dst`."""
 
     algorithm: str
     diff_src: MemoryDesc
@@ -352,7 +351,7 @@ class ScatterBackwardProblem(GradientProblem):
         return cls(algorithm, *tensors, diff_dst, axis, reduction, call.attr())
 
     def forward(self) -> ScatterProblem:
-        """The forward step, of tensors like the gradients."""
+        """The forward step, on tensors with the gradients' descriptors."""
         tensors = self.diff_src, self.indices, self.diff_updates, self.diff_dst
         return ScatterProblem(self.algorithm, *tensors, self.axis, self.reduction)
 
@@ -361,7 +360,7 @@ class ScatterBackwardProblem(GradientProblem):
         return self.forward().verbose_aux
 
     def tree(self) -> LoopTree:
-        """The loop tree: a copy, of which the last update takes what it finds, and leaves a zero."""
+        """The loop tree: a copy, from which the last update takes each gradient, leaving a zero."""
         gradient, of_updates, out = (
             TreeTensor.of_desc(name, as_bits(getattr(self, name)))
             for name in ("diff_dst", "diff_updates", "diff_src")
@@ -380,7 +379,7 @@ class ScatterBackwardProblem(GradientProblem):
 
 
 def number_of_values(data_type: DataType) -> Number:
-    """The numbers that elements are added and compared as: integers that hold theirs, and wrap likewise."""
+    """Return the type in which elements are added and compared: integers that wrap like theirs."""
     if data_type.kind == "float":
         return Number.real(is_wide=data_type is DataType.f64)
     is_signed = data_type.kind == "int"
@@ -388,7 +387,7 @@ def number_of_values(data_type: DataType) -> Number:
 
 
 def combined(op: str, old: Expr, new: Expr, data_type: DataType) -> Expr:
-    """An element and another one together; of floats NaN is the smaller one and the larger one."""
+    """Return two elements combined; for floats, NaN wins both the minimum and the maximum."""
     if op == "none":
         return new
     if op in ("add", "mul"):
@@ -401,31 +400,31 @@ def combined(op: str, old: Expr, new: Expr, data_type: DataType) -> Expr:
 
 
 def _result_dims(algorithm: str, axis: int, reduction: str, tensors: Sequence[Shaped]) -> Dims:
-    """The dims of what a scatter makes: those of the source. Raises Misfit."""
+    """Return the dims of a scatter's result: those of the source. Raises Misfit."""
     src, indices, updates = (tensor.dims for tensor in tensors)
     check_axis(axis, tensors[0])
     check_indices(tensors[1])
     if reduction != "none" and tensors[0].data_type.bits < 8:
-        raise Misfit("elements of 4 bits are moved alone", "reorder into s8 first")
+        raise Misfit("4-bit elements can only be moved", "reorder into s8 first")
     reached: Dims = (src[axis],)
     if algorithm == "nd":
         count = indices[-1]
         if not 1 <= count <= len(src):
-            raise Misfit(f"an index is of {count} dims, and there are {len(src)}")
+            raise Misfit(f"an index has {count} dims, but the source has {len(src)}")
         wanted, reached = (*indices[:-1], *src[count:]), src[:count]
     elif algorithm == "axis":
         if len(indices) != 1:
-            raise Misfit("the indices along an axis have one dim")
+            raise Misfit("the indices along an axis must have one dim")
         wanted = (*src[:axis], *indices, *src[axis + 1 :])
     else:
         wanted = indices
         others = [(n, m) for i, (n, m) in enumerate(zip(indices, src, strict=False)) if i != axis]
         if len(indices) != len(src) or any(n > m for n, m in others):
-            raise Misfit("the indices have a dim that the source has not", "only along the axis they may")
+            raise Misfit("the indices have a dim that exceeds the source's", "only the dim of the axis can")
     if updates != (wanted or (1,)):
-        raise Misfit(f"the updates are to be {wanted}")
+        raise Misfit(f"the dims of the updates must be {wanted}")
     if 0 in reached and 0 not in updates:
-        raise Misfit("a dim of the source is empty: it has no element for any index")
+        raise Misfit("a dim of the source is empty, so every index is out of range")
     return src
 
 
@@ -436,8 +435,8 @@ def _result_dims(algorithm: str, axis: int, reduction: str, tensors: Sequence[Sh
 class OneHotProblem(OperationProblem):
     """The one-hot primitive: `dst[i, k, j] = values[1]` where k is `src[i, j]`, else `values[0]`.
 
-    Executed with `ARG_SRC`, indices, `ARG_SRC_1`, both values, and `ARG_DST`. An index below 0 counts from
-    the end; one that is outside has no place.
+    Executed with `ARG_SRC` (indices), `ARG_SRC_1` (both values) and `ARG_DST`. A negative index counts from
+    the end; one out of range selects no position.
     """
 
     operation = "one_hot"
@@ -454,8 +453,8 @@ class OneHotProblem(OperationProblem):
     }
     in_place = False
     arguments = """
-    `src`: integers of 8 bits and more. `values`: two of the type of the destination. `dst` has one dim more,
-    `axis`; of format "any" it is row-major."""
+    `src`: integers of 8 bits or more. `values`: two of the destination's type. `dst` has one more dim,
+    `axis`; format "any" is row-major."""
 
     src: MemoryDesc
     values: MemoryDesc
@@ -474,7 +473,7 @@ class OneHotProblem(OperationProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
-        """`node.depth`: the number of places."""
+        """`node.depth`: the number of positions."""
         return _one_hot_dims(node.axis, node.depth, tensors)
 
     @classmethod
@@ -486,7 +485,7 @@ class OneHotProblem(OperationProblem):
         return f"axis:{self.axis}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: each element looks whether it is the one."""
+        """The loop tree: each element tests whether it is selected."""
         src = TreeTensor.of_desc("src", as_indices(self.src))
         values, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("values", "dst"))
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
@@ -503,7 +502,7 @@ def _one_hot_dims(axis: int, depth: int, tensors: Sequence[Shaped]) -> Dims:
     src, values = tensors
     check_indices(src)
     if not 0 <= axis <= len(src.dims) or values.dims != (2,) or depth < 0:
-        raise Misfit("there are two values, and a dim more than the indices have")
+        raise Misfit("there must be two values, and one more dim than the indices have")
     return (*src.dims[:axis], depth, *src.dims[axis:])
 
 

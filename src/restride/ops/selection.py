@@ -1,13 +1,12 @@
-"""Selection: where the largest or smallest elements along an axis are, and which; sorting.
+"""Selection: the positions and values of the largest or smallest elements along an axis; sorting.
 
-    arg_reduction  the index of the largest or smallest along an axis; of equal ones the first, or the last
+    arg_reduction  the index of the largest or smallest along an axis; among equal ones the first, or the last
     top_k          as many as the destination has along the axis, in order, and their indices
 
-Elements are compared as integers that stand in their order (`programs/bits.py`), so that values come out as
-they are. -0 equals 0. NaN is above all; where one smallest is looked for it is chosen too. Of equal ones the
-first stands first. `top_k` looks at 2 * sqrt(n) elements of n for each result, and takes a key of 4 or 8
-bytes for each element: a whole axis is sorted in n**1.5 steps, of which a vector does as many as it has
-lanes.
+Elements are compared as integers in the same order (`programs/bits.py`), so that values are preserved
+exactly. -0 equals 0. NaN is above everything; a search for one smallest element chooses it too. Equal
+elements keep their order. `top_k` examines 2 * sqrt(n) of n elements for each result, and needs a key of 4 or
+8 bytes for each element: sorting a whole axis takes n**1.5 steps, of which a vector does one per lane.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def _aten_arg(algorithm: str) -> Any:
 
 
 def _aten_end(algorithm: str) -> Any:
-    """The largest element of all; or along a dim, and where it is; or of two."""
+    """Return the largest element of all; or along a dim, with its position; or of two tensors."""
 
     def run(call: Any, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
         word = algorithm.capitalize()
@@ -97,7 +96,7 @@ def _top_k(
     largest: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """What need not be sorted is sorted too."""
+    """Sort even if that is not requested."""
     return _first_ones(call, x, k, axis, largest)
 
 
@@ -124,7 +123,7 @@ def _first_ones(
 
 
 def _kth(call: Any, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """The k-th smallest along a dim, and where it is."""
+    """Return the k-th smallest element along a dim, and its position."""
     dims, apart = call.dims(x), call.with_outputs(0)
     x = apart.placed(apart.reshaped(x, dims or (1,)))
     axis = from_end(dim, max(len(dims), 1))
@@ -136,14 +135,14 @@ def _kth(call: Any, x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 
 def _median(call: Any, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower one of both in the middle; NaN where there is one, which a `nanmedian` skips."""
+    """Return the lower of the two middle elements; NaN if there is one, which a `nanmedian` skips."""
     dims, apart, is_all = call.dims(x), call.with_outputs(0), dim is None
     own = (prod(dims),) if is_all or not dims else dims
     x = apart.placed(apart.reshaped(x, own))
     axis = 0 if dim is None else from_end(dim, len(own))
     count = own[axis]
     if not count:
-        raise call.unimplemented("of no elements there is no median")
+        raise call.unimplemented("an empty tensor has no median")
     values, places = _first_ones(apart, x, count, axis, largest=False)
     middle: Any = np.full((*own[:axis], 1, *own[axis + 1 :]), (count - 1) // 2, np.int64)
     if call.type_of(x).kind == "float":
@@ -167,7 +166,7 @@ def _median(call: Any, x: Any, dim: int | None = None, keepdim: bool = False) ->
 
 
 _S64 = 7
-"""The number that ONNX has for it."""
+"""ONNX's number for it."""
 
 
 def _sort(call: Any, x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
@@ -175,12 +174,12 @@ def _sort(call: Any, x: Any, dim: int = -1, descending: bool = False, *, stable:
     return _first_ones(call, x, dims[from_end(dim, len(dims))], dim, descending)
 
 
-# --- one of the largest -------------------------------------------------------------------------------------
+# --- one extreme --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ArgReductionProblem(OperationProblem):
-    """The index of the largest or the smallest element along an axis: 1 there in the destination.
+    """The index of the largest or smallest element along an axis, where the destination is 1.
 
     Executed with `ARG_SRC` and `ARG_DST`. NaN is chosen before any number.
     """
@@ -200,9 +199,9 @@ class ArgReductionProblem(OperationProblem):
         "min": _aten_end("min"),
     }
     arguments = """
-    `algorithm`: "arg_reduction_max" or "arg_reduction_min". `dst`: integers of 8 bits and more, of the dims
-    of the source but 1 along `axis`; of format "any" it follows the source. `select_last`: of equal ones the
-    last."""
+    `algorithm`: "arg_reduction_max" or "arg_reduction_min". `dst`: integers of 8 bits or more, with the dims
+    of the source but 1 along `axis`; format "any" follows the source. `select_last`: among equal elements,
+    choose the last."""
 
     algorithm: str
     src: MemoryDesc
@@ -231,7 +230,7 @@ class ArgReductionProblem(OperationProblem):
         return f"alg:arg_reduction_{self.algorithm} axis:{self.axis}{' last' * self.select_last}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: a fold of keys with their places."""
+        """The loop tree: a fold of keys with their positions."""
         src, dst = TreeTensor.of_desc("src", as_bits(self.src)), TreeTensor.of_desc("dst", self.dst)
         index, outer, along = axes_of(self.src.dims, self.axis)
         key = key_of(src.load(*index), self.src.data_type)
@@ -254,22 +253,22 @@ def _arg_dims(axis: int, src: Shaped, dst: Shaped | None = None) -> Dims:
         check_indices(dst)
     dims = (*src.dims[:axis], 1, *src.dims[axis + 1 :])
     if not src.dims[axis] and 0 not in dims:
-        raise Misfit("of no elements none is the largest")
+        raise Misfit("an empty axis has no largest element")
     return dims
 
 
-# --- the largest, and all in order --------------------------------------------------------------------------
+# --- several extremes in order ------------------------------------------------------------------------------
 
-# An axis of so many elements is one block.
+# An axis of at most this many elements is one block.
 _SHORT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class TopKProblem(OperationProblem):
-    """The largest or smallest elements along an axis, in order, and their indices; all of them sort it.
+    """The largest or smallest elements along an axis, in order, and their indices; taking all sorts it.
 
-    Executed with `ARG_SRC`, `ARG_DST` and `ARG_DST_1`, the indices. NaN is the largest; of equal elements the
-    first stands first.
+    Executed with `ARG_SRC`, `ARG_DST` and `ARG_DST_1` (the indices). NaN is the largest; equal elements keep
+    their order.
     """
 
     operation = "top_k"
@@ -291,9 +290,9 @@ class TopKProblem(OperationProblem):
     openvino = {"TopK": _top_k_of_mode}
     in_place = False
     arguments = """
-    `algorithm`: "top_k_largest" or "top_k_smallest". `dst` has the dims of the source, along `axis` as many
-    as are wanted; `indices` has its dims, of integers of 8 bits and more. Of format "any" they follow the
-    source."""
+    `algorithm`: "top_k_largest" or "top_k_smallest". `dst` has the dims of the source, except along `axis`,
+    where it has the number of results; `indices` has its dims and is of integers of 8 bits or more. Format
+    "any" follows the source."""
 
     algorithm: str
     src: MemoryDesc
@@ -315,13 +314,13 @@ class TopKProblem(OperationProblem):
 
     @classmethod
     def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[Dims, ...]:
-        """`node.k`: how many."""
+        """`node.k`: the number of results."""
         dims = _top_dims(node.axis, node.k, tensors[0])
         return dims, dims
 
     @classmethod
     def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
-        """`node.index_type`: that of the indices, where it is not s64."""
+        """`node.index_type`: the type of the indices, if it is not s64."""
         return tensors[0].data_type, getattr(node, "index_type", DataType.s64)
 
     @property
@@ -329,7 +328,7 @@ class TopKProblem(OperationProblem):
         return f"alg:top_k_{self.algorithm} axis:{self.axis} k:{self.dst.dims[self.axis]}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: first where the results are, then the elements that are there."""
+        """The loop tree: first the positions of the results, then the elements there."""
         src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
         indices = TreeTensor.of_desc("indices", self.indices)
         number = number_of_keys(self.src.data_type)
@@ -364,12 +363,12 @@ def _top_dims(axis: int, count: int, src: Shaped, indices: Shaped | None = None)
     if indices is not None:
         check_indices(indices)
     if not 0 <= count <= src.dims[axis]:
-        raise Misfit(f"{count} of {src.dims[axis]} elements are wanted")
+        raise Misfit(f"k is {count}, but the axis has {src.dims[axis]} elements")
     return (*src.dims[:axis], count, *src.dims[axis + 1 :])
 
 
 def _blocks_of(extent: int) -> tuple[int, int]:
-    """How many blocks an axis has, and how long they are: about as many as one has elements."""
+    """Return the number of blocks of an axis, and their length: about equal."""
     size = extent if extent <= _SHORT else 1 << ((extent - 1).bit_length() + 1) // 2
     return -(-extent // max(size, 1)), size
 
@@ -377,11 +376,11 @@ def _blocks_of(extent: int) -> tuple[int, int]:
 def _places_of_largest(
     key: Callable[[Affine], Expr], loops: tuple[Sequence[TreeAxis], TreeAxis, TreeAxis], at: TreeTensor
 ) -> tuple[tuple[TreeTensor, ...], tuple[Each, ...]]:
-    """The tensors and the loops that find the places of the largest keys, in order.
+    """Return the tensors and loops that find the positions of the largest keys, in order.
 
-    `loops`: the axes around, that of the elements, and that of the results. Of each block the largest key is
-    kept. So a result takes a look at one key of each block, and then at the block that it was in, for the
-    largest behind it. What lies behind the end is the smallest, at the last places: it is never reached.
+    `loops`: the outer axes, that of the elements, and that of the results. The largest key of each block is
+    kept. So each result examines one key per block, and then the block it came from, for the next largest
+    key. Padding past the end has the smallest key at the last positions: it is never reached.
     """
     outer, along, turn = loops
     block, inside = map(TreeAxis, ("block", "inside"), _blocks_of(along.extent))

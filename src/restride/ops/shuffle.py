@@ -2,11 +2,11 @@
 
     dst[u + v * C/G] = src[u * G + v]    along an axis of C channels, G the group size
 
-As JSON the descriptor of a shuffle is one object, whose keys are the arguments of `Desc`:
+In JSON, the descriptor of a shuffle is one object, whose keys are the arguments of `Desc`:
 
     {"prop_kind": "forward_training", "data_desc": {"format_kind": ...}, "axis": 1, "group_size": 4}
 
-All of them are needed; others are passed over.
+All of them are required; others are ignored.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .programs.shuffle import shuffle_in_stages, shuffle_nest, widen
 
-# Divisors are looked for up to this number, and so many of them are shown.
+# The largest divisor that is tried, and the number of divisors shown.
 _MOST_TRIED, _MOST_SHOWN = 1 << 16, 24
 _FORWARD = (PropKind.forward_training, PropKind.forward_inference)
 
 
-# --- descriptors, as version 0.9 has them -------------------------------------------------------------------
+# --- descriptors, as in version 0.9 -------------------------------------------------------------------------
 
 
 class JsonDesc:
@@ -56,16 +56,16 @@ class JsonDesc:
     fields: ClassVar[tuple[str, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The descriptor as strings, integers, lists and a dict, named after its fields."""
+        """Return the descriptor as strings, integers, lists and a dict, named after its fields."""
         return {field: _value(getattr(self, field)) for field in self.fields}
 
     def to_json(self) -> str:
-        """`to_dict` as JSON, in one line."""
+        """Return `to_dict` as JSON, in one line."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, values: object) -> Self:
-        """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
+        """Build the descriptor from a `to_dict`. Raises InvalidArguments naming the invalid value."""
         if not isinstance(values, dict):
             raise refuse("RS-F05:no-dict", name=cls.name, type=type(values).__name__)
         missing = [field for field in cls.fields if field not in values]
@@ -75,7 +75,7 @@ class JsonDesc:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
+        """Build the descriptor from a `to_json`. Raises InvalidArguments naming the invalid value."""
         return read_text(cls.name, text, cls.from_dict)
 
 
@@ -105,8 +105,8 @@ class ShuffleForwardDesc(JsonDesc):
     """A forward shuffle (`dnnl::shuffle_forward::desc`): `Desc(prop_kind, data_desc, axis, group_size)`.
 
     `prop_kind`: "forward_training" or "forward_inference", which do the same. `data_desc`: source and
-    destination, in a format other than "any". Raises InvalidArguments for an axis that `data_desc` has not,
-    and for a `group_size` that does not divide it.
+    destination, in a format other than "any". Raises InvalidArguments for an axis outside `data_desc`, and
+    for a `group_size` that does not divide it.
     """
 
     name = "ShuffleForward.Desc"
@@ -133,7 +133,7 @@ class ShuffleForwardDesc(JsonDesc):
 class ShuffleBackwardDesc(JsonDesc):
     """A backward shuffle (`dnnl::shuffle_backward::desc`): `Desc(diff_data_desc, axis, group_size)`.
 
-    `diff_data_desc`: both gradients; its format may be "any". `axis` and `group_size` as they were forward.
+    `diff_data_desc`: both gradients; its format can be "any". `axis` and `group_size`: as in forward.
     Raises InvalidArguments as `ShuffleForward.Desc` does.
     """
 
@@ -154,13 +154,13 @@ class ShuffleBackwardDesc(JsonDesc):
 
 
 def check_split(what: str, dims: tuple[int, ...], axis: object, group_size: object) -> tuple[int, int]:
-    """The axis and the group size as integers that fit the dims."""
+    """Return the axis and the group size as integers that fit the dims."""
     number = check_axis(what, axis, dims)
     return number, check_group_size(what, group_size, dims, number)
 
 
 def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
-    """The axis as an integer from 0 to the last; raise InvalidArguments for anything else."""
+    """Return the axis as an integer from 0 to the last. Raises InvalidArguments for anything else."""
     number = parse_int(axis, f"{what}: axis")
     if 0 <= number < len(dims):
         return number
@@ -177,7 +177,7 @@ def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
 
 
 def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis: int) -> int:
-    """The group size as an integer that divides the axis; raise InvalidArguments for anything else."""
+    """Return the group size as an integer that divides the axis. Raises InvalidArguments otherwise."""
     number, size = parse_int(group_size, f"{what}: group_size"), dims[axis]
     if 1 <= number <= size and size % number == 0:
         return number
@@ -193,19 +193,19 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
 
 
 def legal_factors(name: str, size: int) -> str:
-    """A hint with what divides `size`; of what is large, with what is found soon."""
+    """Return a hint with the divisors of `size`; for large ones, with those found soon."""
     if size < 1:
         return f"an axis without channels has no {name}: leave the shuffle out"
     low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
     divisors = sorted({*low, *(size // n for n in low)})
     half = _MOST_SHOWN // 2
     choices = [*divisors[:half], "...", *divisors[-half:]] if len(divisors) > _MOST_SHOWN else divisors
-    rest = ", and perhaps others" if isqrt(size) > _MOST_TRIED else ""
-    return f"legal for {name}: {', '.join(map(str, choices))}{rest}"
+    rest = ", and possibly others" if isqrt(size) > _MOST_TRIED else ""
+    return f"valid values of {name}: {', '.join(map(str, choices))}{rest}"
 
 
 def _check_concrete(what: str, name: str, md: object) -> MemoryDesc:
-    """The descriptor of a tensor whose format is known; raise InvalidArguments for "any"."""
+    """Return a descriptor whose format is known. Raises InvalidArguments for "any"."""
     desc = check_described(what, name, md)
     if desc.format_kind != "any":
         return desc
@@ -213,7 +213,7 @@ def _check_concrete(what: str, name: str, md: object) -> MemoryDesc:
 
 
 def _parse_forward(what: str, prop_kind: object) -> PropKind:
-    """The propagation kind of a forward shuffle; raise InvalidArguments for any other."""
+    """Return the propagation kind of a forward shuffle. Raises InvalidArguments for any other."""
     kind = PropKind.parse(prop_kind, what)
     if kind in _FORWARD:
         return kind
@@ -227,8 +227,8 @@ def _parse_forward(what: str, prop_kind: object) -> PropKind:
 class ShuffleProblem(OperationProblem):
     """The forward shuffle (`dnnl::shuffle_forward`): `dst[u + v * C/G] = src[u * G + v]` on an axis.
 
-    G is the group size: the number of groups, as torch and OpenVINO count them, is C / G. Executed with
-    `ARG_SRC` and `ARG_DST`.
+    G is the group size; torch and OpenVINO count the groups instead, C / G. Executed with `ARG_SRC` and
+    `ARG_DST`.
     """
 
     operation = "shuffle"
@@ -238,8 +238,8 @@ class ShuffleProblem(OperationProblem):
     node_values: ClassVar = {"group_size": lambda node, dst: dst.dims[node.axis] // node.groups}
     in_place = False
     arguments = """
-    Or `PrimitiveDesc(desc, engine, attr=None, allow_empty=False)`, as version 0.9 has it. `dst_md` may be
-    "any": it becomes that of the source, which must be known. `attr`: the scratchpad mode."""
+    Or, as in version 0.9, `PrimitiveDesc(desc, engine, attr=None, allow_empty=False)`. `dst_md` can be "any":
+    it takes that of the source, which must be known. `attr`: the scratchpad mode."""
 
     src: MemoryDesc
     dst: MemoryDesc
@@ -268,7 +268,7 @@ class ShuffleProblem(OperationProblem):
 
     @classmethod
     def _checked(cls, call: ArgumentReader, src: MemoryDesc, dst: MemoryDesc, split: tuple[int, int]) -> Self:
-        """The problem of these tensors. Raises Unimplemented for two formats, and for attributes."""
+        """Return the problem. Raises Unimplemented for two different formats, and for attributes."""
         if src != dst and src.dims == dst.dims and src.data_type is dst.data_type:
             raise refuse("RS-S11:two-formats", primitive=cls.primitive, src=src, dst=dst)
         attr = call.frozen_attr()
@@ -281,7 +281,7 @@ class ShuffleProblem(OperationProblem):
         dims = tensors[0].dims
         result_dims.check_axis(node.axis, tensors[0])
         if node.groups < 1 or dims[node.axis] % node.groups:
-            raise result_dims.Misfit(f"{node.groups} groups do not divide {dims[node.axis]} channels")
+            raise result_dims.Misfit(f"{dims[node.axis]} channels are not a multiple of {node.groups} groups")
         return dims
 
     @property
@@ -294,7 +294,7 @@ class ShuffleProblem(OperationProblem):
 
     @property
     def forward_size(self) -> int:
-        """The group size of the forward shuffle that moves the same way."""
+        """The group size of the forward shuffle that moves elements the same way."""
         return self.group_size
 
     def nest(self) -> LoopNest:
@@ -302,7 +302,7 @@ class ShuffleProblem(OperationProblem):
         return shuffle_nest(self.src, self.dst, self.axis, self.forward_size)
 
     def program(self) -> Program:
-        # Elements as wide as those that always move together.
+        # Elements that always move together are merged into wider ones.
         src, dst, size = self.src, self.dst, self.forward_size
         is_whole = src.data_type.bits >= 8
         if is_whole:
@@ -328,8 +328,8 @@ class ShuffleProblem(OperationProblem):
 class ShuffleBackwardProblem(ShuffleProblem):
     """The backward shuffle (`dnnl::shuffle_backward`): the gradient of the source from the destination's.
 
-    It undoes the forward shuffle of the same group size. Executed with `ARG_DIFF_DST`, which is read, and
-    `ARG_DIFF_SRC`, which is written.
+    It undoes the forward shuffle of the same group size. Executed with `ARG_DIFF_DST` (read) and
+    `ARG_DIFF_SRC` (written).
     """
 
     primitive = "ShuffleBackward"
@@ -338,9 +338,9 @@ class ShuffleBackwardProblem(ShuffleProblem):
     writes = ARG_DIFF_SRC
     prop_kinds = (PropKind.backward,)
     arguments = """
-    Or `PrimitiveDesc(desc, engine, hint_fwd_pd, attr=None, allow_empty=False)`, as version 0.9 has it. Where
-    the gradients are "any", they get the format of the hint, a forward primitive descriptor; row-major where
-    it is empty or None. `attr`: the scratchpad mode."""
+    Or, as in version 0.9, `PrimitiveDesc(desc, engine, hint_fwd_pd, attr=None, allow_empty=False)`. Gradients
+    of format "any" take the format of the hint, a forward primitive descriptor, and are row-major if it is
+    empty or None. `attr`: the scratchpad mode."""
 
     __slots__ = ()
 
@@ -374,21 +374,21 @@ class ShuffleBackwardProblem(ShuffleProblem):
 
 
 def check_shuffle(what: str, problem: ShuffleProblem) -> None:
-    """Raise InvalidArguments, Unimplemented for descriptors that have no answer."""
+    """Raise InvalidArguments or Unimplemented for unsupported descriptors."""
     src, dst = problem.src, problem.dst
     if src.dims != dst.dims:
         why = f"their dims are {src.dims} and {dst.dims}"
         hint = "a shuffle keeps the dims"
         raise refuse("RS-S11:inconsistent-src-dst", what=what, where=problem.where(), why=why, hint=hint)
     if src.data_type is not dst.data_type:
-        why, hint = "a shuffle moves bits, and converts nothing", "reorder into the other type first"
+        why, hint = "a shuffle moves bits, and does not convert", "reorder into the other type first"
         raise refuse("RS-S11:two-data-types", what=what, where=problem.where(), why=why, hint=hint)
     if not dst.is_injective():
         raise refuse("RS-N08:stride-0-strides", what=what, where=problem.where())
 
 
 def find_shuffle(call: str, problem: ShuffleProblem, engine: Engine) -> Implementation:
-    """The implementation of a problem of arrays, checked in the words of a call."""
+    """Return the implementation of a problem on arrays; errors name the call."""
 
     def make() -> Executable:
         check_shuffle(call, problem)

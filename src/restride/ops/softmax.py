@@ -1,9 +1,9 @@
 """Softmax along an axis, and its logarithm, forward and backward.
 
-    dst = e**(src - m) / s,  or of the logarithm  src - m - ln(s);  m = max(src), s = sum(e**(src - m))
+    dst = e**(src - m) / s,  or its logarithm  src - m - ln(s);  m = max(src), s = sum(e**(src - m))
     diff_src = dst * (diff_dst - sum(dst * diff_dst)),  or  diff_dst - e**dst * sum(diff_dst)
 
-A row is read once from memory: while it is in the caches, its powers are kept beside it.
+A row is read from memory once: while it is in cache, its powers are kept next to it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..model.operation import GradientProblem, OperationProblem, is_computed_wid
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis
 
-# Rows up to so many elements have their powers kept: a core's caches hold that for each lane of a vector.
+# Rows of up to this many elements keep their powers: a core's caches hold them for each vector lane.
 _MOST_KEPT = 2048
-# A power takes as long as to move so many bytes.
+# A power takes as long as moving this many bytes.
 _POWER_BYTES = 8
 
 
@@ -35,8 +35,8 @@ _POWER_BYTES = 8
 class SoftmaxProblem(OperationProblem):
     """The softmax primitive (`dnnl::softmax_forward`): `dst = e**(src - m) / s`, s the sum along an axis.
 
-    m is the largest of the source along the axis. With `softmax_log`, the logarithm of that. Executed with
-    `ARG_SRC` and `ARG_DST`, which may be one memory where both are alike.
+    m is the maximum of the source along the axis. `softmax_log` gives the logarithm. Executed with `ARG_SRC`
+    and `ARG_DST`, which can share memory if their descriptors are equal.
     """
 
     operation = "softmax"
@@ -44,9 +44,9 @@ class SoftmaxProblem(OperationProblem):
     call = "prop_kind", "algorithm", "src", "dst", "axis"
     algorithms = "accurate", "log"
     arguments = """
-    `algorithm`: "softmax_accurate" or "softmax_log", with the prefix or without. `axis`: from 0 to the last.
-    `dst`: of format "any" it has that of the source. `attr`: scales, which follow the softmax, post-ops and
-    the scratchpad mode."""
+    `algorithm`: "softmax_accurate" or "softmax_log"; the prefix is optional. `axis`: from 0 to the last.
+    `dst`: format "any" takes that of the source. `attr`: scales, which are applied after the softmax,
+    post-ops and the scratchpad mode."""
 
     algorithm: str
     src: MemoryDesc
@@ -108,8 +108,8 @@ class SoftmaxProblem(OperationProblem):
 class SoftmaxBackwardProblem(GradientProblem):
     """The gradient of the source of a softmax (`dnnl::softmax_backward`).
 
-    Executed with `ARG_DST`, the result of the forward step, `ARG_DIFF_DST` and `ARG_DIFF_SRC`; the gradients
-    may be one memory.
+    Executed with `ARG_DST` (the result of the forward step), `ARG_DIFF_DST` and `ARG_DIFF_SRC`; the gradients
+    can share memory.
     """
 
     operation = "softmax"
@@ -119,8 +119,8 @@ class SoftmaxBackwardProblem(GradientProblem):
     reads = {ARG_DST: "result", ARG_DIFF_DST: "diff_dst"}
     node_reads = "diff_dst", "dst"
     arguments = """
-    `dst`: the result of the forward step. Gradients of format "any" have that of `dst`. `hint_pd`: the
-    forward descriptor, of the same problem, or None; it may stand before the attributes, as C++ has it."""
+    `dst`: the result of the forward step. Gradients of format "any" take that of `dst`. `hint_pd`: the
+    forward descriptor of the same problem, or None; it can precede the attributes, as in C++."""
 
     algorithm: str
     result: MemoryDesc
@@ -163,7 +163,7 @@ class SoftmaxBackwardProblem(GradientProblem):
 
 
 def axes_of(dims: Sequence[int], axis: int) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], TreeAxis]:
-    """The axes of all dims, those but one, and that one."""
+    """Return the axes of all dims, those except one, and that one."""
     index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
     return index, tuple(tree_axis for i, tree_axis in enumerate(index) if i != axis), index[axis]
 

@@ -2,8 +2,8 @@
 
     t = scale[0] * src[0];  t = t + scale[i] * src[i], in order;  dst = saturate(t)
 
-All in f32; in f64 where a tensor is f64, u32, s64 or u64, and where integers whose sum f32 may not hold, such
-as s32, are added as they are: so the sum of integers of up to 32 bits is exact (N1).
+Computed in f32; in f64 if a tensor is f64, u32, s64 or u64, or if integers such as s32, whose sum may exceed
+f32's precision, are added with scales of 1: so the sum of integers of up to 32 bits is exact (N1).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ..model.several import (
 )
 from ..runtime.memory import Memory
 
-# Bits of integers that f32 holds.
+# The bits of integers that f32 represents exactly.
 _FLOAT_BITS = 24
 
 
@@ -52,8 +52,8 @@ _FLOAT_BITS = 24
 class SumProblem(SeveralProblem):
     """The sum primitive (`dnnl::sum`): `dst = saturate(scales[0] * src[0] + scales[1] * src[1] + ...)`.
 
-    Sources are added in their order, as f32; as f64 where a tensor is f64, u32, s64 or u64, or where integers
-    whose sum f32 may not hold are added with scales of 1; the result is rounded once (N1). A source may be
+    Sources are added in order, in f32; in f64 if a tensor is f64, u32, s64 or u64, or if integers whose sum
+    might exceed f32's precision are added with scales of 1; the result is rounded once (N1). A source can be
     the destination.
     """
 
@@ -61,20 +61,20 @@ class SumProblem(SeveralProblem):
     primitive = "Sum"
     call = "scales", "srcs", "dst"
     defaults = {"dst": None}
-    overlap_hint = "use another buffer; in place works where layout, element size and address are the same"
+    overlap_hint = "use another buffer; in place, layout, element size and address must be the same"
     arguments = """
-    Or as version 3 of oneDNN has it `PrimitiveDesc(engine, dst, scales, srcs, ...)`. `scales`: one number for
-    each source, rounded to f32, or None where all are 1. `srcs`: 1 to 1024 descriptors of equal dims; formats
-    and types may differ. `dst`: left out, it has the type of the first source; left out or of format "any",
-    it has the format of the first source that has blocks, else of the first, dense. `attr`: the scratchpad
-    mode."""
+    Or, as in version 3 of oneDNN, `PrimitiveDesc(engine, dst, scales, srcs, ...)`. `scales`: one number for
+    each source, rounded to f32, or None if all are 1. `srcs`: 1 to 1024 descriptors of equal dims; formats
+    and types may differ. `dst`: if left out, it has the type of the first source; if left out or of format
+    "any", it has the format of the first blocked source, else of the first source, dense. `attr`: the
+    scratchpad mode."""
 
     srcs: tuple[MemoryDesc, ...]
     dst: MemoryDesc
-    # The scales as f32 bytes: 0.0 and -0.0 are equal, their sums are not.
+    # The scales as f32 bytes: 0.0 and -0.0 are equal, but their sums are not.
     factors: bytes
     attr: Attr
-    # A source may share bytes with the destination.
+    # Whether a source may share bytes with the destination.
     is_aliased: bool = False
 
     @classmethod
@@ -86,7 +86,7 @@ class SumProblem(SeveralProblem):
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         if len(node.scales) != len(tensors) or len({tensor.dims for tensor in tensors}) > 1:
-            raise Misfit("all have equal dims, and a scale each")
+            raise Misfit("all tensors must have equal dims, and a scale each")
         return tensors[0].dims
 
     def own_arguments(self) -> dict[str, object]:
@@ -104,12 +104,12 @@ class SumProblem(SeveralProblem):
 
     @property
     def scales(self) -> tuple[float, ...]:
-        """The scales, f32 values."""
+        """The scales, as f32 values."""
         return tuple(map(float, np.frombuffer(self.factors, "<f4")))
 
     @property
     def is_wide(self) -> bool:
-        """True where all is added as doubles."""
+        """Whether everything is added in f64."""
         types = {md.data_type for md in (*self.srcs, self.dst)}
         is_whole = all(t.is_integral or t is DataType.boolean for t in types)
         is_exact = is_whole and set(self.scales) == {1.0} and len(self.srcs) > 1
@@ -147,7 +147,7 @@ class SumProblem(SeveralProblem):
 
 
 def parse_scales(what: str, scales: object, count: int) -> tuple[float, ...]:
-    """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
+    """Return one f32 value for each source; None means ones. Raises InvalidArguments for non-numbers."""
     if scales is None:
         return (1.0,) * count
     items = _items(scales)
@@ -157,7 +157,7 @@ def parse_scales(what: str, scales: object, count: int) -> tuple[float, ...]:
 
 
 def _items(scales: object) -> list[object] | None:
-    """The items of a sequence, of too many one too many; None where it is none, or raises anything."""
+    """Return the items of a sequence, cut one past the most allowed; None if it is not a sequence."""
     try:
         if is_scalar(scales) or not isinstance(scales, Iterable):
             return None
@@ -178,9 +178,9 @@ def sum_problem(
     attr: Attr,
     names: Names = _NAMES,
 ) -> SumProblem:
-    """The checked problem; a destination left out, or of format "any", gets the format of the sources.
+    """Return the checked problem; a missing destination, or one of format "any", follows the sources.
 
-    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be added.
+    `names` is for messages. Raises InvalidArguments, or Unimplemented for sources that cannot be added.
     """
     return _problem_of(np.array(scales, "<f4").tobytes(), srcs, dst, attr, names)
 
@@ -189,7 +189,7 @@ def sum_problem(
 def _problem_of(
     factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names
 ) -> SumProblem:
-    """The problem by the bytes of its scales: 0.0 and -0.0 are equal, their sums are not."""
+    """Return the problem by the bytes of its scales: 0.0 and -0.0 are equal, but their sums are not."""
     check_sources(names, srcs)
     count = len(factors) // 4
     if count != len(srcs):
@@ -206,7 +206,7 @@ def _problem_of(
     check_written(names.call, names.written, dst)
     if not replace(attr, scratchpad="library").is_default:
         raise refuse("RS-R26:sum-attributes", call=_NAMES.call, attr=attr.verbose_str())
-    # A scratchpad of the caller's is as long as any execution may need it.
+    # A user's scratchpad must be large enough for any execution.
     return SumProblem(srcs, dst, factors, attr, is_aliased=attr.scratchpad == "user")
 
 
@@ -220,12 +220,12 @@ def _check_dims(names: Names, tensor: tuple[str, MemoryDesc], first: MemoryDesc)
 
 
 class SumPrimitiveDesc(SeveralPrimitiveDesc):
-    """The further answers of the descriptor of a sum."""
+    """Queries that the descriptor of a sum adds."""
 
     __slots__ = ()
 
     def get_scales(self) -> list[float]:
-        """The scale of each source, as rounded to f32."""
+        """Return the scale of each source, rounded to f32."""
         problem = self._implementation().problem
         assert isinstance(problem, SumProblem)
         return list(problem.scales)

@@ -1,4 +1,4 @@
-"""Tile: a tensor repeated along its dims. Trilu: what lies on one side of a diagonal, and zeros.
+"""Tile: a tensor repeated along its dims. Trilu: the elements on one side of a diagonal, zeros elsewhere.
 
     tile   dst[r * n + i] = src[i]                  along each dim, n that of the source
            diff_src[i] = sum over r of diff_dst[r * n + i]
@@ -33,10 +33,10 @@ Value = Array | str
 
 
 def _tile(call: Any, x: Value, repeats: Annotated[Dims, "how often it repeats"]) -> Any:
-    """Dims of 1 are put in front of those of the source where there are more repeats."""
+    """Prepend dims of 1 to the source if there are more repeats than dims."""
     dims = call.dims(x)
     if len(repeats) < len(dims):
-        raise Misfit(f"{len(repeats)} numbers of repeats of {len(dims)} dims")
+        raise Misfit(f"there are {len(repeats)} repeats for {len(dims)} dims")
     if not isinstance(x, str):
         return np.tile(x, repeats)
     x = call.reshaped(x, (*(1,) * (len(repeats) - len(dims)), *dims))
@@ -55,7 +55,7 @@ def _trilu(call: Any, x: Value, k: Value | None = None, *, upper: bool = True) -
 
 @dataclass(frozen=True, slots=True)
 class TileProblem(OperationProblem):
-    """The tile primitive: the source again and again along each dim, as often as the destination has room.
+    """The tile primitive: the source repeated along each dim until it fills the destination.
 
     Executed with `ARG_SRC` and `ARG_DST`.
     """
@@ -69,7 +69,7 @@ class TileProblem(OperationProblem):
     aten = {"repeat": lambda call, x, repeats: call.onnx("Tile", x, repeats)}
     openvino = {"Tile": "Tile"}
     arguments = """
-    Each dim of `dst` is a multiple of that of the source; of format "any" it follows the source."""
+    Each dim of `dst` is a multiple of that of the source; format "any" follows the source."""
 
     src: MemoryDesc
     dst: MemoryDesc
@@ -86,10 +86,10 @@ class TileProblem(OperationProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
-        """`node.repeats`: how often, of each dim."""
+        """`node.repeats`: the number of repeats along each dim."""
         dims = tensors[0].dims
         if len(node.repeats) != len(dims) or any(times < 0 for times in node.repeats):
-            raise Misfit(f"{node.repeats} are no numbers of repeats of {len(dims)} dims")
+            raise Misfit(f"{node.repeats} are not valid repeats for {len(dims)} dims")
         return tuple(n * times for n, times in zip(dims, node.repeats, strict=True))
 
     def tree(self) -> LoopTree:
@@ -124,7 +124,7 @@ class TileBackwardProblem(GradientProblem):
     reads = {ARG_DIFF_DST: "diff_dst"}
     in_place = False
     arguments = """
-    Dims are as in the forward step. `diff_src`: of format "any" it follows `diff_dst`."""
+    Dims are as in the forward step. `diff_src`: format "any" follows `diff_dst`."""
 
     diff_src: MemoryDesc
     diff_dst: MemoryDesc
@@ -151,19 +151,17 @@ class TileBackwardProblem(GradientProblem):
 
 
 def _tile_dims(src: MemoryDesc, dst: MemoryDesc) -> Dims:
-    """The dims that a tile of about the dims of a destination has. Raises Misfit."""
+    """Return the dims of a tile with about the dims of a destination. Raises Misfit."""
     if len(dst.dims) != len(src.dims):
-        raise Misfit("the ranks differ", "reshape the source: dims of 1 may be in front")
+        raise Misfit("the ranks differ", "reshape the source: it can have leading dims of 1")
     return tuple(n * (m // n) if n else 0 for n, m in zip(src.dims, dst.dims, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class TriluProblem(OperationProblem):
-    """The trilu primitive: the source on and above a diagonal of the last two dims, or on and below it.
+    """The trilu primitive: the source on and above (or below) a diagonal of the last two dims, else zeros.
 
-    All else is zero.
-
-    Executed with `ARG_SRC`, `ARG_SRC_1` where the descriptor has `offset`, and `ARG_DST`.
+    Executed with `ARG_SRC`, `ARG_SRC_1` if the descriptor has `offset`, and `ARG_DST`.
     """
 
     operation = "trilu"
@@ -179,8 +177,8 @@ class TriluProblem(OperationProblem):
         "triu": lambda call, x, diagonal=0: call.onnx("Trilu", x, (diagonal,)),
     }
     arguments = """
-    `diagonal`: how far the diagonal is above the main one; where `offset`, one integer of 8 bits and more, is
-    no None, an execution brings it. `dst`: of format "any" it has that of the source."""
+    `diagonal`: how far the diagonal is above the main one; if `offset` (one integer of 8 bits or more) is not
+    None, it is passed at execution. `dst`: format "any" takes that of the source."""
 
     src: MemoryDesc
     offset: MemoryDesc | None
@@ -210,7 +208,7 @@ class TriluProblem(OperationProblem):
         return f"{'upper' if self.upper else 'lower'} diagonal:{'?' if self.offset else self.diagonal}"
 
     def tree(self) -> LoopTree:
-        """The loop tree: each element looks on which side it is."""
+        """The loop tree: each element tests which side it is on."""
         src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
         tensors, bits = [src, dst], max(32, number_of_bits(self.src).bits)
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
@@ -228,11 +226,11 @@ class TriluProblem(OperationProblem):
 
 def _trilu_dims(src: Shaped, offset: Shaped | None = None) -> Dims:
     if len(src.dims) < 2:
-        raise Misfit("a diagonal is of the last two dims")
+        raise Misfit("a diagonal needs two dims")
     if offset is not None:
         check_indices(offset)
         if any(n != 1 for n in offset.dims):
-            raise Misfit("the offset of the diagonal is one integer")
+            raise Misfit("the offset of the diagonal must be one integer")
     return src.dims
 
 

@@ -12,6 +12,16 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 
+_ADDRESS = "get_data_handle() gives the address of the stored elements"
+# to_numpy() gives the elements in plain order, without padding: these names ask for what is stored.
+_BYTES = {
+    "tobytes": "physical().tobytes() gives the stored bytes, to_numpy().tobytes() those in plain order",
+    "tofile": "physical().tofile() writes the stored bytes, to_numpy().tofile() those in plain order",
+    **dict.fromkeys(("ctypes", "ptr", "data_ptr", "address"), _ADDRESS),
+    "from_bytes": "Memory(desc, engine, np.frombuffer(data, np.uint8)) takes the stored bytes",
+    "byte_offset": "m.desc.offset(*index) counts elements: times m.desc.data_type.itemsize",
+}
+
 
 class ArrayHint:
     """Descriptor for such a name; reading it raises AttributeError, so that `hasattr` is False."""
@@ -32,6 +42,7 @@ def add_hints(memory: type) -> None:
     hints["numpy"] = "to_numpy() returns a NumPy array"
     hints["to_torch"] = "torch.from_dlpack(m) returns a tensor, if the format is plain"
     hints["from_torch"] = "from_dlpack(x) wraps a tensor, and rs.reorder takes it"
+    hints |= _BYTES
     for name, way in hints.items():
         if not name.startswith("_") and not hasattr(memory, name):
             setattr(memory, name, ArrayHint(name, way))

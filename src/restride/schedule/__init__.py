@@ -1,1 +1,1 @@
-"""How it is done: the model of a machine, and the choices that are made by it."""
+"""Schedules: the machine model, and the choices based on it."""

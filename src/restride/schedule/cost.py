@@ -1,41 +1,71 @@
-"""How long a move will take, predicted from its size and the kind of its kernel: a roofline.
+"""How long a move will take, predicted: from the instructions of its kernel and the bytes that they move.
 
-    seconds = call + region where threads share the work + the longer of
-        the bytes over the bandwidth of where they lie,
-        the bytes, or elements, over what the threads' cores can do.
+    seconds = call + region where threads share the work + both of these, of which the longer hides most:
+        the instructions of a core's part, each by what it costs,
+        the bytes over the bandwidth of where they lie, for moves whose neighbours lie like these.
 
-The rates (`machine.Rates`) were measured once, and not on your machine, unless they are measured. On one
-like it a prediction may be wrong by a factor of 1.5, on another by 3; between one size class of caches and
-the next the step is sharp here, and a slope there. Conversions count as moves: of doubles and of 4-bit types,
-and where a tensor goes through bytes of its own, they may take ten times as long. What knows better is
-`Plan.measure`; and the roofline of the standing benchmark shows what was predicted beside what was measured.
+`targets/instructions.py` counts the instructions in the code. The rates (`machine.Rates`) were measured once,
+and not on your machine, unless they are measured: `docs/performance.md` says how far they are off. What knows
+better is `Plan.measure`; and the roofline of the standing benchmark shows what was predicted beside what was
+measured.
+
+Formats of networks are chosen without code, by `KernelWork`: by the bytes, and the kind of the kernel.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log2
+from typing import NamedTuple
 
-from .machine import CURVES, RATES, Machine, Rates
+from .machine import CURVES, IN_CACHES, RATES, Machine, Rates, curve_sizes
+
+# The longer of the time of instructions and of bytes hides most of the other: as in this norm of both.
+_NORM = 2.5
+# Past the caches a byte that is written weighs this much more than one of a copy, one that is read less.
+_WRITTEN = 0.4
+
+
+class Instructions(NamedTuple):
+    """Vector instructions of an execution: `simple` ones, which are all but stores, and `stores`; `crowded`:
+    lines, of those that a tile reads or writes, that push each other out of the first cache.
+    """
+
+    simple: float
+    stores: float
+    crowded: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """What a kernel does whose code was read: instructions, bytes in all and those that are written.
+
+    `bits`: of the narrower type. `place`: how neighbours on one side lie on the other (`moves/tiling.py`).
+    """
+
+    instructions: Instructions
+    moved_bytes: int
+    written_bytes: int
+    threads: int = 1
+    bits: int = 32
+    place: str = "turned"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelWork:
     """What a kernel has to do: its kind, bytes read and written, positions of the nest, threads to share it.
 
-    `function_bytes`: what functions of the values weigh. `read_first`: bytes of the destination whose lines
-    come from memory before they are written, because no streaming store writes them. `bits`: of the narrower
-    type. `place`: how neighbours on one side lie on the other (`moves/tiling.py`).
+    `read_first`: bytes of the destination whose lines come from memory before they are written, because no
+    streaming store writes them.
     """
 
     kind: str
     moved_bytes: int
     elements: int
     threads: int = 1
-    function_bytes: int = 0
     read_first: int = 0
-    bits: int = 32
-    place: str = "turned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,46 +81,56 @@ class Prediction:
         return self.moved_bytes / self.seconds / 1e9
 
 
-def predict(work: KernelWork, machine: Machine, rates: Rates = RATES) -> Prediction:
+def predict(work: KernelWork | KernelCode, machine: Machine, rates: Rates = RATES) -> Prediction:
     """The time of `work` with its pages touched and its kernel compiled."""
     region = rates.region if work.threads > 1 else 0.0
-    if rates.curves:
-        return Prediction(rates.call + region + _as_measured(work, machine, rates), work.moved_bytes)
-    moving = _moving(work, machine, rates) + work.function_bytes / rates.function
-    longer = max(_in_memory(work, machine, rates), moving / work.threads)
+    if isinstance(work, KernelCode):
+        computing, moving = _in_core(work, rates), _in_caches(work, machine, rates)
+        longer = (computing**_NORM + moving**_NORM) ** (1 / _NORM)
+    else:
+        longer = max(_in_memory(work, machine, rates), _moving(work, machine, rates) / work.threads)
     return Prediction(rates.call + region + longer, work.moved_bytes)
 
 
-def _as_measured(work: KernelWork, machine: Machine, rates: Rates) -> float:
-    """By the speed of moves like this one, at the sizes that were measured on both sides of it."""
+def _in_core(code: KernelCode, rates: Rates) -> float:
+    """Seconds of instructions whose lines are in the first cache."""
+    count, each = code.instructions, rates
+    seconds = count.simple * each.instruction + count.stores * each.store + count.crowded * each.crowded
+    return seconds / code.threads
+
+
+def _in_caches(code: KernelCode, machine: Machine, rates: Rates) -> float:
+    """Seconds of the bytes, by the speed of moves like this one at the sizes that were measured on both sides
+    of it. At the size of the last cache speed makes a step, as from there on lines are written past it.
+    """
     curves = dict(zip(CURVES, rates.curves, strict=True))
-    is_copy = work.kind in ("copy", "zero") and work.place != "pieces"
-    if is_copy or work.place == "copy":
-        low = high = curves["copy"]
-    elif work.place == "pieces":  # as fast as copies in the caches alone
-        low = high = (*curves["copy"][:2], *curves["near 8"][2:])
-    else:
-        low, high = (curves[f"{work.place} {bits}"] for bits in (8, 32))
-    share = min(max(log2(work.bits / 8) / 2, 0.0), 1.0)  # of the wider type
-    each: list[float] = [a ** (1 - share) * b**share for a, b in zip(low, high, strict=True)]
-    at = log2(max(work.moved_bytes, 1))
-    places = [log2(size) for size in rates.sizes]
-    after = next((i for i, place in enumerate(places) if place > at), len(places) - 1)
-    before = max(after - 1, 0)
-    span = places[after] - places[before]
-    part = min(max((at - places[before]) / span, 0.0), 1.0) if span else 1.0
-    rate: float = each[before] ** (1 - part) * each[after] ** part
-    cores = work.threads if work.moved_bytes <= machine.l3 else rates.memory_limit / rates.memory
-    cores = min(cores, work.threads) if work.threads > 1 else 1.0
-    moving = work.moved_bytes / rate + work.function_bytes / rates.function
-    return max(moving, _by_element(work, rates)) / cores
+    names = [code.place] if code.place == "copy" else [f"{code.place} {bits}" for bits in (8, 32)]
+    at = slice(IN_CACHES, None) if code.moved_bytes >= machine.l3 else slice(IN_CACHES)
+    sizes = curve_sizes(machine.l2, machine.l3)[at]
+    slow, fast, alone, shared = (
+        _between(sizes, speeds[at], code.moved_bytes)
+        for speeds in (curves[names[0]], curves[names[-1]], curves["copy"], rates.shared)
+    )
+    wide = min(max(log2(code.bits / 8) / 2, 0.0), 1.0)
+    cores = min(code.threads, shared / alone)
+    is_past = code.moved_bytes >= machine.l3
+    nbytes = code.moved_bytes + is_past * _WRITTEN * (2 * code.written_bytes - code.moved_bytes)
+    return nbytes / (_mean(slow, fast, wide) * cores)
 
 
-def _by_element(work: KernelWork, rates: Rates) -> float:
-    """Where lanes are loaded or stored one by one."""
-    if work.kind not in ("strided", "guarded"):
-        return 0.0
-    return work.elements * (rates.lane if work.kind == "strided" else rates.guarded)
+def _between(sizes: Sequence[int], speeds: Sequence[float], size: int) -> float:
+    """The speed at a size, by those at the nearest ones: all in logarithms."""
+    for (low, slow), (high, fast) in pairwise(zip(sizes, speeds, strict=True)):
+        if size <= high:
+            part = max(log2(max(size, 1) / low), 0.0) / log2(high / low)
+            return _mean(slow, fast, part)
+    return speeds[-1]
+
+
+def _mean(low: float, high: float, part: float) -> float:
+    """The geometric mean of two speeds, of which the second counts for so large a part."""
+    mean: float = low ** (1 - part) * high**part
+    return mean
 
 
 def _in_memory(work: KernelWork, machine: Machine, rates: Rates) -> float:
@@ -103,8 +143,8 @@ def _in_memory(work: KernelWork, machine: Machine, rates: Rates) -> float:
 
 
 def _moving(work: KernelWork, machine: Machine, rates: Rates) -> float:
-    if work.kind in ("strided", "guarded"):
-        return _by_element(work, rates)
+    if work.kind in ("strided", "guarded"):  # lanes, or positions, one by one
+        return work.elements * (rates.lane if work.kind == "strided" else rates.guarded)
     return work.moved_bytes / (
         rates.copy if work.kind in ("copy", "zero") else rates.tile(machine.vector_bytes)
     )

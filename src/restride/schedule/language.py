@@ -1,16 +1,16 @@
-"""Schedules as values: the transforms that loops went through, in their order.
+"""Schedules as values: the transforms applied to loops, in order.
 
     schedule  := transform (separator transform)*       separator: " · ", ";" or a new line
     transform := [loop "."] name "(" [argument ("," argument)*] ")"
     argument  := integer | word                         word: letters, digits, "_", ".", "/", "@"
 
 `split(c, 16) · reorder(n, h, w, c/16, c/1) · vectorize(c/1, 16)` is such a text. `loop` is the number of the
-loop that a transform is about, counted from 0 in the order in which loops begin; 0 is not written. Of a
-program of several kernels `kernel(n)` stands before the transforms of kernel number n; kernels that are not
-named stay as they are chosen. What stands behind a `#` is for people. What a transform does is said where
-loops of that kind are scheduled: `trees/transforms.py`, `moves/transforms.py`.
+loop that a transform applies to, counted from 0 in the order in which loops begin; 0 is not written. In a
+program of several kernels, `kernel(n)` precedes the transforms of kernel number n; kernels that are not named
+keep the default choices. Text after a `#` is a comment. The transforms are documented where loops of that
+kind are scheduled: `trees/transforms.py`, `moves/transforms.py`.
 
-A text is read, never run; and read in one pass, however long it is.
+A text is parsed, never executed, in one pass, however long it is.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ from ..errors import refuse
 
 Argument = int | str
 
+BY_SCHEDULE = "as the schedule says"
+"""Why a kernel has tiles that were not chosen."""
+
 _SEPARATORS = "·;\n"
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./@")
-# Longer texts are no schedules of anything.
+# Longer texts are rejected.
 _MOST_CHARACTERS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """One transform: its name, its arguments, and the number of the loop that it is about."""
+    """One transform: its name, its arguments, and the number of the loop that it applies to."""
 
     name: str
     args: tuple[Argument, ...] = ()
@@ -43,23 +46,23 @@ class Transform:
 
 
 Schedule = tuple[Transform, ...]
-"""The transforms of a schedule, in their order."""
+"""The transforms of a schedule, in order."""
 
 
 def schedule_text(schedule: Iterable[Transform]) -> str:
-    """A schedule as one line, which `parse_schedule` reads."""
+    """Return a schedule as one line, which `parse_schedule` reads."""
     return " · ".join(map(str, schedule))
 
 
 def check_known(transform: Transform, names: Iterable[str]) -> None:
-    """Raise InvalidArguments for a transform that is none of these."""
+    """Raise InvalidArguments for an unknown transform."""
     known = tuple(names)
     if transform.name not in known:
         raise refuse("RS-V09:no-transform", transform=transform, name=transform.name, names=", ".join(known))
 
 
 def parse_schedule(text: str) -> Schedule:
-    """The schedule that a text says. Raises InvalidArguments, with the place, for what is none."""
+    """Parse a schedule. Raises InvalidArguments, with the position, for invalid text."""
     if len(text) > _MOST_CHARACTERS:
         raise refuse("RS-V09:schedule-too-long", length=len(text), most=_MOST_CHARACTERS)
     reader = _TransformReader(text)
@@ -82,27 +85,27 @@ def _is_between(character: str) -> bool:
 
 
 class _TransformReader:
-    """A text and how far it has been read."""
+    """A text and the position up to which it has been read."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
 
     def peek(self) -> str:
-        """The next character; empty at the end."""
+        """Return the next character; empty at the end."""
         return self.text[self.at : self.at + 1]
 
     def skip(self, is_skipped: Callable[[str], bool]) -> _TransformReader:
-        """Go on to the next character of another kind."""
+        """Advance to the next character of another kind."""
         while self.peek() and is_skipped(self.peek()):
             self.at += 1
         return self
 
     def skip_comment(self) -> _TransformReader:
-        """Go on to the end of a line whose rest is for people."""
+        """Advance past a comment to the end of the line."""
         return self.skip(lambda character: character != "\n") if self.peek() == "#" else self
 
     def word(self, expected: str) -> str:
-        """The characters of a word; refuses where there is none."""
+        """Read the characters of a word; rejects anything else."""
         begin = self.skip(_is_space).at
         while self.peek() and self.peek() in _WORD:
             self.at += 1
@@ -111,13 +114,13 @@ class _TransformReader:
         return self.text[begin : self.at]
 
     def take(self, character: str) -> None:
-        """That character, which must follow."""
+        """Read this character, which must follow."""
         if self.skip(_is_space).peek() != character:
             self.fail(f"{character!r}")
         self.at += 1
 
     def transform(self) -> Transform:
-        """A transform, from its first character on."""
+        """Read a transform, from its first character on."""
         loop, dot, name = self.word("the name of a transform").rpartition(".")
         if not name.isidentifier() or (dot and not _is_number(loop)):
             self.fail("the name of a transform, or a loop's number, a dot and the name")
@@ -132,7 +135,7 @@ class _TransformReader:
         return Transform(name, tuple(args), int(loop) if dot else 0)
 
     def fail(self, expected: str) -> NoReturn:
-        """Refuse, with the place."""
+        """Reject the text, with the position."""
         line = self.text.count("\n", 0, self.at) + 1
         begin = self.text.rfind("\n", 0, self.at) + 1
         shown = self.text[begin:].partition("\n")[0]

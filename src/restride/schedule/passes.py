@@ -1,13 +1,13 @@
-"""Passes: program -> program, the same in steps that more engines can do. None knows an engine.
+"""Passes: rewrite a program into an equivalent one that more engines can run. They are engine-independent.
 
-    spread_bytes      4-bit elements that tiles would tear apart -> bytes of their own, and back
-    unpack_operands   operands of 4 bits -> bytes of their own
-    split_integer_folds   folds of much into little -> pieces that threads share, and these together
-    widen_trees       tensors of 4 bits that loop trees read or write -> floats, and back
+    spread_bytes      4-bit elements that tiles would separate -> bytes, and back
+    unpack_operands   4-bit operands -> bytes
+    split_integer_folds   folds of many elements into few -> pieces that threads share, then combined
+    widen_trees       4-bit tensors that loop trees read or write -> floats, and back
     split_sums        a sum of many sources -> one step for some of them at a time
-    without_grids     trees at positions of a grid -> the same by steps of the whole
+    without_grids     trees at positions of a grid -> the same in whole steps
 
-An engine names the passes that it needs, and says of a step whether it needs it.
+An engine names the passes that it needs, and decides for which steps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class _ProgramWriter:
-    """Steps and temporaries of a program while a pass writes them."""
+    """The steps and temporaries of a program that a pass builds."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -39,29 +39,29 @@ class _ProgramWriter:
 
     @property
     def is_aliased(self) -> bool:
-        """True where a source may share bytes with the destination."""
+        """Whether a source may share bytes with the destination."""
         return self._program.is_aliased
 
     def temporary(self, nbytes: int) -> Place:
-        """A new temporary."""
+        """Allocate a temporary."""
         self.temporaries.append(max(nbytes, 1))
         return Place(-len(self._program.temporaries) - len(self.temporaries))
 
     def program(self) -> Program:
-        """What has been written."""
+        """Return the finished program."""
         return self._program.with_steps(self.steps, self.temporaries).verify()
 
 
 def without_grids(program: Program) -> Program:
-    """The program that makes the same by steps of the whole, where there are grids."""
+    """Replace grids by equivalent programs of whole steps."""
     return next((step.whole for step in program.steps if isinstance(step, GridStep)), program)
 
 
-# --- 4 bits -------------------------------------------------------------------------------------------------
+# --- 4-bit elements -----------------------------------------------------------------------------------------
 
 
 def spread_bytes(program: Program, splits: Callable[[NestStep], bool]) -> Program:
-    """Do nests for which `splits` is true on bytes that hold one element each.
+    """Run nests for which `splits` is true on bytes that hold one element each.
 
     `s4 -> s4` becomes `s4 -> s8` (a line), `s8 -> s8` (the nest), `s8 -> s4` (a line).
     """
@@ -101,7 +101,7 @@ def _spread(writer: _ProgramWriter, step: NestStep) -> None:
 
 
 def _unpacked(writer: _ProgramWriter, packed: Place, data_type: DataType, span: tuple[int, int]) -> Place:
-    """The 4-bit elements (first, count) behind a place, each in a byte of a new temporary."""
+    """Unpack the 4-bit elements (first, count) of a place to bytes in a new temporary."""
     first, count = span
     wide = writer.temporary(count)
     start = Place(packed.buffer, packed.offset + first // 2)
@@ -110,7 +110,7 @@ def _unpacked(writer: _ProgramWriter, packed: Place, data_type: DataType, span: 
 
 
 def _line_step(nest: LoopNest, read: Place, written: Place) -> NestStep:
-    """The step that gives elements bytes of their own, or packs them."""
+    """Return the step that unpacks elements to bytes, or packs them."""
     (axis,) = nest.axes
     count = axis.extent
     spans = (0, count * as_int(axis.src)), (0, count * as_int(axis.dst))
@@ -118,7 +118,7 @@ def _line_step(nest: LoopNest, read: Place, written: Place) -> NestStep:
 
 
 def unpack_operands(program: Program, needs: Callable[[NestStep, int], bool]) -> Program:
-    """Bring 4-bit operands for which `needs(step, index)` is true into bytes of their own."""
+    """Unpack 4-bit operands for which `needs(step, index)` is true to bytes."""
     writer = _ProgramWriter(program)
     wide: dict[Place, tuple[Place, int]] = {}
     for step in program.steps:
@@ -152,15 +152,15 @@ def _with_wide_operand(
 
 
 def _with(values: tuple[_T, ...], index: int, value: _T) -> tuple[_T, ...]:
-    """The values with another one at `index`."""
+    """Return the values with the one at `index` replaced."""
     return (*values[:index], value, *values[index + 1 :])
 
 
 def widen_trees(program: Program, stays: Callable[[LoopTree], bool] = lambda _: False) -> Program:
-    """Let loop trees compute on floats in place of 4-bit elements, unless a tree `stays`: its kernels take
-    whole bytes of them.
+    """Let loop trees compute on floats in place of 4-bit elements, unless a tree `stays` because its kernels
+    access them in whole bytes.
 
-    The floats are those that the tree computes in, so that each result is rounded once.
+    The floats have the type that the tree computes in, so that each result is rounded once.
     """
     trees = [step for step in program.steps if isinstance(step, TreeStep)]
     if not any(tensor.data_type.bits < 8 for step in trees for tensor in step.tree.tensors):
@@ -186,12 +186,12 @@ def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
         kind = wide_type(tensor.data_type) if tree.number.is_integer else real
         wide, start = writer.temporary(kind.nbytes(count)), Place(place.buffer, place.offset + first // 2)
         is_written = tensor.name in tree.written
-        # What lies between the elements that are written stays as it is.
+        # Elements between those that are written must be preserved.
         if tensor.name in read or not is_written or count != prod(tensor.padded):
             writer.steps.append(_line_step(_line(tensor.data_type, kind, count), start, wide))
         if is_written:
             packed.append(_line_step(_line(kind, tensor.data_type, count), wide, start))
-            if tensor.data_type is DataType.nf4:  # of which the bits of 0 are no zeros
+            if tensor.data_type is DataType.nf4:  # its bits 0 do not represent zero
                 packed += [
                     NestStep(nest, place, place, count, (0, 0), tensor.span, is_named=False)
                     for nest in padding_nests(tensor)
@@ -206,13 +206,13 @@ def _line(read: DataType, written: DataType, count: int) -> LoopNest:
     return LoopNest(read, written, (Axis(count, 1, 1),))
 
 
-# --- folds of integers --------------------------------------------------------------------------------------
+# --- integer folds ------------------------------------------------------------------------------------------
 
 
 def split_integer_folds(program: Program, stays: Callable[[Step, TreeStep], bool]) -> Program:
-    """Folds of integers, which give the same in any order, in pieces that threads share.
+    """Split folds of integers, which do not depend on the order, into pieces that threads share.
 
-    `stays(step, fold)`: the fold of what the step before it writes is done with it.
+    `stays(step, fold)`: whether the fold of the preceding step's output is fused with that step.
     """
     steps: list[Step] = []
     temporaries: tuple[int, ...] = ()
@@ -231,10 +231,10 @@ def split_integer_folds(program: Program, stays: Callable[[Step, TreeStep], bool
 
 
 def split_sums(program: Program, most: int) -> Program:
-    """Read at most `most` sources at once in steps that add many; the sum so far goes from one to the next.
+    """Read at most `most` sources at once in steps that add many; partial sums pass from one to the next.
 
-    It is kept in the type in which all is added, so that the bits are those of one step: in the destination
-    where that has this type and no later step reads it as a source, else in a temporary.
+    They are kept in the type of the computation, so that the bits are those of one step: in the destination
+    if it has this type and no later step reads it as a source, else in a temporary.
     """
     if not any(_adds_more(step, most) for step in program.nests):
         return program
@@ -264,7 +264,7 @@ def _partial_sums(writer: _ProgramWriter, step: NestStep, most: int) -> list[Nes
 
 
 def _sum_so_far(writer: _ProgramWriter, step: NestStep) -> tuple[Place, DataType, int]:
-    """Where the sum goes between two steps, its type, and how many elements before offset 0 that begins."""
+    """Return the place of the partial sum, its type, and how many elements before offset 0 it begins."""
     nest = step.nest
     real = DataType.f64 if nest.compute.wide else DataType.f32
     if nest.dst_type is real and not writer.is_aliased:
@@ -276,7 +276,7 @@ def _sum_so_far(writer: _ProgramWriter, step: NestStep) -> tuple[Place, DataType
 def _partial_sum(
     step: NestStep, part: tuple[int, int], count: int, so_far: tuple[Place, DataType, int]
 ) -> NestStep:
-    """The sources `part`, from the first to one past the last, and before them the sum so far."""
+    """Return the step for the sources `part`, from the first to one past the last, after the partial sum."""
     (start, stop), (place, real, below), nest = part, so_far, step.nest
     first = start - 1 if start else 0
     chosen = range(first, stop - 1)

@@ -1,8 +1,8 @@
-"""A small search: schedules like the chosen one, timed one after the other, and the fastest of them.
+"""A small search: times schedules similar to the chosen one, and returns the fastest.
 
-What there is to vary, and which schedules fit, each kind of loops says in a file of its own: `moves/`,
-`trees/` and `contraction/neighbors.py`. One thing at a time is varied, and what is fastest goes on. No
-schedule that is tried changes a bit of the result.
+The variations, and which schedules fit, are defined for each kind of loops in its own file: `moves/`,
+`trees/` and `contraction/neighbors.py`. One thing is varied at a time, starting from the fastest so far. No
+schedule that is tried changes any bits of the result.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from .language import Schedule
 
 MOST_TRIES = 30
-# A schedule that gains less is none that is faster: samples differ by more.
+# Smaller gains do not count: samples differ by more.
 _LEAST_GAIN = 0.97
-# What seems faster in the end is timed so often beside the one that was chosen, in turns.
+# The final candidate is timed this many times against the chosen schedule, alternating.
 _TURNS = 5
 
 Neighbors = Callable[[Schedule], Iterator[Schedule]]
-"""A thing to vary: from a schedule to those that differ from it in that alone. Not all of them need fit."""
+"""A variation: from a schedule to those that differ only in it. Not all of them need to fit."""
 
 
 def fastest(
@@ -28,9 +28,9 @@ def fastest(
     seconds_of: Callable[[Schedule], float],
     is_over: Callable[[], bool],
 ) -> Schedule:
-    """The fastest of at most `MOST_TRIES` schedules: the chosen one, and such as are near it.
+    """Return the fastest of at most `MOST_TRIES` schedules: the chosen one, and similar ones.
 
-    `fits`: whether one can run, and writes the same bits. `seconds_of`: how long an execution takes by one.
+    `fits`: whether one can run, and writes the same bits. `seconds_of`: the time of one execution with it.
     """
     found, least = chosen, seconds_of(chosen)
     tried = {chosen}
@@ -48,7 +48,7 @@ def fastest(
 
 
 def _confirmed(chosen: Schedule, found: Schedule, seconds_of: Callable[[Schedule], float]) -> Schedule:
-    """What was found where it is faster in most of the turns of both, and at their best."""
+    """Return the candidate if it is faster in most of the alternating turns, and at its best."""
     if found == chosen:
         return chosen
     turns = [(seconds_of(chosen), seconds_of(found)) for _ in range(_TURNS)]

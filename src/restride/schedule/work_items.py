@@ -1,13 +1,13 @@
-"""Loop nests and sums + facts about a device -> how a grid of work-items runs them.
+"""Scheduler for loop nests and sums on a device: maps them to a grid of work-items.
 
-A device runs one small program for every item of a grid, in **groups**. What an item or a group does with a
+A device runs one small program for every item of a grid, in **groups**. The work of an item or a group on a
 box of the nest is a schedule like any other (`schedule_items`); here the boxes of a nest become one launch,
-in which each has groups of its own.
+in which each has its own groups.
 
-An item adds what it reads along some reduced axes, and adds that to the output of its position, in one step
-that no other item can come between. Sums are modulo 2**32, so the order does not matter. Neighbours read
-neighbouring elements: the innermost axis is never looped over by one item; where it is reduced and long, as
-many items as a sub-group has share it, and each takes every so many-th element.
+An item adds up what it reads along some reduced axes, and adds that atomically to the output of its position.
+Sums are modulo 2**32, so the order does not matter. Adjacent items read adjacent elements: a single item
+never loops over the innermost axis; if that is reduced and long, the items of a sub-group share it, each with
+a stride of their number.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .moves.schedule import Schedule, moves_whole_bytes, schedule
 from .moves.tiling import contiguous
 
 # --- one box for work-items --------------------------------------------------
-# Loop nest + facts about a device -> scheduled nest, of which each work-item runs one step.
+# Scheduler from a loop nest and device facts to a nest of which each work-item runs one step.
 
 
 def schedule_items(nest: LoopNest, device: DeviceFacts, tiles: bool = True) -> tuple[Schedule, ...]:
-    """Schedule a normalised nest without bounds for work-items; each runs one step of the grid.
+    """Schedule a normalized nest without bounds for work-items; each runs one step of the grid.
 
-    Where an item has registers to itself it runs `tiles` as a thread does if vectors will do, else loops over
+    If an item has its own registers, it runs `tiles` like a thread if vectors are suitable, else loops over
     elements. Items that run in step have one element each, the contiguous axis of the destination innermost,
-    so that neighbours write neighbours; a transpose goes by squares through the memory of a group.
+    so that adjacent items write adjacent elements; a transpose goes by squares through a group's memory.
     """
     if device.vector_bytes and tiles and _suits_vectors(nest):
         plans = schedule(nest, Machine(vector_bytes=device.vector_bytes))
@@ -44,7 +44,7 @@ def schedule_items(nest: LoopNest, device: DeviceFacts, tiles: bool = True) -> t
             return tuple(plan for part in parts for plan in schedule_items(part, device, tiles))
     along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
     square = square_of(nest, device, *along_src, *along_dst) if along_src and along_dst else None
-    # Elements that get a byte each are contiguous in the source alone.
+    # Elements that are unpacked to bytes are contiguous only in the source.
     pairs = along_dst or along_src
     chunks = tuple(_shared_byte(nest, index, pairs) for index in range(len(nest.axes)))
     order = Order(tuple(Grid(index, 1) for index in range(len(nest.axes))), ())
@@ -57,17 +57,17 @@ def schedule_items(nest: LoopNest, device: DeviceFacts, tiles: bool = True) -> t
 
 
 def _suits_vectors(nest: LoopNest) -> bool:
-    """True where compilers for devices do well with vectors: elements of 32 bits or more, moved as they are.
+    """Return whether device compilers handle vectors well: elements of 32 bits or more, moved unconverted.
 
-    For vectors of bytes they take up to a minute, and LLVM does not make SPIR-V of all that computes in
-    vectors (measured: Intel's for CPUs, 2026; LLVM 22).
+    For vectors of bytes they take up to a minute, and LLVM cannot translate all vector arithmetic to SPIR-V
+    (measured: Intel's for CPUs, 2026; LLVM 22).
     """
     is_move = nest.src_type is nest.dst_type and nest.compute.is_move
     return nest.dst_type.bits >= 32 and (is_move or nest.is_zero)
 
 
 def _shared_byte(nest: LoopNest, index: int, along: list[int]) -> int:
-    """Positions of an axis that one item takes: two where they share a byte, `along` that axis."""
+    """Return the positions of an axis that one item takes: two if they share a byte along `along`."""
     pairs = nest.has_nibbles and along == [index]
     return min(2, nest.axes[index].extent) if pairs else 1
 
@@ -83,34 +83,34 @@ def _kind_of_items(
         return "transpose", "the contiguous axes of the two sides differ: through local memory"
     if along_src and along_src == along_dst:
         return "copy", "one axis is contiguous on both sides"
-    return "strided", "neighbours of the destination lie apart in the source"
+    return "strided", "adjacent elements of the destination are apart in the source"
 
 
 # --- a whole nest ------------------------------------------------------------
-# Loop nest + facts about a device -> how a grid of work-items runs it.
+# Scheduler from a loop nest and device facts to a grid of work-items.
 
-# With bounds, items of their own loop over the inner axes once there are this many of them.
+# With bounds, separate items loop over the inner axes once there are this many of them.
 _ENOUGH_ITEMS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """One box: what an item does as a step of a schedule, or what a group does as a square."""
+    """One box: the work of an item as a step of a schedule, or of a group as a square."""
 
     plan: Schedule
 
     @property
     def local_bytes(self) -> int:
-        """Bytes of local memory that a group takes."""
+        """The bytes of local memory that a group takes."""
         square = self.plan.square
         return square.elements * self.plan.nest.src_type.bits // 8 if square else 0
 
     def groups(self, size: int) -> int:
-        """Number of groups of `size` items."""
+        """Return the number of groups of `size` items."""
         return prod(self.group_extents()) if self.plan.square else -(-self.plan.steps() // size)
 
     def group_extents(self) -> list[int]:
-        """For a square: how many groups lie along each axis."""
+        """For a square: the number of groups along each axis."""
         square, axes = self.plan.square, self.plan.nest.axes
         assert square is not None
         sides = {square.src_axis: square.src_side, square.dst_axis: square.dst_side}
@@ -160,7 +160,7 @@ class ItemPlan:
 
     @property
     def groups(self) -> int:
-        """Number of groups in all."""
+        """The total number of groups."""
         size = self.device.group
         if self.guarded:
             items = prod(axis.extent for axis in self.guarded.axes[: self.guarded_axes])
@@ -169,12 +169,12 @@ class ItemPlan:
 
     @property
     def local_bytes(self) -> int:
-        """Bytes of local memory that a group takes."""
+        """The bytes of local memory that a group takes."""
         return max((box.local_bytes for box in self.boxes), default=0)
 
     @property
     def splits_bytes(self) -> bool:
-        """True where 4-bit elements of one byte would meet in different items: it must not be compiled."""
+        """Whether 4-bit elements of one byte would be in different items: then it must not be compiled."""
         if not self.nest.has_nibbles:
             return False
         return self.guarded is not None or not moves_whole_bytes(box.plan for box in self.boxes)
@@ -184,7 +184,7 @@ class ItemPlan:
 
 
 def plan_items(nest: LoopNest, device: DeviceFacts) -> ItemPlan:
-    """Schedule a nest that is not empty for a device."""
+    """Schedule a nonempty nest for a device."""
     if peeled_boxes(nest) > LIMITS.boxes_of_items:
         return ItemPlan(nest, device, (), nest)
     boxes = list(map(normalise, peel(nest)))

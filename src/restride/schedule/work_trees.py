@@ -1,13 +1,13 @@
-"""Loop trees + facts about a device -> how a grid of work-items runs them.
+"""Scheduler for loop trees on a device: maps them to a grid of work-items.
 
-Each outermost loop of a tree is a kernel. An item has positions of that loop to itself, and runs all the
-loops inside, one position after the other: so it folds in the order of the digits, which depends on the tree
-alone. Items that run in step have one position each, the digit along which a CPU has vectors the fastest, so
-that neighbours read and write neighbours. Those of a CPU run in step too, as lanes of vectors, where these go
-along the outermost loop; elsewhere an item is a thread, and has many positions.
+Each outermost loop of a tree is a kernel. An item has separate positions of that loop, and runs all the inner
+loops sequentially: so it folds in the order of the digits, which depends only on the tree. Items that run in
+step have one position each, with the digit that a CPU would vectorize varying fastest, so that adjacent items
+read and write adjacent elements. Those of a CPU also run in step, as vector lanes, if vectors run along the
+outermost loop; otherwise an item is a thread, and has many positions.
 
-A row of a tree, a local tensor, is an item's own memory. There is little: `move_rows` gives large ones a
-temporary, with a part for each position.
+A row of a tree, a local tensor, is private memory of an item. There is little: `move_rows` moves large ones
+to a temporary, with a part for each position.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from .trees.plan import EachPlan, TreeDigit, TreeSchedule, grid_of
 from .trees.schedule import schedule_tree
 from .work_items import ItemPlan
 
-# Of so many items of a group one at least has to have something to do.
+# At least one item of this many in a group must have work.
 _LEAST_USED = 2
-# Items of a group on a CPU, where a device's compiler makes vectors of neighbours.
+# The items of a group on a CPU, where a device's compiler makes vectors of adjacent ones.
 _VECTOR_GROUP, _LEAST_GROUP = 64, 8
 
 _T = TypeVar("_T")
 
 Grid = list[tuple[TreeDigit, int, int]]
-"""Digits that items share, outermost first: how many positions an item has, and how many items there are."""
+"""Digits that items share, outermost first: the positions of an item, and the number of items."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
-    """A loop tree of one outermost loop for a device."""
+    """A loop tree with one outermost loop, for a device."""
 
     tree: LoopTree
     device: DeviceFacts
@@ -59,15 +59,15 @@ class TreePlan:
 
     @property
     def items(self) -> int:
-        """Number of items that do something."""
+        """The number of items that have work."""
         return prod(count for _, _, count in self.grid)
 
     @property
     def row_groups(self) -> int:
-        """How many groups the positions of the last digit are, where a group has positions of it alone.
+        """The number of groups for the positions of the last digit, if a group has positions only of it.
 
-        Then what differs between the items of a group is that digit, which compilers see. 0 where the digit
-        is short, and groups are of any positions in turn.
+        Then the items of a group differ in just that digit, which compilers can see. 0 if the digit is short,
+        and groups take any consecutive positions.
         """
         size, grid = self.device.group, self.grid
         if size == 1 or not grid:
@@ -77,7 +77,7 @@ class TreePlan:
 
     @property
     def groups(self) -> int:
-        """Number of groups in all."""
+        """The total number of groups."""
         if self.row_groups:
             return prod(count for _, _, count in self.grid[:-1]) * self.row_groups
         return -(-self.items // self.device.group)
@@ -91,13 +91,13 @@ class TreePlan:
     def why(self) -> str:
         """The reason for it."""
         return {
-            "folds": "an item folds all that goes into its results",
+            "folds": "an item folds all inputs of its results",
             "positions": "no result is of several elements",
         }[self.kind]
 
     @property
     def needs_double(self) -> bool:
-        """True where something is computed in f64, or an element is one."""
+        """Whether something is computed in f64, or an element is one."""
         parts = parts_in(items_of(self.tree.items))
         has_double = any(tensor.data_type is DataType.f64 for tensor in self.tree.tensors)
         return self.tree.wide or has_double or any(map(_is_costly, parts))
@@ -107,16 +107,16 @@ class TreePlan:
 
 
 DevicePlan = ItemPlan | TreePlan
-"""What a kernel of a device runs."""
+"""The work of a device kernel."""
 
 
 def plan_trees(tree: LoopTree, device: DeviceFacts) -> tuple[TreePlan, ...]:
-    """Schedule a tree that is not empty for a device: a plan for each outermost loop."""
+    """Schedule a nonempty tree for a device: a plan for each outermost loop."""
     return tuple(_planned(replace(tree, items=(item,)), device) for item in tree.items)
 
 
 def _planned(tree: LoopTree, device: DeviceFacts) -> TreePlan:
-    """On a CPU items run in step, as the lanes of vectors, where vectors go along the outermost loop."""
+    """Plan a tree; on a CPU, items run in step as vector lanes if vectors run along the outermost loop."""
     plan = TreePlan(tree, device)
     if not device.vector_bytes or schedule_tree(tree).plan.lanes == 1:
         return plan
@@ -127,7 +127,7 @@ def _planned(tree: LoopTree, device: DeviceFacts) -> TreePlan:
 
 
 def _every_position(plan: EachPlan) -> Iterator[tuple[TreeDigit, int, int]]:
-    """An item for each position that there is something to do for."""
+    """Yield an item for each position that has work."""
     limits = dict(plan.limits)
     for digit in plan.digits:
         count = digit.extent
@@ -146,7 +146,7 @@ def _is_costly(part: Expr) -> bool:
 
 
 def move_rows(program: Program, device: DeviceFacts) -> Program:
-    """Rows that an item has no room for in temporaries, which have one for each position of the loops around.
+    """Move rows too large for an item to temporaries, which have one for each position of the outer loops.
 
     `each n 2: local row[17] ...`  ->  `each n 2: ... row[n, c]`, `row` a temporary of 2x17.
     """
@@ -166,15 +166,15 @@ def move_rows(program: Program, device: DeviceFacts) -> Program:
 
 
 def _row_bytes(tree: LoopTree) -> int:
-    """Bytes of all rows of one position."""
+    """Return the bytes of all rows of one position."""
     loops = (item for item in items_of(tree.items) if isinstance(item, Each))
     return sum(tree.row_type(row).nbytes(prod(row.sizes)) for loop in loops for row in loop.locals)
 
 
 @dataclass
 class _Rows:
-    """Makes a tree's rows tensors. `is_outermost`: the index of a row moves farthest, so that neighbours of
-    the loops around lie side by side.
+    """Turns a tree's rows into tensors. `is_outermost`: the index of a row moves farthest, so that adjacent
+    positions of the outer loops are adjacent in memory.
     """
 
     source: LoopTree
@@ -183,7 +183,7 @@ class _Rows:
     around: dict[str, tuple[Affine, ...]] = field(default_factory=dict)
 
     def tree(self) -> LoopTree:
-        """The tree without rows; `tensors` are then those that it has more."""
+        """Return the tree without rows; `tensors` are then the additional ones."""
         items = tuple(self._each(item, ()) for item in self.source.items)
         return replace(self.source, tensors=(*self.source.tensors, *self.tensors.values()), items=items)
 
@@ -210,5 +210,5 @@ class _Rows:
         return leaf
 
     def _index(self, around: tuple[_T, ...], own: tuple[_T, ...]) -> tuple[_T, ...]:
-        """A row's part of an index, or of sizes, and that of the loops around it."""
+        """Combine a row's part of an index, or of sizes, with that of the loops around it."""
         return (*own, *around) if self.is_outermost else (*around, *own)

@@ -1,10 +1,10 @@
-"""Compiles that can be given up: in worker processes, and in this one where there can be none.
+"""Compiles that can be abandoned: in worker processes, or in this process if there can be none.
 
-A compile that never ends, or a crash of LLVM, costs one call. Threads compile at the same time, which they
-cannot in one process: llvmlite holds one lock for all of LLVM.
+A compile that never ends, or a crash of LLVM, costs one call. Threads can compile concurrently, which is
+impossible in one process: llvmlite holds one lock for all of LLVM.
 
-No kind of kernel is sure to end, so none compiles here where a worker can: nothing ends a compile in this
-process but its end. To start a worker takes 0.1 s of a processor. It starts while the first text is written.
+No kind of kernel is sure to compile in finite time, so none compiles here if a worker can do it: a compile in
+this process cannot be stopped. Starting a worker takes 0.1 s of a processor, while the first text is written.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 _LIMIT_S = 60
 _MOST_LIMIT_S = 86_400
 _MOST_WORKERS = 8
-# Nobody says when a worker has started: those who wait look this often.
+# Nothing signals when a worker has started: waiting threads poll at this interval.
 _LOOK_S = 0.002
 _ATTEMPTS = 2
 
 
 def expect() -> None:
-    """Start a worker where there is none, and do not wait for it: there will be a text to compile."""
+    """Start a worker if there is none, without waiting for it: there will be a text to compile."""
     if _limit_s():
         _pool_of_this_process().expect()
 
 
 def compile_ir(ir_text: str, isa: Isa) -> bytes:
-    """The code that `jit.compile_ir` returns, in the time that RESTRIDE_COMPILE_LIMIT allows.
+    """Return the code from `jit.compile_ir`, within the time that RESTRIDE_COMPILE_LIMIT allows.
 
-    Raises RuntimeFailure where LLVM refuses the text, does not end, or crashes.
+    Raises RuntimeFailure if LLVM rejects the text, does not finish, or crashes.
     """
     answer = _compile_apart(OBJECT, ir_text, isa)
     return jit.compile_ir(ir_text, isa) if answer is None else answer
 
 
 def assembly(ir_text: str, isa: Isa) -> str:
-    """The text that `jit.assembly` returns, in the time that RESTRIDE_COMPILE_LIMIT allows."""
+    """Return the text from `jit.assembly`, within the time that RESTRIDE_COMPILE_LIMIT allows."""
     answer = _compile_apart(ASSEMBLY, ir_text, isa)
     return jit.assembly(ir_text, isa) if answer is None else answer.decode()
 
@@ -60,24 +60,24 @@ class _Pool:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        # So it is where no worker can be started, and at the end of the interpreter.
+        # Also set at interpreter exit.
         self.is_unusable = False
-        # What was given up: to ask for it again is an error at once.
+        # Abandoned texts: compiling one of them again fails immediately.
         self.failures: dict[tuple[bytes, bytes], Error] = {}
         self._most = min(_processors(), _MOST_WORKERS)
         self._idle: list[Worker] = []
-        # Busy ones, each with the thread that waits for it.
+        # Busy workers, each with the thread that waits for it.
         self._busy: list[tuple[Worker, int]] = []
         self._changed = threading.Condition()
 
     def expect(self) -> None:
-        """Start a worker where there is none."""
+        """Start a worker if there is none."""
         with self._changed:
             if self._is_usable() and not self.workers():
                 self._start()
 
     def take(self) -> Worker | None:
-        """A worker for this thread alone; None where this process must compile."""
+        """Reserve a worker for this thread; None if this process must compile."""
         with self._changed:
             while self._is_usable():
                 worker = self._choose()
@@ -89,20 +89,20 @@ class _Pool:
         return None
 
     def give_back(self, worker: Worker) -> None:
-        """The worker may compile for others."""
+        """Make the worker available to others."""
         with self._changed:
             self._forget(worker)
             self._idle.append(worker)
 
     def drop(self, worker: Worker) -> int | None:
-        """End the worker, whatever it does; its exit status."""
+        """End the worker, whatever it does; return its exit status."""
         status = worker.end()
         with self._changed:
             self._forget(worker)
         return status
 
     def workers(self) -> list[Worker]:
-        """Those that are busy, and those that are not."""
+        """Return busy and idle workers."""
         return [*self._idle, *(worker for worker, _ in self._busy)]
 
     def _forget(self, worker: Worker) -> None:
@@ -110,16 +110,16 @@ class _Pool:
         self._changed.notify_all()
 
     def _is_usable(self) -> bool:
-        """True where workers can be had at all; those that are gone are so from here on."""
+        """Return whether workers are available at all; forgets those that have exited."""
         for worker in [worker for worker in self._idle if worker.has_exited()]:
             self._idle.remove(worker)
-            # One that never was ready cannot run here: the next could not either.
+            # One that was never ready cannot run here, and the next could not either.
             self.is_unusable |= not worker.is_ready()
             worker.end()
         return not self.is_unusable
 
     def _choose(self) -> Worker | None:
-        """An idle worker that has started; one that has not, where there are no others."""
+        """Return an idle worker that has started; if there are none, one that has not."""
         ready = [worker for worker in self._idle if worker.is_ready()]
         others = [] if self._has_ready() else self._idle
         return next(reversed(ready or others), None)
@@ -128,8 +128,8 @@ class _Pool:
         return any(worker.is_ready() for worker in self._idle) or any(w.has_started for w, _ in self._busy)
 
     def _start_or_wait(self) -> None:
-        """One more worker, or a moment in which another may become idle."""
-        # A handler of a signal must not wait for the worker of the code that it interrupts.
+        """Start one more worker, or wait a moment in which another can become idle."""
+        # A signal handler must not wait for the worker of the code that it interrupts.
         is_nested = any(thread == threading.get_ident() for _, thread in self._busy)
         if not self._idle and (len(self._busy) < self._most or is_nested):
             self._start()
@@ -142,18 +142,18 @@ class _Pool:
 
         try:
             self._idle.append(compile_worker.start())
-        # Hooks that forbid processes raise what they like.
+        # Hooks that forbid processes can raise anything.
         except Exception:
             self.is_unusable = True
 
 
 def _limit_s() -> int:
-    """The seconds that a compile may take; 0 where this process compiles, without a limit."""
+    """Return the seconds that a compile can take; 0 if this process compiles, without a limit."""
     return settings.lookup_int("COMPILE_LIMIT", _LIMIT_S, low=0, high=_MOST_LIMIT_S) * (os.name == "posix")
 
 
 def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
-    """The answer of a worker; None where this process must compile."""
+    """Return the answer of a worker; None if this process must compile."""
     limit_s = _limit_s()
     if limit_s == 0:
         return None
@@ -164,7 +164,7 @@ def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
     try:
         return _ask(pool, kind, message, limit_s)
     except TimeoutError:
-        why = f"it did not end within {limit_s} s, the limit that RESTRIDE_COMPILE_LIMIT sets"
+        why = f"it did not finish within {limit_s} s, the limit set by RESTRIDE_COMPILE_LIMIT"
     except WorkerEnded as ended:
         why = reason_of(ended.status)
     failure = pool.failures[key] = refuse("RS-D06", name=isa.name, saved=saved_ir(ir_text, isa), why=why)
@@ -183,12 +183,12 @@ def _ask(pool: _Pool, kind: bytes, message: bytes, limit_s: int) -> bytes | None
             pool.drop(worker)
             return None
         except WorkerEnded:
-            # Of a fault of its own, or of somebody's who looked for memory: the next may have more luck.
+            # Because of a bug of its own, or a process that ran out of memory: the next can succeed.
             pool.drop(worker)
             if attempt + 1 == _ATTEMPTS:
                 raise
         except BaseException:
-            # It may never end, and after Ctrl-C nobody waits for it.
+            # It might never end, and after Ctrl-C nobody waits for it.
             pool.drop(worker)
             raise
         else:
@@ -216,7 +216,7 @@ def _pool_of_this_process() -> _Pool:
 
 
 def _leave_to_parent() -> None:
-    """In the child of a fork: the workers are the parent's, and must see when that is gone."""
+    """Run in the child of a fork: workers belong to the parent, and must notice when it exits."""
     global _pool
     pool, _pool = _pool, _Pool()
     for worker in pool.workers():

@@ -1,8 +1,8 @@
-"""The compiler as a process of its own: compiles what arrives on a socket, one text after the other.
+"""The compiler as a separate process: compiles texts that arrive on a socket, one after another.
 
-It is started with nothing but this package (see `compile_worker`), so that it loads llvmlite and little else.
-It ends when the socket closes, which is so when the process at the other end is gone, and when it had no work
-for a while.
+It is started with nothing but this package (see `compile_worker`), so that it loads little besides llvmlite.
+It ends when the socket closes, as when the process at the other end exits, and when it had no work for a
+while.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from .isa import Isa
 from .llvm import LLVM_LOCK, binding_with_targets
 
 HEADER = struct.Struct("<cQ")
-"""What begins each message: its kind, and how many bytes follow."""
+"""The header of each message: its kind, and the number of bytes that follow."""
 OBJECT, ASSEMBLY, READY, DONE, REFUSED = b"o", b"a", b"r", b"d", b"x"
 SEPARATOR = "\0"
-# The memory of LLVM, some 70 MB, is given back after this long without work.
+# LLVM's memory, some 70 MB, is released after this long without work.
 _IDLE_S = 60.0
 _Job = tuple[bytes, bytes]
 
 
 def packed(isa: Isa, ir_text: str) -> bytes:
-    """A text and what it is compiled for, as the bytes of a message."""
+    """Return a text and its target as the bytes of a message."""
     parts = (isa.name, str(isa.vector_bytes), isa.triple, isa.cpu, isa.features, ir_text)
     return SEPARATOR.join(parts).encode()
 
 
 def serve(handle: int) -> None:
-    """Compile what comes on the socket until it closes; this ends the process."""
+    """Compile what arrives on the socket until it closes; then end the process."""
     jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-    # Compiling lets go of Python's lock, so that the other thread sees the end even of a process at work.
+    # Compiling releases Python's lock, so that the other thread notices the end even during a compile.
     threading.Thread(target=_receive_all, args=(handle, jobs), daemon=True).start()
     with LLVM_LOCK:
         binding_with_targets()

@@ -1,7 +1,7 @@
-"""One worker process that compiles, as its parent sees it: started, asked, ended. POSIX only.
+"""A worker process that compiles, as seen by its parent: starting, requests, ending. POSIX only.
 
-Nothing of the program is run again in it, neither `__main__` nor what site-packages start: the interpreter
-begins without `site`, and finds this package and llvmlite where the parent has them.
+It does not run any part of the program again, neither `__main__` nor what site-packages start: the
+interpreter begins without `site`, and finds this package and llvmlite where the parent has them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ..version import VERSION
 from .compile_failure import WorkerEnded, WorkerUnusable
 from .compile_server import HEADER, READY
 
-# An interpreter with llvmlite takes 0.1 s to start, on a busy machine and a cold disk much more.
+# An interpreter with llvmlite takes 0.1 s to start; much longer on a busy machine and a cold disk.
 _START_S = 60.0
 # Waits are counted in slices of this length.
 _SLICE_S = 0.25
-# One that has closed its end is gone in a moment.
+# A process that has closed its end exits in a moment.
 _END_S = 1.0
-# A program may have let SIGPIPE end it, as many do that write to a pipe.
+# The program may have restored SIGPIPE's default action, as many do that write to a pipe.
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
-# What the interpreter needs to find its own library. Other variables of its own may change what it runs.
+# The variables the interpreter needs to find its own library. Its other variables could change what it runs.
 _PASSED_ON = ("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
-# `restride/__init__.py` gathers the library, NumPy with it: a bare package in its place loads none of that.
-# Files that the parent left open to its children are none of the worker's.
+# `restride/__init__.py` imports the library, including NumPy: a bare package in its place loads none of that.
+# Files that the parent left open for its children are closed.
 _BEGIN = """
 import os, sys, types
 for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else ():
@@ -51,55 +51,55 @@ serve(0)
 
 
 class Deadline:
-    """So many seconds of waiting for a connection; those in which this process was stopped are none of them.
+    """A time limit for waiting on a connection, excluding time in which this process was stopped.
 
-    A program that Ctrl-Z stops, stops its workers too: no compile is late because both slept.
+    Stopping a program with Ctrl-Z stops its workers too: no compile times out because both were suspended.
     """
 
     def __init__(self, seconds: float) -> None:
         self.left_s = seconds
 
     def receive(self, connection: socket.socket, most: int) -> bytes:
-        """At most so many bytes, those that come next; TimeoutError when there is no patience left."""
+        """Return the next bytes, at most `most`; raise TimeoutError when the time is up."""
         while True:
             wait_s = min(self.left_s, _SLICE_S)
             connection.settimeout(max(wait_s, 1e-3))
             try:
                 return connection.recv(most)
             except TimeoutError:
-                # However long it was by the clock.
+                # A slice counts the same, however long it took by the clock.
                 self.left_s -= wait_s
                 if self.left_s <= 0:
                     raise
 
 
 class Worker:
-    """A process that compiles one text at a time. Its owner says who may use it when."""
+    """A process that compiles one text at a time. Its owner decides who uses it."""
 
     def __init__(self, process: int, connection: socket.socket) -> None:
         self.process, self._connection = process, connection
-        # Whether it is known to have started, which who waits for it may know first.
+        # Whether it is known to have started.
         self.has_started = False
 
     def is_ready(self) -> bool:
-        """True where it has started; looks without waiting. For the owner of an idle one."""
+        """Return whether it has started, without waiting. For the owner of an idle one."""
         if not self.has_started:
-            # Where it is gone, whoever asks it is told.
+            # If it has exited, the next request reports it.
             with contextlib.suppress(OSError, WorkerEnded):
                 self.has_started = self._has_bytes() and self._receive_ready(Deadline(1.0))
         return self.has_started
 
     def has_exited(self) -> bool:
-        """True where it has ended, as one does that had no work for a while; looks without waiting."""
+        """Return whether it has exited, as one does that had no work for a while, without waiting."""
         try:
             return self._peek() == b""
         except OSError:
             return True
 
     def ask(self, kind: bytes, message: bytes, limit_s: float) -> tuple[bytes, bytes]:
-        """Send a message and return the answer, which may take so long once the process has started.
+        """Send a message and return the answer, waiting up to the limit once the process has started.
 
-        Raises WorkerUnusable where it does not start, WorkerEnded, or TimeoutError after the limit.
+        Raises WorkerUnusable if it does not start, WorkerEnded, or TimeoutError after the limit.
         """
         if not self.has_started:
             self._wait_until_ready()
@@ -113,10 +113,10 @@ class Worker:
         return self._receive(Deadline(limit_s))
 
     def end(self) -> int | None:
-        """End the process, whatever it does; its exit status, None where somebody else has taken that."""
+        """End the process, whatever it does; return its exit status, None if it was reaped elsewhere."""
         self.abandon()
         try:
-            # Where somebody else has waited for it, its number may be another process's by now.
+            # If someone else has reaped it, its number can be another process's by now.
             os.waitid(os.P_PID, self.process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             os.kill(self.process, signal.SIGKILL)
             return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
@@ -124,7 +124,7 @@ class Worker:
             return None
 
     def _end_by_itself(self) -> int | None:
-        """The exit status of a process that has closed its end."""
+        """Return the exit status of a process that has closed its end."""
         end = time.monotonic() + _END_S
         while time.monotonic() < end:
             try:
@@ -136,7 +136,7 @@ class Worker:
         return self.end()
 
     def abandon(self) -> None:
-        """Close this end: the process ends by itself unless another process holds this end, too."""
+        """Close this end: the process exits by itself unless another process also holds this end."""
         self._connection.close()
 
     def _wait_until_ready(self) -> None:
@@ -149,7 +149,7 @@ class Worker:
         return self._peek() not in (None, b"")
 
     def _peek(self) -> bytes | None:
-        """The next byte, which stays; nothing at the end, and None where none has come yet."""
+        """Return the next byte without consuming it; empty at the end, None if none has arrived yet."""
         self._connection.settimeout(0)
         try:
             return self._connection.recv(1, socket.MSG_PEEK)
@@ -183,9 +183,9 @@ class Worker:
 
 
 def _can_start() -> bool:
-    """True where a Python interpreter for workers is known: none in a frozen or embedding program.
+    """Return whether a Python interpreter for workers is known; not in a frozen or embedding program.
 
-    A program that embeds Python may name itself as the interpreter, and would be started a second time.
+    A program that embeds Python can name itself as the interpreter, and would be started a second time.
     """
     if not hasattr(os, "posix_spawn") or getattr(sys, "frozen", False):
         return False
@@ -196,9 +196,9 @@ def _can_start() -> bool:
 
 
 def start() -> Worker:
-    """Start a worker, and do not wait for it.
+    """Start a worker without waiting for it.
 
-    Raises WorkerUnusable where there is no interpreter, else what the system or a hook of the program says.
+    Raises WorkerUnusable if there is no interpreter, or whatever the system or a hook of the program raises.
     """
     if not _can_start():
         raise WorkerUnusable
@@ -214,7 +214,7 @@ def start() -> Worker:
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ],
-                # Ctrl-C of a terminal is for the parent alone, which ends a worker that it waits for.
+                # Ctrl-C in a terminal is for the parent only, which ends a worker that it waits for.
                 setpgroup=0,
                 setsigmask=(),
             )
@@ -231,7 +231,7 @@ def _command() -> list[str]:
 
 
 def _folder_of_llvmlite() -> str:
-    """The folder of llvmlite; this process needs it for less, and may never load it."""
+    """Return the folder of llvmlite, which this process might never load."""
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise WorkerUnusable
@@ -244,7 +244,7 @@ def _environment() -> dict[str, str]:
 
 
 def _above_standard(end: socket.socket) -> socket.socket:
-    """The same end above the standard three files: where these are closed, what prints would print there."""
+    """Move an end above the standard file numbers: if these are closed, prints would go there."""
     if end.fileno() > 2:
         return end
     with end:

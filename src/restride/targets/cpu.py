@@ -1,4 +1,4 @@
-"""The CPU target: a nest in, schedules out, for any instruction set on any machine. Needs no device."""
+"""The CPU target: schedules nests for any instruction set on any machine. Needs no device."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from ..schedule.moves.staged import StagedSchedule
 
 
-# Instructions that multiply all of 32 bits and add the products to a sum, by LLVM's features: vpdpbusd and
-# vdpbf16ps.
+# Instructions that multiply 32 bits of elements and add the products to a sum, by LLVM's features: vpdpbusd
+# and vdpbf16ps.
 _DOTS = (
     ("avx512vnni", (DataType.u8, DataType.s8)),
     ("avxvnni", (DataType.u8, DataType.s8)),
     ("avx512bf16", (DataType.bf16, DataType.bf16)),
 )
 
-# pshufb puts the bytes of each 16 in one order.
+# pshufb permutes the bytes of each 16 in the same order.
 _WITH_PSHUFB = ("sse41", "avx2", "avx512")
 _PSHUFB_LANE = 16
 
 
 @cache
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
-    """The machine of an instruction set and of caches: this one, or one that is emulated or compiled for.
+    """Return the machine for an instruction set and caches: this one, or one that is emulated or targeted.
 
-    What no system tells is as `Machine` says: the ways of caches, what loads and threads cost.
+    Other values have the defaults of `Machine`: cache associativity, costs of loads and threads.
     """
     is_wide = isa.name == "avx512"
     return Machine(
@@ -52,7 +52,7 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
         registers=32 if is_wide or isa.name == "neon" else 16,
         l2=caches.l2,
         l3=caches.l3,
-        # Streaming stores are of a whole line of ours, however short the system says its lines are.
+        # Streaming stores write a whole line of `LINE` bytes, even if the system reports shorter lines.
         line=max(caches.line, LINE),
         adds_pairs=isa.triple.startswith("x86_64"),
         dots=tuple(types for feature, types in _DOTS if isa.has(feature)),
@@ -70,9 +70,9 @@ def lower_nest(
     chain: StagedNest | None = None,
     at_once: bool = False,
 ) -> Lowered:
-    """Schedule a nest that is not empty. `may_stream` promises a destination aligned to a cache line.
+    """Schedule a nonempty nest. `may_stream` promises a destination aligned to a cache line.
 
-    `chain` is the same in stages, taken where it is faster. `at_once`: neither in stages nor in blocks.
+    `chain` is the same in stages, used if it is faster. `at_once`: neither in stages nor in blocks.
     """
     lowering = _NestLowering(nest, isa, caches, may_stream, chain)
     return lowering.direct() if at_once else lowering.chosen()
@@ -87,7 +87,7 @@ def lower_by(
     may_stream: bool = True,
     chain: StagedNest | None = None,
 ) -> Lowered:
-    """Schedule a nest that is not empty by transforms. Raises InvalidArguments where they do not fit."""
+    """Schedule a nonempty nest by transforms. Raises InvalidArguments if they do not fit."""
     return _NestLowering(nest, isa, caches, may_stream, chain).by(transforms)
 
 
@@ -103,11 +103,11 @@ class _NestLowering:
 
     @property
     def machine(self) -> Machine:
-        """What schedules are made for."""
+        """The machine to schedule for."""
         return machine_of(self.isa, self.caches)
 
     def chosen(self) -> Lowered:
-        """The nest at once, in blocks, or in stages, whichever is the fastest."""
+        """Return the nest directly, in blocks, or in stages, whichever is fastest."""
         direct, machine = self.direct(), self.machine
         own = self._with_stages() if any(needs_square(plan, machine) for plan in direct.plan) else self
         whole = _block(direct, machine, self.may_stream) or _stage(
@@ -117,7 +117,7 @@ class _NestLowering:
         return self._with_unaligned(lowered, _NestLowering.chosen)
 
     def by(self, transforms: language.Schedule) -> Lowered:
-        """The nest by transforms. Raises InvalidArguments where they do not fit."""
+        """Return the nest by transforms. Raises InvalidArguments if they do not fit."""
         load_whole("restride.schedule.moves.transforms")
         from ..schedule.moves.transforms import WHOLE, apply
 
@@ -137,7 +137,7 @@ class _NestLowering:
         return self._with_unaligned(lowered, lambda plain: plain.by(transforms))
 
     def _with_stages(self) -> _NestLowering:
-        """The same, where stages are looked for that nobody else has looked for: a small nest has none."""
+        """Return the same with stages, searched for if the caller did not; small nests have none."""
         if self.chain is not None or self.nest.has_nibbles:
             return self
         load_whole("restride.schedule.moves.staged")
@@ -150,7 +150,7 @@ class _NestLowering:
         return choice().transforms if choice else ()
 
     def direct(self) -> Lowered:
-        """The nest at once: each of its boxes by the schedule that is chosen for it."""
+        """Return the nest without blocks or stages: each box with its chosen schedule."""
         nest = self.nest
         if peeled_boxes(nest) > LIMITS.boxes:
             why, steps = "too many partial blocks to peel", nest.axes[0].extent
@@ -158,7 +158,7 @@ class _NestLowering:
         return self._of_plans(tuple(plan for box in boxes_of(nest) for plan in schedule(box, self.machine)))
 
     def _of_plans(self, plans: tuple[Schedule, ...]) -> Lowered:
-        """The nest with the schedules of its boxes; the one that moves the most gives it its name."""
+        """Return the nest with the schedules of its boxes; the one that moves the most gives it its name."""
         if not self.may_stream:
             plans = tuple(plan.without_streams() for plan in plans)
         main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
@@ -170,7 +170,7 @@ class _NestLowering:
         )
 
     def _in_parts(self, plan: Blocks | StagedSchedule, direct: Lowered) -> Lowered:
-        """The nest in blocks, which have the name of what it would be at once, or in stages."""
+        """Return the nest in blocks, named like the direct one, or in stages."""
         is_staged = plan.kind == "staged"
         kind, why = (plan.kind, plan.why) if is_staged else (direct.kind, direct.why)
         return Lowered(
@@ -180,8 +180,8 @@ class _NestLowering:
         )
 
     def _with_unaligned(self, lowered: Lowered, of: Callable[[_NestLowering], Lowered]) -> Lowered:
-        """With what runs where no cache line begins, if that is another kernel. Blocks and flushes begin
-        anywhere.
+        """Add the kernel for destinations not aligned to a cache line, if it differs. Blocks and flushes can
+        begin anywhere.
         """
         plans = lowered.plan if isinstance(lowered.plan, tuple) else (lowered.plan,)
         if not any(plan.streams for plan in plans):
@@ -204,7 +204,7 @@ class _NestLowering:
         return ScheduleChoice(self.nest, transforms, ways, self._fits, self.by, text)
 
     def _fits(self, transforms: language.Schedule) -> bool:
-        """True where transforms fit."""
+        """Return whether transforms fit."""
         try:
             self.by(transforms)
         except InvalidArguments:
@@ -213,25 +213,25 @@ class _NestLowering:
 
 
 def boxes_of(nest: LoopNest) -> list[LoopNest]:
-    """The boxes of a nest, each without bounds and in its normal form."""
+    """Return the boxes of a nest, each without bounds and in its normal form."""
     return [in_pairs(normalise(box)) for box in peel(nest)]
 
 
 def splits_bytes(lowered: Lowered) -> bool:
-    """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
+    """Return whether 4-bit elements of one byte would be in different tiles: then it must not be compiled."""
     (nest,) = lowered.nests
     return nest.has_nibbles and not (lowered.plan and moves_whole_bytes(lowered.plan))
 
 
 def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None:
-    """Boxes in blocks through scratch, where they cannot all stream by themselves."""
+    """Return boxes in blocks through scratch, if they cannot all stream by themselves."""
     (nest,) = direct.nests
     if not may_stream or nest.moved_bytes < machine.l3 or nest.has_nibbles:
         return None
     if all(plan.streams for plan in direct.plan):
         return None
     if any(plan.kind == "strided" for plan in direct.plan):
-        # Reading one element of each line is all that takes time there.
+        # Reading one element of each line dominates the time there.
         return None
     load_whole("restride.schedule.moves.blocks")
     from ..schedule.moves.blocks import blocks_through_scratch
@@ -242,10 +242,10 @@ def _block(direct: Lowered, machine: Machine, may_stream: bool) -> Blocks | None
 def _stage(
     chain: StagedNest | None, direct: Lowered, machine: Machine, may_stream: bool
 ) -> StagedSchedule | None:
-    """The stages where they are faster: they stream what the direct way cannot, or move in vectors.
+    """Return the stages if they are faster: they stream what the direct way cannot, or move in vectors.
 
-    A gather moves in vectors too: in the caches it is 1.0 to 2.0 times as fast as stages, and past them 1.0
-    to 1.5 times where it streams.
+    A gather moves in vectors too: in cache it is 1.0 to 2.0 times as fast as stages, and past the caches 1.0
+    to 1.5 times if it streams.
     """
     (nest,) = direct.nests
     if chain is None or nest.moved_bytes < LIMITS.staged:
@@ -276,7 +276,7 @@ def _stage(
 
 
 # --- text ---------------------------------------------------------------------------------------------------
-# Most kernels are found on disk: what writes them is loaded with the first that is not.
+# Most kernels are found on disk: the code generators are loaded only when one is not.
 
 
 def _style(isa: Isa) -> Style:

@@ -1,4 +1,4 @@
-"""The style in which code for an instruction set of a CPU is written."""
+"""The code style for an instruction set of a CPU."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ..emit.kernel import Style
 from .isa import Isa
 
 # LLVM 22 lets a load or store of lanes or interleaved registers on AArch64 advance its address to that of
-# another in the block, or in the next turn of a loop, and looks at the lower 32 bits of the distance alone:
-# 2**32 + 16 is 16 to it. All distances that one address may add up stay far below that, and no larger one
-# fits an instruction.
+# another in the block, or in the next iteration of a loop, but considers only the lower 32 bits of the
+# distance: it takes 2**32 + 16 for 16. All distances that one address can accumulate stay far below that, and
+# no larger one fits an instruction.
 _REACH = 1 << 24
 
 
 def style_of(isa: Isa) -> Style:
-    """The style of code for an instruction set."""
+    """Return the style of code for an instruction set."""
     is_wide, is_neon = isa.name == "avx512", isa.name == "neon"
     can = Abilities(
         half=isa.name in ("avx512", "avx2", "neon"),

@@ -1,4 +1,4 @@
-"""More than one nest for the CPU target: interleaved nests, fused sums, loop trees."""
+"""The CPU target for more than one nest: interleaved nests, fused sums, loop trees."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _write(emit: Callable[[_Code, Style], str], code: _Code, isa: Isa) -> str:
 
 
 def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> Lowered | None:
-    """Schedule nests that write one destination in step; None where they would not gain by it."""
+    """Schedule nests that write one destination, in step; None if they would not gain."""
     plan = interleave(nests, machine_of(isa, caches))
     if plan is None:
         return None
@@ -64,7 +64,7 @@ def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -
 
 
 def lower_fused_sums(nest: LoopNest, tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered | None:
-    """A nest and a tree of sums of its destination in one pass; None where it has no such blocks."""
+    """Return a nest and a tree of sums of its destination in one pass; None without suitable blocks."""
     plan = None if nest.has_nibbles else fuse_sums(nest, tree, machine_of(isa, caches))
     if plan is None:
         return None
@@ -86,9 +86,9 @@ class LoweredLoops(NamedTuple):
 def lower_tree(
     tree: LoopTree, isa: Isa, caches: CacheSizes, source: LoopTree | None = None, rewrites: str = ""
 ) -> LoweredLoops:
-    """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors.
+    """Schedule a nonempty tree: sums of products in register tiles, if they have vectors.
 
-    `source`: what it was made of by the transforms that `rewrites` says, if anything.
+    `source`: the tree from which the transforms in `rewrites` made it, if any.
     """
     is_large = _touched_bytes(tree) >= caches.l3
     loops, uncovered = list[Lowered](), dict[str, None]()
@@ -108,7 +108,7 @@ def lower_tree(
 
 
 def _touched_bytes(tree: LoopTree) -> int:
-    """The bytes of all tensors; of one that is read at indices alone no more elements than are written."""
+    """Return the bytes of all tensors; one read only at indices counts at most as many as are written."""
     written = max((prod(tree.tensor(name).padded) for name in tree.written), default=0)
     others = {load.tensor for load in tree.loads if not load.elements} | {*tree.written}
     return sum(
@@ -120,7 +120,7 @@ def _touched_bytes(tree: LoopTree) -> int:
 
 
 def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
-    """True where the kernels of a tree take bytes of 4-bit elements as they are."""
+    """Return whether the kernels of a tree access 4-bit elements directly, in whole bytes."""
     parts = [replace(tree, items=(item,)) for item in tree.items]
     is_plain = not (tree.number.is_integer or tree.is_empty)
     return is_plain and all(
@@ -133,10 +133,10 @@ def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
 def lower_loop(
     tree: LoopTree, isa: Isa, origin: RewrittenTree | None = None, *, is_large: bool = False
 ) -> Lowered:
-    """Schedule a tree of one outermost loop, which was made of another one.
+    """Schedule a tree of one outermost loop, which was rewritten from another one.
 
-    `is_large`: its tensors are not in the caches, so that what is read is asked for ahead, and what is
-    written goes past them in whole lines.
+    `is_large`: its tensors are not in cache, so that reads are prefetched, and writes bypass the caches in
+    whole lines.
     """
     schedule = schedule_tree(tree, register=style_of(isa).vector_bytes)
     if is_large:
@@ -145,11 +145,11 @@ def lower_loop(
 
 
 def lower_loop_by(source: LoopTree, cleared: Sequence[str], isa: Isa, transforms: Schedule) -> Lowered:
-    """A tree of one outermost loop by what a person passes: first the transforms that make another tree.
+    """Schedule a tree of one outermost loop by a user's transforms, which begin with rewrites of the tree.
 
-    `cleared`: the tensors whose padding is zero before.
+    `cleared`: the tensors whose padding is already zero.
 
-    Raises InvalidArguments where they do not fit.
+    Raises InvalidArguments if they do not fit.
     """
     rewrites = tuple(takewhile(lambda transform: transform.name in REWRITES, transforms))
     tree = rewrite(source, rewrites)
@@ -158,7 +158,7 @@ def lower_loop_by(source: LoopTree, cleared: Sequence[str], isa: Isa, transforms
     schedule = tree_transforms.apply(tree, transforms[len(rewrites) :])
     if not set(schedule.uncovered) <= set(cleared):
         names = ", ".join(name for name in schedule.uncovered if name not in cleared)
-        why = f"it would leave the padding of {names} as it is"
+        why = f"it would not clear the padding of {names}"
         raise refuse("RS-V09:no-rewrite", transform=schedule_text(transforms), why=why)
     return _lowered_loop(schedule, isa, RewrittenTree(source, schedule_text(rewrites)))
 
@@ -175,7 +175,7 @@ def _lowered_loop(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Lo
 
 
 def _loop_choice(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> ScheduleChoice:
-    """The choice: a search keeps the tree, and varies its loops."""
+    """Return the choice: a search keeps the tree, and varies its loops."""
     source, tree, rewrites = origin.source, schedule.tree, parse_schedule(origin.rewrites)
     count = len(rewrites)
 
@@ -195,8 +195,8 @@ def _loop_choice(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Sch
 
 
 class LoopCode:
-    """All that the text of a loop depends on: its tree, and the transforms, which are told of its schedule
-    once the code is looked for.
+    """Everything that the text of a loop depends on: its tree, and the transforms, which are taken from its
+    schedule when the code is looked up.
     """
 
     __slots__ = ("_key", "schedule")
@@ -207,7 +207,7 @@ class LoopCode:
 
     @property
     def key(self) -> tuple[LoopTree, Schedule]:
-        """What tells it from others."""
+        """The key that identifies it."""
         if self._key is None:
             self._key = self.schedule.tree, tree_transforms.transforms_of(self.schedule)
         return self._key
@@ -227,7 +227,7 @@ def _write_loop(code: LoopCode, isa: Isa) -> str:
 
 
 def lower_grid(plan: str, numbers: tuple[int, ...], steps: int, isa: Isa, told: tuple[str, str]) -> Lowered:
-    """What goes through a table of calls: the same code for all grids. `told`: the kind, and the reason."""
+    """Lower a table of calls: the same code for all grids. `told`: the kind, and the reason."""
     kind, why = told
     return Lowered(plan, _write_grid, isa, kind, why, steps, code="grid", numbers=numbers)
 
@@ -237,14 +237,14 @@ def _write_grid(_code: str, _isa: Isa) -> str:
 
 
 def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered | None:
-    """Schedule a tree as a contraction; None where it is none, or its layouts have no vectors."""
+    """Schedule a tree as a contraction; None if it is not one, or its layouts have no vectors."""
     contraction, machine = find_contraction(tree), machine_of(isa, caches)
     plan = None if contraction is None else schedule_contraction(contraction, machine)
     return None if plan is None else lower_plan(plan, machine, isa)
 
 
 def lower_plan(plan: ContractionPlan, machine: Machine, isa: Isa) -> Lowered:
-    """A contraction as it is scheduled for a machine; its reason: the values that are held in registers."""
+    """Lower a contraction scheduled for a machine; its reason lists the values that are held in registers."""
     code, numbers = kernel_of_plan(plan)
     sums = plan.contraction
     first, second, *_ = (access.tensor.data_type for access in sums.accesses)

@@ -1,10 +1,10 @@
-"""Instruction sets: what code may be generated for, and what this machine has (MAX_CPU_ISA).
+"""Instruction sets: the targets of code generation, and what this machine has (MAX_CPU_ISA).
 
 Level     vector  who has it                                    LLVM cpu
 avx512    64 B    x86-64 with AVX512 F, BW, DQ, VL, CD          x86-64-v4
 avx2      32 B    x86-64 with AVX2, FMA, F16C, BMI              x86-64-v3
 sse41     16 B    x86-64 with SSE4.2 and POPCNT                 x86-64-v2
-neon      16 B    AArch64, and BF16 where it has that           generic
+neon      16 B    AArch64, with BF16 if available               generic
 generic   16 B    anything else
 
 The CPU model is always LLVM's generic one of the level, never the host's own: the same nest gives the same
@@ -31,7 +31,7 @@ from ..schedule.machine import NOMINAL
 _AVX512_TUNING = "-prefer-256-bit,+fast-dpwssd"
 
 # By level. vcvtneps2bf16 flushes subnormals, which would make bits depend on the instruction set (N3): it is
-# used where there are none. bfcvtn keeps them.
+# used where there are none. bfcvtn preserves them.
 _EXTRAS = {
     "avx512": ("avx512vbmi", "avx512vbmi2", "gfni", "avx512vnni", "avx512bf16"),
     "avx2": ("avxvnni",),
@@ -40,11 +40,12 @@ _EXTRAS = {
 _ALL_EXTRAS = frozenset(extra for extras in _EXTRAS.values() for extra in extras)
 _NO_EXTRAS = frozenset[str]()
 
-# Where Linux tells what an AArch64 has: an entry of the auxiliary vector, and its bits by LLVM's names.
+# Where Linux reports the features of an AArch64: an entry of the auxiliary vector, and its bits by LLVM's
+# names.
 _AUXV, _AUXV_ENTRY = "/proc/self/auxv", struct.Struct("@NN")
 _HWCAP2, _HWCAP2_BITS = 26, {"bf16": 1 << 14}
 
-# What the host must have for a level; LLVM's names.
+# The features the host must have for a level, by LLVM's names.
 _NEEDS = {
     "sse41": ("cx16", "popcnt", "sse4.1", "sse4.2", "ssse3"),
     "avx2": ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
@@ -52,8 +53,8 @@ _NEEDS = {
 }
 _LADDER = ("generic", "sse41", "avx2", "avx512")
 
-# oneDNN's names, and restride's own -> (level, which extras may be used). A name between two levels is the
-# next lower level.
+# oneDNN's names, and restride's own -> (level, allowed extras). A name between two levels means the next
+# lower level.
 _CAPS = {
     "DEFAULT": ("avx512", _ALL_EXTRAS),
     "ALL": ("avx512", _ALL_EXTRAS),
@@ -74,7 +75,7 @@ _CAPS = {
     "AVX10_1_512_AMX_FP16": ("avx512", _ALL_EXTRAS),
     "AVX10_2_512": ("avx512", _ALL_EXTRAS),
     "AVX10_2_512_AMX_2": ("avx512", _ALL_EXTRAS),
-    # Restride's own levels, as `restride info` names them. Another machine's level caps nothing here.
+    # Restride's own levels, as shown by `restride info`. Another machine's level is no limit here.
     "AVX512": ("avx512", _ALL_EXTRAS),
     "NEON": ("avx512", _ALL_EXTRAS),
 }
@@ -82,7 +83,7 @@ _CAPS = {
 
 @dataclass(frozen=True)
 class Isa:
-    """An instruction set to generate code for: level name, vector register in bytes, LLVM's three texts."""
+    """A target instruction set: level name, vector register in bytes, LLVM's three texts."""
 
     name: str
     vector_bytes: int
@@ -92,7 +93,7 @@ class Isa:
 
     @classmethod
     def for_name(cls, name: str) -> Isa:
-        """Return the level `name` without regard to the host, for cross compilation and golden texts."""
+        """Return the level `name` regardless of the host, for cross compilation and golden texts."""
         if name not in _BASE:
             raise refuse("RS-V04:unknown-instruction-set", name=name, base=", ".join(sorted(_BASE)))
         return _BASE[name]
@@ -115,7 +116,7 @@ _BASE = {
 def host_isa() -> Isa:
     """Return the best instruction set of this machine that MAX_CPU_ISA allows.
 
-    Raises InvalidArguments, naming the variable and the legal values, where it is not one of them.
+    Raises InvalidArguments, naming the variable and the valid values, if it is not one of them.
     """
     return _host_isa(*(settings.find("MAX_CPU_ISA") or ("", "")))
 
@@ -140,7 +141,7 @@ def choose(
 ) -> Isa:
     """Return the best level, at most `level`, for a machine of this name, LLVM triple and feature set.
 
-    `extras`: what code may use beside the level, of what the machine has.
+    `extras`: the features that code can use beyond the level, if the machine has them.
     """
     machine = machine.lower()
     if machine in ("aarch64", "arm64"):
@@ -157,7 +158,7 @@ def _with_extras(base: Isa, features: Mapping[str, bool], extras: Collection[str
 
 
 def _climb(features: Mapping[str, bool], level: str) -> str:
-    """Return the highest rung up to `level` such that the host has all of it and of the rungs below."""
+    """Return the highest level up to `level` such that the host has all features of it and those below."""
     best = "generic"
     for name in _LADDER[1 : _LADDER.index(level) + 1]:
         if not all(features.get(need) for need in _NEEDS[name]):
@@ -174,12 +175,12 @@ def _parse_cap(variable: str, text: str) -> tuple[str, frozenset[str]]:
 
 
 def _host_triple(triple: str) -> str:
-    # LLVM's run-time loader takes only ELF objects on Windows.
+    # LLVM's run-time loader accepts only ELF objects on Windows.
     return f"{triple}-elf" if os.name == "nt" and not triple.endswith("-elf") else triple
 
 
 def _kernel_features() -> dict[str, bool]:
-    """The features that Linux reports of an AArch64: LLVM reads a text, which emulators do not write."""
+    """Return the AArch64 features that Linux reports: LLVM reads a text that emulators do not write."""
     if platform.machine() != "aarch64":
         return {}
     try:
@@ -206,13 +207,13 @@ class CacheSizes:
 
 @functools.cache
 def host_caches() -> CacheSizes:
-    """Return this machine's cache sizes; where the system does not tell, `CacheSizes()`'s common ones."""
+    """Return this machine's cache sizes; if the system does not report them, the defaults of `CacheSizes`."""
     return read_caches("/sys/devices/system/cpu/cpu0/cache")
 
 
 @functools.cache
 def host_processor() -> str:
-    """The name of this machine's processor, as far as the system tells."""
+    """Return the name of this machine's processor, as far as the system reports it."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if line.startswith("model name"):
@@ -221,7 +222,7 @@ def host_processor() -> str:
 
 
 def read_caches(folder: str) -> CacheSizes:
-    """Return the cache sizes that a Linux sysfs folder of `index*/{level,type,size}` tells."""
+    """Return the cache sizes in a Linux sysfs folder of `index*/{level,type,size}`."""
     sizes = {}
     for index in range(8):
         entry = os.path.join(folder, f"index{index}")
@@ -232,13 +233,13 @@ def read_caches(folder: str) -> CacheSizes:
     usual = CacheSizes()
     l1d, l2 = sizes.get("1", usual.l1d), sizes.get("2", usual.l2)
     line = _parse_size(_read(os.path.join(folder, "index0"), "coherency_line_size")) or usual.line
-    # Where there is no third level, or a hypervisor hides it, the second is the last.
+    # Without a third level, or if a hypervisor hides it, the second is the last.
     return CacheSizes(l1d, l2, sizes.get("3", l2 if sizes else usual.l3), line)
 
 
 def _read(folder: str, name: str) -> str:
     try:
-        # Not "ascii": Python loads that codec late, and a handler of a signal may find it half made.
+        # Not "ascii": Python loads that codec late, and a signal handler might find it half initialized.
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             return file.read(64).strip()
     except (OSError, UnicodeDecodeError):
@@ -246,7 +247,7 @@ def _read(folder: str, name: str) -> str:
 
 
 def _parse_size(text: str) -> int:
-    """Return the bytes of "32K", "1M" or "64"; 0 where it is none of these."""
+    """Return the bytes of "32K", "1M" or "64"; 0 for anything else."""
     unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     digits = text[:-1] if unit > 1 else text
     return int(digits) * unit if digits.isascii() and digits.isdecimal() else 0

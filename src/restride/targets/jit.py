@@ -3,9 +3,9 @@
 compile_ir: text -> relocatable object code, on any machine for any instruction set.
 load:       object code -> a `Library` with addresses, on the machine it was made for.
 
-Kernels are position-independent with the small code model; code, constants and stubs of one object are put
-side by side, so that a shuffle mask is always within reach and far symbols go through stubs. On x86-64 Linux
-`mapped_code` does that, and a process whose kernels are all on disk needs no LLVM; elsewhere LLVM's JITLink.
+Kernels are position-independent with the small code model; code, constants and stubs of one object are placed
+next to each other, so that a shuffle mask is always within reach and far symbols go through stubs. On x86-64
+Linux, `mapped_code` does that, and a process whose kernels are all on disk needs no LLVM; elsewhere JITLink.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..errors import refuse
 
 _LIBRARY_NUMBER = itertools.count()
 
-# The machine-level optimiser's effort. Measured on register tiles (straight-line shuffles in constant-stride
-# loops): 1 runs as fast as 2 and 3, and keeps the basic blocks it is given, so that a tile cut into one block
-# per exchange step compiles 4 to 9 times faster than in one block.
+# The machine-level optimizer's effort. Measured on register tiles (straight-line shuffles in constant-stride
+# loops): 1 runs as fast as 2 and 3, and keeps basic blocks as they are, so that a tile cut into one block per
+# exchange step compiles 4 to 9 times faster than in one block.
 _EFFORT = 1
 
 
@@ -35,7 +35,7 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
     """Return relocatable object code for LLVM IR text. No device or matching host is needed.
 
     Floating point is exactly as written: nothing is reassociated, contracted or assumed.
-    Raises RuntimeFailure where LLVM does not accept the text.
+    Raises RuntimeFailure if LLVM rejects the text.
     """
     with LLVM_LOCK:
         machine = _target_machine(isa)
@@ -44,7 +44,7 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
 
 
 def assembly(ir_text: str, isa: Isa) -> str:
-    """Return the assembly text of what `compile_ir` gives."""
+    """Return the assembly text of the code from `compile_ir`."""
     with LLVM_LOCK:
         machine = _target_machine(isa)
         return str(
@@ -53,19 +53,19 @@ def assembly(ir_text: str, isa: Isa) -> str:
 
 
 class Library:
-    """Machine code in this process. Its addresses are good for as long as this object lives."""
+    """Machine code in this process. Its addresses are valid as long as this object lives."""
 
-    # Of the class, as modules are emptied at exit.
+    # Held by the class, as modules are emptied at exit.
     _exiting = staticmethod(sys.is_finalizing)
 
     def __init__(self, name: str, tracker: Any) -> None:
         self._name = name
-        # LLVM unloads the code with the first tracker that goes, so that all of them are kept.
+        # LLVM unloads the code with the first tracker that is destroyed, so all of them are kept.
         self._trackers = [tracker]
         self._addresses: dict[str, int] = {}
 
     def address(self, symbol: str) -> int:
-        """Return the address of a function or global variable; RuntimeFailure where there is none."""
+        """Return the address of a function or global variable. Raises RuntimeFailure if there is none."""
         address = self._addresses.get(symbol)
         return address if address is not None else self._look_up(symbol)
 
@@ -89,7 +89,7 @@ class Library:
                 self._trackers.pop().close()
 
     def __del__(self) -> None:
-        # At interpreter exit the code stays where it is: a native thread may still be running in it.
+        # At interpreter exit the code is not unloaded: a native thread could still be running in it.
         if not self._exiting():
             self.close()
 
@@ -115,9 +115,9 @@ class MappedLibrary(Library):
 
 
 def load(obj: bytes) -> Library:
-    """Load object code that `compile_ir` made for this machine; RuntimeFailure where LLVM does not accept it.
+    """Load object code from `compile_ir` for this machine. Raises RuntimeFailure if LLVM rejects it.
 
-    The C library's functions resolve. The caller vouches for the bytes: damaged code is not recognised here.
+    The C library's functions resolve. The caller vouches for the bytes: damaged code is not detected here.
     """
     code = mapped_code(obj)
     if code is not None:
@@ -133,10 +133,10 @@ def load(obj: bytes) -> Library:
 
 
 def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
-    """Return the verified module after the little that straight-line vector code needs: helpers inlined.
+    """Return the verified module after the few passes that straight-line vector code needs: inlining.
 
     Full pipelines were measured: 5 to 30 ms more for the same speed of the loops, because addresses leave
-    their loops in the code generator anyway, and combining instructions undoes the cut into blocks.
+    their loops in the code generator anyway, and instruction combining undoes the cut into blocks.
     """
     if "\0" in ir_text:
         raise refuse("RS-D03:llvm-failed-parse")
@@ -160,7 +160,7 @@ def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
 
 
 def _add_tree_passes(passes: Any) -> None:
-    """Values from memory into registers, and equal ones found once; no operation becomes another."""
+    """Add passes that move memory to registers and remove duplicates; they change no operation."""
     passes.add_sroa_pass()
     passes.add_simplify_cfg_pass()
     passes.add_new_gvn_pass()
@@ -194,7 +194,7 @@ def _target_machine(isa: Isa) -> Any:
 
 @functools.cache
 def _linker() -> Any:
-    """Return the one linker of this process. JITLink does not take Windows' objects yet."""
+    """Return the one linker of this process. JITLink does not support Windows objects yet."""
     binding = binding_with_host()
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(opt=_EFFORT, reloc="pic", codemodel="small")

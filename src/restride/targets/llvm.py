@@ -1,4 +1,4 @@
-"""The door to LLVM: llvmlite's binding, loaded on first use, and one lock around it that forks respect."""
+"""Access to LLVM: llvmlite's binding, loaded on first use, and a lock around it that is safe with forks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from .. import forks
 from ..loading import load_whole
 
-# Taken for every use of LLVM.
+# Held for every use of LLVM.
 LLVM_LOCK = threading.RLock()
 
 
@@ -20,7 +20,7 @@ def llvm() -> types.ModuleType:
     """Return llvmlite's binding, imported on first use.
 
     Loading LLVM's 180 MB library takes about 40 ms of the 60 ms that `import restride` may cost, and a
-    program that only looks at descriptors never needs it.
+    program that only works with descriptors never needs it.
     """
     with LLVM_LOCK:
         return load_whole("llvmlite.binding")
@@ -36,7 +36,7 @@ def binding_with_host() -> types.ModuleType:
 
 @functools.cache
 def binding_with_targets() -> types.ModuleType:
-    """Return llvmlite's binding with every target that it has ready to print code."""
+    """Return llvmlite's binding ready to print code for all of its targets."""
     binding = llvm()
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
@@ -44,7 +44,7 @@ def binding_with_targets() -> types.ModuleType:
 
 
 def inline_module(text: str, machine: Any) -> Any:
-    """Return the verified module of an IR text, with the functions that it wants inline; hold the lock."""
+    """Return the verified module of an IR text, with its functions inlined as marked; hold the lock."""
     binding = binding_with_targets()
     module = binding.parse_assembly(text, binding.create_context())
     module.verify()
@@ -55,11 +55,11 @@ def inline_module(text: str, machine: Any) -> Any:
 
 
 def _inner_lock() -> forks.Lock | None:
-    """llvmlite's own lock, once loaded: collected objects, and other libraries, use LLVM without ours."""
+    """Return llvmlite's own lock, once loaded: garbage collection and other libraries do not take ours."""
     outer = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
     return forks.reentrant(getattr(outer, "_lock", None))
 
 
-# No child inherits them from a thread that it has not got.
+# A child of a fork must not inherit them from a thread that it does not have.
 forks.hold(lambda: LLVM_LOCK)
 forks.hold(_inner_lock)

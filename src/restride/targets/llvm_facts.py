@@ -1,7 +1,7 @@
-"""Facts of LLVM about itself and this machine, kept on disk: with all kernels there, it is not loaded.
+"""Facts about LLVM and this machine, kept on disk: if all kernels are there, LLVM is not loaded.
 
-LLVM takes 40 MB of a process and 25 ms of its time. What it says is kept under a key that names its library
-and what Linux says of the processor; elsewhere LLVM is asked each time.
+LLVM takes 40 MB of a process and 25 ms. Its answers are kept under a key that includes its library and
+Linux's description of the processor; elsewhere LLVM is queried each time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from restride.version import VERSION
 __all__ = ["LlvmFacts", "llvm_facts"]
 
 _PROCESSOR, _PROCESSOR_BYTES = "/proc/cpuinfo", 1 << 14
-# What changes from moment to moment, or from one processor to the next.
+# Fields that change from moment to moment, or between processors.
 _CHANGING = ("processor", "cpu mhz", "bogomips", "core id", "apicid", "initial apicid", "physical id")
 
 
 @dataclass(frozen=True)
 class LlvmFacts:
-    """Versions of llvmlite and of LLVM, the triple of this process, and which features the processor has."""
+    """The versions of llvmlite and LLVM, the triple of this process, and the processor's features."""
 
     llvmlite: str
     version: str
@@ -39,7 +39,7 @@ class LlvmFacts:
 
 @functools.cache
 def llvm_facts() -> LlvmFacts:
-    """The facts of LLVM: from the store, else asked now, and kept there."""
+    """Return the facts about LLVM: from the store, else queried now and stored."""
     key = _key()
     content = default_store().get(key) if key and "llvmlite.binding" not in sys.modules else None
     if content is not None:
@@ -53,7 +53,7 @@ def llvm_facts() -> LlvmFacts:
 def _ask_llvm() -> LlvmFacts:
     binding = llvm()
     features: Mapping[str, bool] = {}
-    with contextlib.suppress(RuntimeError):  # LLVM cannot tell on this system
+    with contextlib.suppress(RuntimeError):  # LLVM does not know on this system
         features = dict(binding.get_host_cpu_features())
     version = ".".join(map(str, binding.llvm_version_info))
     return LlvmFacts(_llvmlite_version(), version, binding.get_process_triple(), features)
@@ -64,7 +64,7 @@ def _llvmlite_version() -> str:
 
 
 def _key() -> str:
-    """The digest of what the facts depend on; empty where that cannot be told."""
+    """Return the digest of what the facts depend on; empty if that is unknown."""
     package = load_whole("llvmlite")
     library = os.path.join(os.path.dirname(package.__file__ or ""), "binding", "libllvmlite.so")
     try:

@@ -1,18 +1,18 @@
-"""Lowered work: what would be compiled, for any target, and all that a launch has to know of it.
+"""Lowered work: code to be compiled, for any target, and everything a launch needs to know about it.
 
-What differs from one kind of work to the next is data: how it is scheduled, and the function that writes its
-text, which is called where no store has the code.
+The differences between kinds of work are data: the schedule, and the function that writes the text, which is
+called only if no store has the code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..frozen import dataclass
 from ..ir.nest import LoopNest
-from ..schedule.language import Schedule, schedule_text
+from ..schedule.language import BY_SCHEDULE, Schedule, schedule_text
 from .isa import Isa
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChoice:
-    """The transforms that the loops of `work` went through, and how these would be by others.
+    """The transforms applied to the loops of `work`, and alternatives to them.
 
-    `neighbors`: what a search varies. `fits`: whether transforms fit, and change no bit. `lower`: the same
-    work by other transforms; raises InvalidArguments where they do not fit. `text`: the transforms as text,
-    where that has more than a line.
+    `neighbors`: the variations for a search. `fits`: whether transforms fit, and change no bits. `lower`: the
+    same work by other transforms; raises InvalidArguments if they do not fit. `text`: the transforms as text,
+    if that has more than a line.
     """
 
     work: object
@@ -38,16 +38,16 @@ class ScheduleChoice:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """Work scheduled for one instruction set: what would be compiled, and why it looks as it does.
+    """Work scheduled for one instruction set: the code to be compiled, and the reasons for it.
 
-    `plan`: the schedule, or several. `write`: a function from `code` and `isa` to the text as LLVM IR; `code`
-    is all that the text depends on, the plan where it is left out. `kind` and `why`: the name of such
+    `plan`: the schedule, or several. `write`: a function from `code` and `isa` to the LLVM IR text; `code` is
+    everything that the text depends on, and is the plan if omitted. `kind` and `why`: the name of such
     kernels, and the reason for this one. `steps`: the finest pieces that threads can share; on a device, the
     work-items. `numbers`: what a launch passes to code of several sizes. `nests`: those that write the
-    destination here and there, so that its pages are known; none where it is written in order. `unaligned`:
-    the same for destinations that do not begin at a cache line, where streaming stores ask for that;
-    `streamed`: the tensors of a tree that these write.
-    `choice`: its transforms, and those that there are beside them; None where no transform says how it runs.
+    destination out of order, from which its pages are known; none if it is written in order. `unaligned`: the
+    same for destinations that do not begin at a cache line, if streaming stores require that; `streamed`: the
+    tensors of a tree that these write. `choice`: its transforms, and the alternatives; None if transforms do
+    not describe it.
     """
 
     plan: Any
@@ -65,13 +65,23 @@ class Lowered:
 
     @property
     def streams(self) -> bool:
-        """True where it writes past the caches."""
+        """Whether it writes past the caches."""
         return self.unaligned is not None
 
     @property
     def key(self) -> tuple[Any, Isa]:
-        """The values that the code depends on besides the compiler."""
+        """The values that the code depends on, besides the compiler."""
         return (self.plan if self.code is None else self.code, self.isa)
+
+    def as_measured(self) -> Lowered:
+        """The same by a schedule that nobody gave: a search has found it."""
+
+        def say(text: str) -> str:
+            return text.replace(BY_SCHEDULE, "the fastest schedule that was measured on this machine")
+
+        choose = self.choice
+        choice = choose and (lambda: replace(found := choose(), text=say(found.text)))
+        return replace(self, why=say(self.why), choice=choice)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""

@@ -1,11 +1,11 @@
-"""Object code into memory without LLVM: what kernels on x86-64 Linux need, and nothing else.
+"""Loads object code into memory without LLVM: just what kernels on x86-64 Linux need.
 
-LLVM's linker takes any object, and 40 MB of memory for itself. Kernels are one section of code, constants,
-and references between them that are relative to the code: copied side by side into fresh pages, with each
-reference corrected, they run. Functions of the C library are called by stubs that hold their address. What
-has anything else, such as data that is written, is left to LLVM.
+LLVM's linker accepts any object, but takes 40 MB of memory. Kernels are one section of code, constants, and
+references between them that are relative to the code: they run when copied next to each other into fresh
+pages, with each reference corrected. Functions of the C library are called through stubs with their address.
+Objects with anything else, such as writable data, are left to LLVM.
 
-Pages are written first, and executable only then: never both.
+Pages are first written and only then made executable: never both.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ELF64_LITTLE, _RELOCATABLE, _X86_64 = b"\x7fELF\x02\x01", 1, 62
 _PROGRAM, _SYMBOLS, _REFERENCES, _ZEROS = 1, 2, 4, 8
 _WRITTEN, _ALLOCATED, _THREADS = 1, 2, 0x400
 _COMMON = 0xFFF2
-# References of code: 4 bytes relative to themselves, directly or by a stub; 8 bytes as they are.
+# References in code: 4 bytes relative to themselves, directly or through a stub; 8 bytes absolute.
 _RELATIVE, _CALL, _ADDRESS = 2, 4, 1
-# jmp *[rip + 0], and behind it the address.
+# jmp *[rip + 0], followed by the address.
 _STUB = b"\xff\x25\x00\x00\x00\x00"
 _STUB_BYTES = 16
 _READ_WRITE, _READ_EXECUTE = mmap.PROT_READ | mmap.PROT_WRITE, mmap.PROT_READ | mmap.PROT_EXEC
@@ -40,7 +40,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class _Unfit(Exception):
-    """The part of an object that is left to LLVM."""
+    """An object, or part of one, that is left to LLVM."""
 
 
 class _Section(NamedTuple):
@@ -63,20 +63,20 @@ class _Symbol(NamedTuple):
 
 
 class MappedCode:
-    """Functions of an object in this process, by name. Good while this lives, unless it is closed before."""
+    """The functions of an object in this process, by name. Valid while this lives, unless closed before."""
 
     def __init__(self, address: int, nbytes: int, symbols: Mapping[str, int]) -> None:
         self._address, self._nbytes, self.symbols = address, nbytes, symbols
 
     def close(self) -> None:
-        """Give the pages back; addresses are dangling from here on. Closing again does nothing."""
+        """Release the pages; addresses are dangling from here on. Closing again does nothing."""
         address, self._address = self._address, 0
         if address:
             _LIBC.munmap(address, self._nbytes)
 
 
 def mapped_code(content: bytes) -> MappedCode | None:
-    """The code of an object; None where LLVM has to link it, or the system refuses memory for code."""
+    """Return the code of an object; None if LLVM must link it, or the system denies memory for code."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return None
     try:
@@ -87,7 +87,7 @@ def mapped_code(content: bytes) -> MappedCode | None:
 
 @dataclass(slots=True)
 class _Object:
-    """An object as its file has it."""
+    """An object as parsed from its file."""
 
     content: bytes
 
@@ -161,7 +161,7 @@ class _Object:
             yield offset, info >> 32, info & 0xFFFFFFFF, addend
 
     def _imports(self, sections: list[_Section], symbols: list[_Symbol]) -> list[str]:
-        """The functions of other libraries that are called."""
+        """Return the functions of other libraries that are called."""
         used = dict[str, None]()
         for section in sections:
             if section.kind == _REFERENCES and sections[section.info].flags & _ALLOCATED:
@@ -198,7 +198,7 @@ class _Object:
 
 
 def _lay_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
-    """The begin of each section of code and constants, and of the stubs behind them."""
+    """Return the start of each section of code and constants, and of the stubs after them."""
     places, end = dict[int, int](), 0
     for number, section in enumerate(sections):
         if section.flags & _ALLOCATED and section.kind == _PROGRAM:
@@ -211,7 +211,7 @@ def _lay_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
 
 
 def _function_address(name: str) -> int:
-    """The address of a function of the libraries in this process."""
+    """Return the address of a function of the libraries in this process."""
     try:
         function = getattr(_LIBC, name)
     except AttributeError:

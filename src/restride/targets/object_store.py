@@ -1,7 +1,7 @@
-"""Object code on disk, and what else the second process need not find out again (reliability, point 8).
+"""Object code on disk, and other facts that later processes need not find out again.
 
-Machine code is only ever loaded from files that nobody but the user can have written: the folder belongs to
-the user with mode 0700, an entry is a plain file of the user's, and its content hash is checked before use.
+Machine code is loaded only from files that nobody but the user can have written: the folder belongs to
+the user with mode 0700, an entry is a regular file of the user's, and its content hash is checked before use.
 Anything else is ignored with one warning. No failure here is an error: without the store, all is compiled.
 
 One entry is one file `<key>.o`: magic, SHA-256 of (key, object code), object code.
@@ -36,7 +36,7 @@ _LARGEST_BYTES = 16 << 20
 _BLOCK_BYTES = 4096
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
-# Without dir_fd (Windows) or user ids the profile folder's own access rights have to do.
+# Without dir_fd (Windows) or user ids, the access rights of the profile folder must suffice.
 _RELATIVE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 _PRIVATE = hasattr(os, "geteuid")
 _READ = (
@@ -51,7 +51,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (_READ & ~getattr(os, "O_NONBLOC
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """The answers of `restride info`: the folder, whether it is used and if not why, and its content."""
+    """The answers of `restride info`: the folder, whether it is used or why not, and its content."""
 
     path: str
     enabled: bool
@@ -61,7 +61,7 @@ class StoreInfo:
 
 
 class _Unusable(Exception):
-    """The folder may not or cannot be used; the text says why."""
+    """The folder must not or cannot be used; the text gives the reason."""
 
 
 class ObjectStore:
@@ -75,7 +75,7 @@ class ObjectStore:
         self._writable = True
 
     def get(self, key: str) -> bytes | None:
-        """Return the verified object code of `key`, or None where there is none that may be used."""
+        """Return the verified object code of `key`, or None if there is none that can be used."""
         try:
             with self._folder(create=False) as folder:
                 return self._read(folder, key)
@@ -98,12 +98,12 @@ class ObjectStore:
             self._writable = False
             self._warn_once("unusable", f"{error}; compiling without it")
             return
-        # One key in 256 pays for looking at the folder: keys are uniform, so growth between looks is small.
+        # One key in 256 triggers a check of the folder: keys are uniform, so growth between checks is small.
         if key.startswith("00"):
             self.prune()
 
     def prune(self) -> int:
-        """Remove half-written files and, past the size limit, the oldest entries; return how many went."""
+        """Remove partly written files and, past the size limit, the oldest entries; return how many."""
         try:
             with self._folder(create=False) as folder:
                 return self._prune(folder)
@@ -111,7 +111,7 @@ class ObjectStore:
             return 0
 
     def info(self) -> StoreInfo:
-        """Return what the folder is and holds, without creating or changing it."""
+        """Return the state and content of the folder, without creating or changing it."""
         if self._path is None:
             return StoreInfo("", False, self._why_off, 0, 0)
         try:
@@ -125,7 +125,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def _folder(self, *, create: bool) -> Iterator[int | None]:
-        """Yield a handle of the checked folder: what was checked is what is used. None without dir_fd."""
+        """Yield a handle of the checked folder: the one checked is the one used. None without dir_fd."""
         if self._path is None:
             raise FileNotFoundError(errno.ENOENT, self._why_off)
         if create:
@@ -151,7 +151,7 @@ class ObjectStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            # ELOOP is what O_NOFOLLOW says of a symbolic link.
+            # O_NOFOLLOW reports a symbolic link as ELOOP.
             why = "a symbolic link" if error.errno == errno.ELOOP else str(error.strerror)
             self._reject(key, why)
             return None
@@ -171,7 +171,7 @@ class ObjectStore:
         self._warn_once("entry", f"entry {key[:12]} is {why}; it is compiled again")
 
     def _refresh(self, folder: int | None, name: str, last_used: float) -> None:
-        """Note the use of an entry, once a day: the oldest are pruned first."""
+        """Record the use of an entry, once a day: the oldest are pruned first."""
         if abs(time.time() - last_used) > _DAY_S:
             with contextlib.suppress(OSError):
                 os.utime(name, dir_fd=folder)
@@ -180,7 +180,7 @@ class ObjectStore:
         temporary = self._name(folder, f".{os.urandom(8).hex()}{_TEMPORARY}")
         handle = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
         try:
-            # Not forced to the disk: a file torn by a crash fails its content hash.
+            # Not synced to disk: a file torn by a crash fails its content hash.
             try:
                 write_all(handle, MAGIC + _content_hash(key, data) + data)
             finally:
@@ -218,7 +218,7 @@ class ObjectStore:
 
 
 def _callers_level() -> int:
-    """The `stacklevel` with which the caller of this points at the first line outside restride."""
+    """Return the `stacklevel` with which the caller of this points at the first line outside restride."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -240,12 +240,12 @@ def _entries(folder: int | None, path: str) -> list[tuple[str, int, float]]:
 
 
 def _is_stale(name: str, used: float) -> bool:
-    """Say whether a file is the remains of a process that was killed while writing."""
+    """Return whether a file was left by a process that was killed while writing."""
     return name.endswith(_TEMPORARY) and time.time() - used > _HALF_WRITTEN_S
 
 
 def _content_hash(key: str, data: bytes) -> bytes:
-    # With the key, an entry moved to another name is as bad as a damaged one.
+    # The hash includes the key, so an entry moved to another name is detected like a damaged one.
     return hashlib.sha256(key.encode() + b"\0" + data).digest()
 
 
@@ -256,7 +256,7 @@ def _is_whole(key: str, content: bytes) -> bool:
 
 
 def _why_foreign(status: os.stat_result) -> str:
-    """Return why machine code must not be taken from a file of this status; empty where it may."""
+    """Return why machine code must not be loaded from a file of this status; empty if it can be."""
     if not stat.S_ISREG(status.st_mode):
         return "not a plain file"
     if _PRIVATE and status.st_uid != os.geteuid():
@@ -277,14 +277,14 @@ def _check_private(path: str, status: os.stat_result) -> None:
 
 
 def default_store() -> ObjectStore:
-    """Return the store that the environment asks for (RESTRIDE_CACHE_DIR; empty or "off" is none)."""
+    """Return the store that the environment selects (RESTRIDE_CACHE_DIR; empty or "off" is none)."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     return _store_for(settings.lookup("CACHE_DIR"), home, os.environ.get("HOME", ""))
 
 
 @functools.cache
 def _store_for(folder: str | None, xdg_cache_home: str, home: str) -> ObjectStore:
-    """Return one store per setting: warnings are given once, and a changed environment is honoured."""
+    """Return one store per setting: warnings are given once, and a changed environment takes effect."""
     if folder is not None and folder.strip().lower() in ("", "off"):
         return ObjectStore(None)
     usual = xdg_cache_home if os.path.isabs(xdg_cache_home) else os.path.join("~", ".cache")

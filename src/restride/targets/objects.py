@@ -1,8 +1,8 @@
 """Lowered work as object code: from the store on disk, else compiled now; loaded, and made visible.
 
-JIT_DUMP names a folder, or is 1 for the working folder, as oneDNN has it: each kernel that this process
-loads is written there once, as IR (.ll), assembly (.s) and object code (.o). JIT_PROFILE has the bits of
-oneDNN; one of them is done here, 2: a line for each function in /tmp/perf-<pid>.map.
+JIT_DUMP names a folder, or is 1 for the working folder, as in oneDNN: each kernel that this process loads is
+written there once, as IR (.ll), assembly (.s) and object code (.o). JIT_PROFILE has oneDNN's bits, of which
+one is supported, 2: a line for each function in /tmp/perf-<pid>.map.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _ElfSection(NamedTuple):
 
 
 def function_sizes(code: bytes) -> dict[str, int]:
-    """The bytes of each function that is defined there; empty for object code of another form."""
+    """Return the bytes of each function that is defined there; empty for object code of another format."""
     if not code.startswith(_ELF64_LITTLE):
         return {}
     sections = _sections(code)
@@ -74,7 +74,7 @@ def _functions(code: bytes, table: _ElfSection, names: bytes) -> dict[str, int]:
 
 
 # --- kernel files ------------------------------------------------------------
-# Kernels made visible: as files to read, and by name to Linux's perf. No fault of it is an error.
+# Kernels made visible: as files to read, and by name to Linux's perf. Failures here are not errors.
 
 _OFF = ("", "0")
 _PERF_MAP = 2
@@ -84,7 +84,7 @@ _warned: set[str] = set()
 
 
 def dump(lowered: Lowered, key: str, code: bytes) -> None:
-    """Write a kernel's files where JIT_DUMP says so; one warning where that cannot be."""
+    """Write a kernel's files if JIT_DUMP requests it; one warning if that fails."""
     setting = (settings.lookup("JIT_DUMP") or "").strip()
     if setting in _OFF:
         return
@@ -92,7 +92,7 @@ def dump(lowered: Lowered, key: str, code: bytes) -> None:
     stem = f"restride.{lowered.isa.name}.{key[:_KEY_LETTERS]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The last of the three is there: so are the others.
+        # If the last of the three exists, so do the others.
         if (folder / f"{stem}.o").exists():
             return
         ir = lowered.ir()
@@ -105,7 +105,7 @@ def dump(lowered: Lowered, key: str, code: bytes) -> None:
 
 
 def name_for_perf(library: Library, title: str, code: bytes) -> None:
-    """Tell perf the functions of a loaded kernel where JIT_PROFILE says so."""
+    """Register the functions of a loaded kernel with perf if JIT_PROFILE requests it."""
     bits = settings.lookup_int("JIT_PROFILE", 0, low=0, high=_ALL_BITS)
     if not bits & _PERF_MAP or os.name != "posix":
         return
@@ -120,7 +120,7 @@ def name_for_perf(library: Library, title: str, code: bytes) -> None:
 
 
 def _append(path: str, text: str) -> None:
-    """Others may write to that folder: a link is not followed, and a file of somebody else is left alone."""
+    """Append without following links or writing to others' files, as the folder can be shared."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)
     try:
@@ -139,16 +139,16 @@ def _warn_once(name: str, why: str) -> None:
 
 
 # --- objects -----------------------------------------------------------------
-# What was lowered as object code: from the store on disk, else compiled now; loaded into this process.
+# Lowered work as object code: from the store on disk, else compiled now; loaded into this process.
 
 
 def object_key(lowered: Lowered) -> str:
-    """The key of what was lowered: it names the nest, and everything that its code depends on."""
+    """Return the key of lowered work: it identifies the nest, and everything that its code depends on."""
     return store.object_key(repr((lowered.key, _revision())), lowered.isa)
 
 
 def object_code(lowered: Lowered, key: str = "") -> bytes:
-    """Object code of what was lowered: from the store on disk, else compiled and kept there.
+    """Return object code of lowered work: from the store on disk, else compiled and stored.
 
     A hit costs no code generation.
     """
@@ -162,8 +162,8 @@ def object_code(lowered: Lowered, key: str = "") -> bytes:
 
 
 def _compiled(lowered: Lowered) -> bytes:
-    """Object code, in the time that a compile may take; see `compile_pool`."""
-    # Most kernels are found on disk: who compiles is loaded with the first that is not.
+    """Return object code, within the time that a compile can take; see `compile_pool`."""
+    # Most kernels are found on disk: the compiler is loaded only when one is not.
     load_whole("restride.targets.compile_pool")
     from . import compile_pool
 
@@ -180,13 +180,13 @@ class LoadedKernel(NamedTuple):
 
 
 def load_kernel(lowered: Lowered) -> LoadedKernel:
-    """The code of what was lowered, in this process; a profiler knows its functions by their kind."""
+    """Load the code of lowered work into this process; profilers see its functions by kind."""
     key = object_key(lowered)
     return LoadedKernel(_loaded(object_code(lowered, key), lowered.isa, lowered.kind), key)
 
 
 def load_stored(key: str, isa: Isa, title: str) -> Library | None:
-    """The code that the store on disk has under a key; None where it has none."""
+    """Load the code that the store on disk has under a key; None if there is none."""
     code = store.default_store().get(key)
     return None if code is None else _loaded(code, isa, title)
 
@@ -199,9 +199,9 @@ def _loaded(code: bytes, isa: Isa, title: str) -> Library:
 
 @functools.cache
 def _revision() -> str:
-    """A hash of the compiler's own source, so that no kernel of another revision is ever loaded.
+    """Return a hash of the compiler's own source, so that no kernel of another revision is ever loaded.
 
-    Inside an archive there is no source to read: there the version, which the key has anyway, must do.
+    In an archive there is no source to read: there the version, which is in the key anyway, must do.
     """
     digest = hashlib.sha256()
     try:

@@ -1,8 +1,8 @@
-"""Schedules that a search has found on this machine: one small file of the store, read once a process.
+"""Schedules found by searches on this machine: one small file of the store, read once per process.
 
-A line has a number that tells most works apart, the key of the work, and the schedule as text. Nothing there
-is trusted: a line that is none, or a schedule that does not fit, is as if it were not there; and a text is
-read, never run. Where the store is turned off schedules are kept for this process alone.
+A line has a number that distinguishes most works, the key of the work, and the schedule as text. Nothing in
+it is trusted: an invalid line, or a schedule that does not fit, is ignored; and a text is parsed, never
+executed. If the store is turned off, schedules are kept only for this process.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from .isa import CacheSizes, Isa, host_processor
 from .lowered import ScheduleChoice
 from .store import ObjectStore, default_store, text_key
 
-# The newest stay where there would be more.
+# The most schedules; the newest are kept.
 _MOST_LINES = 1024
 
 
 class _WorkKey(NamedTuple):
-    """What a schedule was found for. `size`: the bytes of the work, which is cheap to look for."""
+    """The key of a schedule. `size`: the bytes of the work, which are cheap to look up."""
 
     size: int
     digest: str
 
 
 class ScheduleStore:
-    """The schedules that were found for an instruction set. Threads may share it."""
+    """The schedules found for an instruction set. Threads can share it."""
 
     def __init__(self, store: ObjectStore, isa: Isa, caches: CacheSizes) -> None:
         self._store, self.isa, self.caches = store, isa, caches
@@ -42,11 +42,11 @@ class ScheduleStore:
 
     @property
     def is_empty(self) -> bool:
-        """True where nothing was found yet."""
+        """Whether nothing was found yet."""
         return not self._texts
 
     def find(self, size: int, threads: int, choose: Callable[[], ScheduleChoice]) -> Schedule | None:
-        """The schedule of a work of so many bytes; None where none was found, or it does not fit."""
+        """Return the schedule of a work of `size` bytes; None if none was found, or it does not fit."""
         if size not in self._sizes:
             return None
         choice = choose()
@@ -59,7 +59,7 @@ class ScheduleStore:
         return None
 
     def keep(self, size: int, threads: int, choice: ScheduleChoice, schedule: Schedule) -> None:
-        """Keep what was found for a work, beside what other processes have found meanwhile."""
+        """Store what was found for a work, merged with what other processes have found meanwhile."""
         texts, key = self._texts | self._read(), _key(size, threads, choice)
         texts.pop(key, None)
         texts[key] = schedule_text(schedule)
@@ -79,7 +79,7 @@ class ScheduleStore:
 
 
 def schedule_store(isa: Isa, caches: CacheSizes) -> ScheduleStore:
-    """The one in the store that the environment asks for."""
+    """Return the schedules in the store that the environment selects."""
     return _store_of(default_store(), isa, caches)
 
 

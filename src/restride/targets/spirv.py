@@ -1,4 +1,4 @@
-"""The SPIR-V target: a plan in, SPIR-V for any SYCL or OpenCL device out. Needs no device."""
+"""The SPIR-V target: compiles a plan to SPIR-V for any SYCL or OpenCL device. Needs no device."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .lowered import Lowered
 __all__ = ["SPIRV", "lower_plan", "spirv_code"]
 
 SPIRV = Isa("spirv", 0, "spirv64-unknown-unknown", "", "")
-"""All devices: their drivers compile for what they have."""
+"""Any device: its driver compiles for what it has."""
 
 _TRIES = 64
-# Of the SPIR-V format: words before the first instruction; instructions by their numbers.
+# The SPIR-V format: words before the first instruction; instructions by number.
 _HEADER_WORDS, _BOUND = 5, 3
 _NAME, _PHI, _LABEL = 5, 245, 248
-# Blocks, jumps and choices: which of their words stand for blocks.
+# Blocks, branches and switches: which of their words refer to blocks.
 _LABEL_PLACES = {_LABEL: (1,), 249: (1,), 250: (2, 3)}
 _TYPES = range(19, 40)
-# Constants, functions, parameters, variables: the result's number stands behind that of its type.
+# Constants, functions, parameters, variables: the result's number follows that of its type.
 _VALUES = frozenset((41, 42, 43, 44, 46, 54, 55, 59))
 
 
@@ -56,7 +56,7 @@ _DIALECT = Dialect(
 
 
 def lower_plan(plan: DevicePlan) -> Lowered:
-    """A nest or a loop tree, planned for a device: what would be compiled, and why."""
+    """Return a nest or loop tree, planned for a device, as work to compile."""
     return Lowered(plan, _write, SPIRV, plan.kind, plan.why, plan.groups * plan.device.group)
 
 
@@ -65,10 +65,10 @@ def _write(plan: DevicePlan, isa: Isa) -> str:
 
 
 def spirv_code(lowered: Lowered) -> bytes:
-    """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text.
+    """Return the SPIR-V of lowered work. Raises RuntimeFailure if LLVM rejects the text.
 
-    LLVM 22 may give two blocks one number, by the addresses of its own objects; then it is asked again, with
-    the earlier objects still there, so that the new ones are elsewhere.
+    LLVM 22 can give two blocks one number, depending on the addresses of its objects; then it runs again,
+    with the earlier objects kept alive, so that the new ones are elsewhere.
     """
     text, keep_alive = lowered.ir(), list[object]()
     with LLVM_LOCK:
@@ -80,10 +80,10 @@ def spirv_code(lowered: Lowered) -> bytes:
 
 
 def renumber(code: bytes) -> bytes:
-    """A module whose blocks have numbers of their own, and whose names for people are left out.
+    """Return a module whose blocks have unique numbers, without debug names.
 
-    LLVM 22 may give a block the number of a type, by the addresses of its own objects, and drivers crash on
-    such code. What stands for a block is known by its place in an instruction.
+    LLVM 22 can give a block the number of a type, depending on the addresses of its objects, and drivers
+    crash on such code. References to blocks are recognized by their place in an instruction.
     """
     words = list(struct.unpack(f"<{len(code) // 4}I", code))
     fresh: dict[int, int] = {}
@@ -108,19 +108,19 @@ def _instructions(words: list[int]) -> Iterator[list[int]]:
 
 
 def _label_places(op: int, size: int) -> Sequence[int]:
-    """The words of an instruction that stand for blocks."""
+    """Return the words of an instruction that refer to blocks."""
     if op == _PHI:
         return range(4, size, 2)
     return _LABEL_PLACES.get(op, ())
 
 
 def _compile(text: str, keep_alive: list[object]) -> bytes:
-    """SPIR-V as LLVM makes it; what it was made of goes to `keep_alive`."""
+    """Return SPIR-V from LLVM; the objects it was made from go to `keep_alive`."""
     binding = binding_with_targets()
     try:
-        # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own. It
-        # optimises nothing: LLVM 22 makes 4 * x of 4 * (x / 8 * 8 + x % 8) plus 32 * (x / 8), and a device's
-        # compiler optimises anyway.
+        # LLVM's back end for SPIR-V remembers types of the last module: each gets its own machine. It does
+        # not optimize: LLVM 22 turns 4 * x into 4 * (x / 8 * 8 + x % 8) plus 32 * (x / 8), and a device's
+        # compiler optimizes anyway.
         machine = binding.Target.from_triple(SPIRV.triple).create_target_machine(opt=0)
         module = inline_module(text, machine)
         keep_alive += [module, machine]
@@ -130,7 +130,7 @@ def _compile(text: str, keep_alive: list[object]) -> bytes:
 
 
 def has_unique_numbers(code: bytes) -> bool:
-    """True where no block of a SPIR-V module has the number of a type, constant, variable or function."""
+    """Return whether no block of a SPIR-V module has the number of a type, constant, variable or function."""
     words = list(struct.unpack(f"<{len(code) // 4}I", code))
     numbers: set[int] = set()
     labels: list[int] = []

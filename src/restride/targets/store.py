@@ -1,4 +1,4 @@
-"""Object code by what it is compiled from: found in the store on disk, else compiled and kept there."""
+"""Object code by its source text: found in the store on disk, else compiled and stored."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _versions() -> tuple[str, ...]:
 
 
 def object_code(ir_text: str, isa: Isa) -> bytes:
-    """Return the object code of `ir_text`: from the default store, else compiled and kept there."""
+    """Return the object code of `ir_text`: from the default store, else compiled and stored."""
     store, key = default_store(), object_key(ir_text, isa)
     content = store.get(key)
     if content is None:

@@ -1,4 +1,4 @@
-"""Files of the object store: read, written and named in whole."""
+"""Files of the object store: read, written and named as a whole."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import stat
 
 
 def take_name(folder: int | None, temporary: str, target: str) -> None:
-    """Give a whole file its name. An empty folder of that name makes room, as no file could be kept there.
+    """Give a complete file its name. An empty folder of that name is removed, as it would block the name.
 
-    Raises IsADirectoryError for one that holds something: it is not ours to clear.
+    Raises IsADirectoryError for a nonempty one: it is not ours to clear.
     """
     try:
         os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
@@ -42,7 +42,7 @@ def make_private(path: str) -> None:
 
 
 def read_all(handle: int, size: int) -> bytes:
-    """Return all bytes of an open file; `size` is what it is thought to hold."""
+    """Return all bytes of an open file; `size` is its expected length."""
     pieces = []
     while piece := os.read(handle, size + 1):
         pieces.append(piece)
@@ -50,7 +50,7 @@ def read_all(handle: int, size: int) -> bytes:
 
 
 def write_all(handle: int, content: bytes) -> None:
-    """Write all bytes, in as many steps as the system takes."""
+    """Write all bytes, in as many steps as the system needs."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(handle, rest) :]

@@ -1,1 +1,1 @@
-"""Layouts for people: a picture in text, and the offset formula in words and symbols."""
+"""Displaying layouts: pictures in text, SVG and HTML, and the offset formula in words and symbols."""

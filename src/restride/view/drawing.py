@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 LETTER = 7.3
-"""About the width of a letter in the pictures' type, in pixels."""
+"""The approximate width of a character in the pictures' font, in pixels."""
 INK, FAINT, PAPER, LINE = "#1c2733", "#5c6b7a", "#ffffff", "#33475b"
 
 
@@ -23,7 +23,7 @@ class Rectangle(NamedTuple):
 
 
 class Drawing:
-    """Shapes in the order in which they were added; coordinates are pixels from the top left corner."""
+    """Shapes in the order of addition; coordinates are pixels from the top left corner."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -32,7 +32,7 @@ class Drawing:
     def text(
         self, x: float, y: float, words: str, *, anchor: str = "start", size: int = 12, **style: str
     ) -> None:
-        """Words whose middle is at the height `y`; `style` are attributes, as `fill` and `font_weight`."""
+        """Add text vertically centered at `y`; `style` are attributes, such as `fill` and `font_weight`."""
         more = "".join(f' {name.replace("_", "-")}="{escape(value)}"' for name, value in style.items())
         side = "" if anchor == "start" else f' text-anchor="{anchor}"'
         sized = "" if size == 12 else f' font-size="{size}"'
@@ -41,7 +41,7 @@ class Drawing:
             self._reach(x + len(words) * LETTER * size / 12, y + size)
 
     def cell(self, box: Rectangle, words: str, *, fill: str, tip: str) -> None:
-        """A filled box with words in its middle, and a tooltip."""
+        """Add a filled box with centered text and a tooltip."""
         x, y, width, height = box
         label = f'<text x="{x + width / 2:g}" y="{y + height / 2 + 4:g}">{escape(words)}</text>'
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
@@ -50,14 +50,14 @@ class Drawing:
         self._reach(x + width, y + height)
 
     def outline(self, box: Rectangle, thickness: int) -> None:
-        """A frame without a filling."""
+        """Add an unfilled frame."""
         x, y, width, height = box
         place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
         self.parts.append(f'<rect {place} rx="3" fill="none" stroke="{LINE}" stroke-width="{thickness}"/>')
         self._reach(x + width, y + height)
 
     def open_cells(self) -> None:
-        """Begin a group of cells: small type, centred, thin borders."""
+        """Begin a group of cells: small font, centered, thin borders."""
         style = f'font-size="11" text-anchor="middle" fill="{INK}"'
         self.parts.append(f'<g class="cells" {style}>')
 
@@ -66,7 +66,7 @@ class Drawing:
         self.parts.append("</g>")
 
     def place(self, other: Drawing, x: float, y: float) -> None:
-        """Another drawing, with its corner at (x, y)."""
+        """Add another drawing with its corner at (x, y)."""
         self.parts.append(f'<g transform="translate({x:g} {y:g})">{"".join(other.parts)}</g>')
         self._reach(x + other.width, y + other.height)
 
@@ -74,9 +74,9 @@ class Drawing:
         self.width, self.height = max(self.width, x), max(self.height, y)
 
     def document(self, label: str, *, margin: float = 12) -> str:
-        """The whole SVG element; `label` is what is read to those who do not see it."""
+        """Return the whole SVG element; `label` is its text for screen readers."""
         body = "".join(self.parts)
-        # Several pictures share a page: a pattern must not be found in another, hidden one.
+        # Several pictures share a page: a pattern must not refer to another, hidden one.
         hatch = "hatch-" + hashlib.sha256((label + body).encode()).hexdigest()[:10]
         wide, high = self.width + 2 * margin, self.height + 2 * margin
         return (
@@ -96,8 +96,8 @@ _HATCH = (
 
 
 def hsl(hue: int) -> str:
-    """The filling of an element of that hue in hexadecimal, light enough for dark letters.
+    """Return the fill color of an element of that hue in hexadecimal, light enough for dark text.
 
-    Renderers other than browsers paint CSS functions black.
+    Renderers other than browsers draw CSS color functions black.
     """
     return "#" + "".join(f"{round(255 * part):02x}" for part in hls_to_rgb(hue % 360 / 360, 0.84, 0.7))

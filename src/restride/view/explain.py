@@ -14,10 +14,10 @@ from .names import about_opaque, aligned, axis_names, counted, has_layout, title
 
 
 def explain(md: MemoryDesc, *, tag: str = "") -> str:
-    """The meaning of `md`, in words and symbols; strides and offsets count elements.
+    """Return the meaning of `md` in words and symbols; strides and offsets count elements.
 
-    `tag` is the name that the format was asked for by: an alias names the axes. The formula is a Python
-    expression of the axes' names that equals `md.offset` for every index.
+    `tag` is the format as the user spelled it: an alias names the axes. The formula is a Python expression of
+    the axes' names that equals `md.offset` for every index.
     """
     if md.format_kind == "opaque":
         return "\n".join(
@@ -29,9 +29,10 @@ def explain(md: MemoryDesc, *, tag: str = "") -> str:
 
 
 def formula(md: MemoryDesc, names: str) -> str:
-    """The element offset as a Python expression of `names`, one letter for each axis: `n*128 + c//16*64`.
+    """Return the element offset as a Python expression of `names`, a letter for each axis: `n*128 +
+    c//16*64`.
 
-    Equals `md.offset` for every position, padding included. `md` must have a layout.
+    It equals `md.offset` for every position, padding included. `md` must have a layout.
     """
     terms = [str(md.offset0)] if md.offset0 else []
     for digit in _digits(md.layout):
@@ -40,7 +41,7 @@ def formula(md: MemoryDesc, names: str) -> str:
 
 
 def fields(md: MemoryDesc, names: str) -> dict[str, Any]:
-    """Everything that `explain` says, as plain values; the formula only where there is a layout."""
+    """Return everything in the explanation as plain values; the formula only if there is a layout."""
     values = {**md.to_dict(), "size": md.size, "nelems": md.nelems, "tag": md.tag, "text": str(md)}
     if not has_layout(md):
         return values
@@ -61,27 +62,28 @@ def fields(md: MemoryDesc, names: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _AxisDigit:
-    """One digit of an axis' position; `top` where no digit of that axis is worth more."""
+    """One digit of a position on an axis; `top` if no digit of that axis is more significant."""
 
     level: LayoutDigit
     top: bool
 
     def symbol(self, names: str) -> str:
-        """The digit's value: `c//16`, `c%16`, `i%16//4`."""
+        """Return the digit's value: `c//16`, `c%16`, `i%16//4`."""
         name, (_, extent, weight, _) = names[self.level.axis], self.level
         rest = name if self.top else f"{name}%{extent * weight}"
         return rest if weight == 1 else f"{rest}//{weight}"
 
     def term(self, names: str) -> str:
-        """The summand of the digit in the offset."""
+        """Return the summand of the digit in the offset."""
         stride = self.level.stride
-        # A minus would bind closer than // and %, but only plain axes, whose symbol is a name, run backwards.
+        # A minus would bind more tightly than // and %, but only plain axes, whose symbol is a name, run
+        # backwards.
         sign = "-" if stride < 0 else ""
         return sign + self.symbol(names) + (f"*{abs(stride)}" if abs(stride) != 1 else "")
 
 
 def _digits(layout: BlockedLayout) -> list[_AxisDigit]:
-    """The digits of all axes in the order of memory, outermost first."""
+    """Return the digits of all axes in memory order, outermost first."""
     digits = layout_digits(layout)
     ordered = [*(digits[d] for d in layout.outer_order), *digits[len(layout.dims) :]]
     most = {level.axis: level.weight for level in sorted(ordered, key=lambda v: v.weight) if level.extent > 1}
@@ -95,14 +97,14 @@ class _Words:
         self.md, self.layout, self.names = md, md.layout, names
 
     def lines(self) -> Iterator[str]:
-        """All lines below the title."""
+        """Yield all lines below the title."""
         yield from self._table()
         yield ""
         yield f"order    {self._order()}"
         yield f"padding  {self._padding()}"
         yield f"size     {self._size()}"
         yield ""
-        yield f"The element at ({', '.join(self.names)}) lies at offset, in elements:"
+        yield f"The element at ({', '.join(self.names)}) is at offset, in elements:"
         yield ""
         yield f"    {formula(self.md, self.names)}"
         yield ""
@@ -117,7 +119,7 @@ class _Words:
         yield from aligned(rows, "<>>>>")
 
     def _order(self) -> str:
-        """`n, c in blocks, h, w, then a block of 16 c`, outermost first."""
+        """Return `n, c in blocks, h, w, then a block of 16 c`, outermost first."""
         outer = (
             f"{self.names[d]} in blocks of {self.layout.blocks[d]}"
             if self.layout.blocks[d] > 1
@@ -144,7 +146,7 @@ class _Words:
             return "none"
         whole, zeros = prod(md.padded_dims), prod(md.padded_dims) - md.nelems
         part = f" ({100 * zeros / whole:.3g} %)" if whole else ""
-        return f"{', '.join(grown)}: {zeros} of {whole} elements{part} are padding, and hold zeros"
+        return f"{', '.join(grown)}: {zeros} of {whole} elements{part} are zero padding"
 
     def _size(self) -> str:
         md, storage = self.md, storage_elements(self.layout)
@@ -153,11 +155,11 @@ class _Words:
         text = f"{md.size} bytes: {counted(storage, 'element')} of {width}"
         gaps = storage - prod(md.padded_dims)
         text += f", {gaps} of them in gaps that are never touched" if gaps > 0 and md.nelems else ""
-        return text + (f"; the first lies at offset {md.offset0}" if md.offset0 else "")
+        return text + (f"; the first is at offset {md.offset0}" if md.offset0 else "")
 
     def _steps(self) -> Iterator[str]:
-        """A table of the digits, outermost first."""
-        rows: list[tuple[object, ...]] = [("    term", "values", "stride", "what it is")]
+        """Yield a table of the digits, outermost first."""
+        rows: list[tuple[object, ...]] = [("    term", "values", "stride", "meaning")]
         for digit in _digits(self.layout):
             level, symbol = digit.level, digit.symbol(self.names)
             if level.extent > 1:
@@ -170,5 +172,5 @@ class _Words:
         if self.layout.blocks[level.axis] == 1:
             return f"index {name}"
         if level.weight == 1:
-            return f"the place of {name} among {level.extent} neighbours"
+            return f"the position of {name} among {level.extent} neighbors"
         return f"which {level.weight} of {name}"

@@ -1,7 +1,7 @@
-"""The page to explore layouts with: tags, CuTe layouts and stored formats, typed and compared.
+"""A page for exploring layouts: tags, CuTe layouts and stored formats, typed and compared.
 
-One file that needs no server and no network. Its script reads what is typed by Python's grammar, whose tables
-stand in it.
+A single file that needs no server and no network. Its script parses the input with Python's grammar, whose
+tables are embedded in it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXAMPLES = {
 
 
 def tables() -> dict[str, Any]:
-    """The names and sizes of Python's grammar, as values of JSON."""
+    """Return the names and sizes of Python's grammar, as JSON values."""
     return {
         "letters": LETTERS,
         "aliasLetters": ALIAS_LETTERS,
@@ -43,10 +43,10 @@ def tables() -> dict[str, Any]:
 
 
 def _stored(name: str) -> dict[str, Any]:
-    """The elements of a stored format: blocks in row-major order.
+    """Return the elements of a stored format: blocks in row-major order.
 
-    `unit` is the stride of a block, 0 where elements are spread over bits. The axes of blocks count from the
-    first of `multiples`, which are of the last dims.
+    `unit` is the stride of a block, 0 if elements are spread over bits. The axes of blocks count from the
+    first of `multiples`, which apply to the last dims.
     """
     dims = example_shape(name)
     values = named(name, dims)
@@ -66,7 +66,7 @@ def _stored(name: str) -> dict[str, Any]:
 
 
 def _multiples(name: str, dims: tuple[int, ...]) -> Iterator[int]:
-    """The least extent of each axis, whose multiples the format takes."""
+    """Yield the smallest extent of each axis, of which the format requires multiples."""
     for axis in range(len(dims)):
         extents = (n for n in range(1, _MOST_MULTIPLE) if _has(name, (*dims[:axis], n, *dims[axis + 1 :])))
         yield next(extents)
@@ -81,7 +81,7 @@ def _has(name: str, dims: tuple[int, ...]) -> bool:
 
 
 def explore_page() -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     values = tables()
     script = f"const tables = {json.dumps(values, separators=(',', ':'))};\n"
     parts = {

@@ -1,4 +1,4 @@
-"""The head of every page in HTML, and the files of the package that are written into pages."""
+"""The head of every HTML page, and the package's files that are embedded in pages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ HEAD = """<!DOCTYPE html>
 </style>
 </head>
 """
-"""A template of `title` and `style`; the body follows."""
+"""A template with `title` and `style`; the body follows."""
 
 
 @cache
 def asset(name: str) -> str:
-    """The text of a style or a script."""
+    """Return the text of a style sheet or a script."""
     return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")

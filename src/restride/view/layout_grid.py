@@ -1,4 +1,4 @@
-"""Grids of the layout algebra: the offset at each coordinate, and the bank or line of each lane of a walk."""
+"""Grids for the layout algebra: the offset at each coordinate, the bank or line of each lane of a walk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEIGHT = 20
 
 
 class _OffsetGrid(NamedTuple):
-    """The rows and columns of a layout, the first mode down."""
+    """The rows and columns of a layout, with the first mode down."""
 
     layout: LayoutFunction
     rows: int
@@ -25,18 +25,18 @@ class _OffsetGrid(NamedTuple):
 
     @classmethod
     def of(cls, layout: LayoutFunction) -> _OffsetGrid:
-        """A layout without modes, or of one number, is one row."""
+        """Return the grid; a layout without modes, or of one integer, is one row."""
         rows = size_of(layout.shape[0]) if isinstance(layout.shape, tuple) and layout.shape else 1
         return cls(layout, rows, layout.size // rows)
 
     def offsets(self, rows: int, columns: int) -> list[list[int]]:
-        """The offsets of the first rows and columns."""
+        """Return the offsets of the first rows and columns."""
         at = self.layout._map
         return [[int(at(i + j * self.rows)) for j in range(columns)] for i in range(rows)]
 
 
 def grid_text(layout: LayoutFunction) -> str:
-    """The offsets as CuTe prints them, between lines of ASCII; large layouts in part."""
+    """Return the offsets as CuTe prints them, with ASCII rules; large layouts in part."""
     grid = _OffsetGrid.of(layout)
     rows, columns = min(grid.rows, _ROWS), min(grid.columns, _COLUMNS)
     offsets = grid.offsets(rows, columns)
@@ -54,7 +54,7 @@ def grid_text(layout: LayoutFunction) -> str:
 
 
 def grid_svg(layout: LayoutFunction) -> str:
-    """The grid as one SVG element."""
+    """Return the grid as one SVG element."""
     grid = _OffsetGrid.of(layout)
     offsets = grid.offsets(min(grid.rows, _ROWS), min(grid.columns, _COLUMNS))
     drawing = Drawing()
@@ -76,7 +76,7 @@ def _title(layout: LayoutFunction) -> str:
 
 
 def accesses_svg(accesses: Accesses) -> str:
-    """The bank or line of each lane as one SVG element: requests down, lanes across."""
+    """Return the bank or line of each lane as one SVG element: requests down, lanes across."""
     drawing = Drawing()
     unit = accesses.unit
     word = "pass" if unit == "bank" else unit
@@ -102,7 +102,7 @@ def _top(row: int) -> float:
 def _cells(
     drawing: Drawing, numbers: Iterable[Iterable[int]], tip: Callable[[int, int], str]
 ) -> tuple[float, float]:
-    """Numbers in colored cells with their rows' and columns' numbers; the right and lower edges."""
+    """Draw numbers in colored cells with row and column numbers; return the right and lower edges."""
     table = [list(row) for row in numbers]
     palette = Palette(0, max(1, *(number + 1 for row in table for number in row)))
     width = max(22.0, max(len(str(number)) for row in table for number in row) * LETTER + 8)
@@ -121,7 +121,7 @@ def _cells(
 
 
 def _dots(drawing: Drawing, right: float, bottom: float, has_rows: bool, has_columns: bool) -> None:
-    """The signs of rows and columns that are left out."""
+    """Draw dots for omitted rows and columns."""
     if has_rows:
         drawing.text(20, bottom + 8, "⋮", fill=FAINT)
     if has_columns:

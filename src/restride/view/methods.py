@@ -1,4 +1,4 @@
-"""The methods of a `MemoryDesc` that show it, as `desc.viewer.Viewer` asks for them."""
+"""The display methods of a `MemoryDesc`, as declared in `desc.viewer.Viewer`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ __all__ = [
 
 
 def show(md: MemoryDesc, tag: str = "") -> None:
-    """Print the picture of `md` as well as standard output can show it."""
+    """Print the picture of `md` in the best form that standard output supports."""
     _check_tag(md, tag)
     if sys.stdout is not None:
         print(printable(draw(md, tag=tag, ink=ink(), width=width()), sys.stdout))
 
 
 def explain(md: MemoryDesc, tag: str = "") -> Explanation:
-    """The explanation of `md`, with its formula as a value."""
+    """Return the explanation of `md`, with its formula as a value."""
     tag = plain_text(tag)
     _check_tag(md, tag)
     text = explain_in_words(md, tag=tag)
@@ -53,12 +53,12 @@ def explain(md: MemoryDesc, tag: str = "") -> Explanation:
 
 
 def watched() -> ModuleType:
-    """The module that shows networks, plans, quantized tensors and profiles: loaded with the first."""
+    """Return the module that displays networks, plans, quantized tensors and profiles, loading it."""
     return load_whole("restride.view.watched")
 
 
 def _check_tag(md: MemoryDesc, tag: object) -> None:
-    """Raise InvalidArguments for what is no format of the rank of `md`, and so names none of its axes."""
+    """Raise InvalidArguments unless `tag` is a format of the rank of `md`, whose axes it names."""
     if not isinstance(tag, str):
         raise refuse("RS-M11:tag", tag=short_repr(tag))
     if tag and md.ndims:

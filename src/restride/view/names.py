@@ -1,4 +1,4 @@
-"""Words that pictures and explanations share: names of axes, titles, counts, aligned columns."""
+"""Text shared by pictures and explanations: names of axes, titles, counts, aligned columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .walk import Elision
 
 
 def axis_names(ndims: int, tag: str = "") -> str:
-    """One letter for each axis, in logical order: `axis_names(4, "nChw16c")` → `"nchw"`.
+    """Return one letter for each axis, in logical order: `axis_names(4, "nChw16c")` → `"nchw"`.
 
     A base tag, a rank-generic one, or no tag gives the letters of base tags, `"abcd"`.
     """
@@ -24,9 +24,10 @@ def axis_names(ndims: int, tag: str = "") -> str:
 
 
 def title(md: MemoryDesc, tag: str = "") -> str:
-    """The descriptor on one line, with the name it was asked for by: `f32 1x17x2x2 aBcd16b (nChw16c)`.
+    """Return the descriptor on one line, with the format as the user spelled it: `f32 1x17x2x2 aBcd16b
+    (nChw16c)`.
 
-    A format that lies in another way names the axes, and has no place here.
+    A format with another layout only names the axes and is not shown.
     """
     text = str(md)
     return f"{text} ({tag})" if tag and tag not in text.split() and not _is_of_another(md, tag) else text
@@ -40,25 +41,25 @@ def _is_of_another(md: MemoryDesc, tag: str) -> bool:
 
 
 def has_layout(md: MemoryDesc) -> bool:
-    """True where every offset is known: not for the zero descriptor, `any` and runtime dims."""
+    """Return True if every offset is known: not for the zero descriptor, `any` and runtime dims."""
     return md.format_kind == "blocked" and not md.layout.has_runtime
 
 
 def why_no_layout(md: MemoryDesc) -> str:
-    """The reason why `has_layout` is false, as a sentence."""
+    """Return why `has_layout` is false, as a sentence."""
     if md.is_zero():
         return "It describes no memory."
     if md.format_kind == "any":
-        return "A primitive has yet to choose the format."
+        return "A primitive has not chosen the format yet."
     return "Some dims or strides are known only at execution."
 
 
 def about_opaque(md: MemoryDesc) -> str:
-    """What an opaque format is, in words."""
+    """Describe an opaque format in words."""
     tile = winograd_tile(md.layout)
     taps, window = md.dims[-len(tile) :], md.padded_dims[-len(tile) :]
     return (
-        f"Winograd's algorithm multiplies these weights: each window of {_times(taps)} taps became one of "
+        f"For Winograd's algorithm, each window of {_times(taps)} taps of these weights became one of "
         f"{_times(window)} numbers,\nfor tiles of {_times(tile)} points. Those "
         f"of all windows at one place are a matrix of inputs by outputs."
     )
@@ -69,7 +70,7 @@ def _times(extents: Sequence[object]) -> str:
 
 
 def byte_text(md: MemoryDesc, offset: int) -> str:
-    """The byte at which an element offset lies; elements of half a byte may start at its half: `"3.5"`."""
+    """Return the byte of an element offset; 4-bit elements may start at half a byte: `"3.5"`."""
     whole, part = divmod(md.data_type.bits * offset, 8)
     return f"{whole}.5" if part else str(whole)
 
@@ -80,7 +81,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[object]], sides: str) -> Iterator[str]:
-    """The rows of a table as lines; `sides` has `<` or `>` for each column."""
+    """Yield the rows of a table as lines; `sides` has `<` or `>` for each column."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in texts) for i in range(len(sides))]
     for row in texts:
@@ -89,7 +90,7 @@ def aligned(rows: Sequence[Sequence[object]], sides: str) -> Iterator[str]:
 
 
 def elision_text(left: Elision, names: str) -> str:
-    """The text in place of lines left out: `48 lines more: h 7 to 54`."""
+    """Return the text in place of omitted lines: `48 lines more: h 7 to 54`."""
     more = f"{counted(left.lines, 'line')} more"
     if left.axis is None:
         return more

@@ -1,6 +1,6 @@
-"""The page of a network: its rows with formats as colours, reorders marked, one picture for each rule.
+"""The page of a network: its rows with colors for formats, reorders marked, one picture for each rule.
 
-One file without any other, which needs no script: a choice among the rules shows one of the pictures.
+A single file without scripts: radio buttons select the picture of a rule.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .units import data_size, duration
 
 __all__ = ["NetworkPicture", "network_page"]
 
-# Pixels: of a row, between lanes, and from the edge to the first lane.
+# Pixels: height of a row, distance between lanes, and from the edge to the first lane.
 _ROW, _LANE, _EDGE = 26, 18, 14
-# Colours that there are for formats that are not row-major; more of them share.
+# Number of colors for formats that are not row-major; further formats share the last.
 _COLOURS = 7
 
 
 @dataclass(frozen=True)
 class NetworkPicture:
-    """A network as one rule has it: what propagation decided, and the rows of its picture."""
+    """A network under one rule: the result of propagation, and the rows of its picture."""
 
     formats: Propagation
     rows: tuple[NetworkRow, ...]
@@ -34,7 +34,7 @@ class NetworkPicture:
 
 
 def network_page(name: str, pictures: Sequence[NetworkPicture]) -> str:
-    """The page of a network: a picture for each rule, of which the last one is shown first."""
+    """Return the page of a network: a picture for each rule; the last one is shown first."""
     colours = _Colours.of(pictures)
     return _PAGE.format(
         title=escape(name),
@@ -49,7 +49,7 @@ def network_page(name: str, pictures: Sequence[NetworkPicture]) -> str:
 
 @dataclass(frozen=True)
 class _Colours:
-    """The colour of each format: 0 is that of row-major tensors, the others in the order of their bytes."""
+    """The color of each format: 0 for row-major tensors, then by the bytes of their tensors."""
 
     numbers: dict[str, int]
 
@@ -80,13 +80,13 @@ def _nickname(name: str) -> str:
 
 
 def _class(md: MemoryDesc) -> str:
-    """The name of a format among the colours: one for row-major tensors of all ranks."""
+    """Return the name of a format for coloring: the same for row-major tensors of all ranks."""
     is_plain = md == MemoryDesc(md.dims, md.data_type)
     return _PLAIN if is_plain else md.tag or "with gaps, or of a larger tensor"
 
 
 def _called(md: MemoryDesc) -> str:
-    """The name of a format in a row: tensors of one pixel are row-major, whichever format they came in."""
+    """Return the name of a format in a row: tensors of one pixel are row-major, whatever their format."""
     is_plain = _class(md) == _PLAIN and md.ndims <= len(ascii_lowercase)
     return ascii_lowercase[: md.ndims] if is_plain else format_name(md)
 
@@ -97,7 +97,7 @@ def _radio(place: int, count: int) -> str:
 
 
 def _tab(place: int, picture: NetworkPicture) -> str:
-    """The cost of a rule: a line of the table that is also the switch."""
+    """Return the cost of a rule: a line of the table that also selects it."""
     formats = picture.formats
     count = sum(not reorder.is_constant for reorder in formats.reorders)
     reorders = f"{count} reorder{'s' * (count != 1)}"
@@ -164,7 +164,7 @@ def _at(lane: int, row: float) -> tuple[float, float]:
 
 
 def _paths(lane: Lane, colour: int) -> Iterator[str]:
-    """Down the lane, and over to each row that reads the tensor in another one."""
+    """Draw the line down the lane, and across to each row that reads the tensor in another one."""
     x, top = _at(lane.lane, lane.row)
     below = [row for row, other in lane.readers if other == lane.lane]
     beside = [(row, other) for row, other in lane.readers if other != lane.lane]

@@ -1,8 +1,8 @@
-"""A network as rows from top to bottom: what runs, reorders between, and lanes in which tensors go down.
+"""A network as rows from top to bottom: nodes, reorders between them, and lanes for tensors.
 
-A tensor has a lane from the row that makes it to the last that reads it. A row stands in the lane of what it
-makes: that of the first tensor that it reads last, or the first that is free. A tensor in another format is
-another tensor, which a reorder makes.
+A tensor has a lane from the row that writes it to the last row that reads it. A row is in the lane of its
+result: that of the first tensor read for the last time there, or the first free one. A tensor in another
+format is a separate tensor, written by a reorder.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Tensor = tuple[str, MemoryDesc]
 class NetworkRow:
     """A line of the picture.
 
-    `kind`: "input", "node", "view", "reorder" or "output". `words`: what it does. `reads`, `writes`: tensors,
-    each with its format. `seconds`: how long it takes; `bytes_moved` and `why` belong to reorders.
+    `kind`: "input", "node", "view", "reorder" or "output". `words`: its description. `reads`, `writes`:
+    tensors, each with its format. `seconds`: duration; `bytes_moved` and `why` apply to reorders.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class NetworkRow:
 
 @dataclass(frozen=True)
 class Lane:
-    """A tensor on its way: its format, where it starts, and where it is read; lanes and rows count from 0."""
+    """A tensor's path: its format, its start, and where it is read; lanes and rows count from 0."""
 
     md: MemoryDesc
     lane: int
@@ -54,7 +54,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """Seconds of nodes by their names, and of reorders by tensor and what its new format is called."""
+    """Seconds of nodes by name, and of reorders by tensor and the name of its new format."""
 
     nodes: Mapping[str, float] = field(default_factory=dict)
     reorders: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -63,9 +63,9 @@ class MeasuredTimes:
 def network_rows(
     graph: Graph, formats: Propagation, times: MeasuredTimes | None = None
 ) -> tuple[NetworkRow, ...]:
-    """The rows of a graph whose tensors have these formats.
+    """Return the rows of a graph whose tensors have these formats.
 
-    `times`: what steps took; what it has not is as it was predicted.
+    `times`: measured times of steps; steps without one use the prediction.
     """
     writer = _RowWriter(graph, formats, times or MeasuredTimes())
     return tuple(writer.rows())
@@ -105,11 +105,11 @@ class _RowWriter:
         return self._rows
 
     def _tensor(self, name: str, md: MemoryDesc) -> Tensor:
-        """A tensor as it was written, or as a reorder makes it: other descriptors of its memory are it."""
+        """Return a tensor as written, or reordered; other descriptors of its memory count as the same."""
         return (name, md) if (name, md) in self._results else (name, self._formats.formats[name])
 
     def _bring(self, tensors: Sequence[Tensor]) -> None:
-        """The reorders that nobody has made yet."""
+        """Add the reorders that have not been added yet."""
         for tensor in tensors:
             reorder = self._waiting.pop(tensor, None)
             if reorder is not None:
@@ -124,13 +124,13 @@ class _RowWriter:
         return NetworkRow("reorder", reorder.tensor, words, (source,), (result,), seconds, size, reorder.why)
 
     def _last(self, name: str) -> Tensor:
-        """An output as the network gives it."""
+        """Return an output in the form that the network returns."""
         reorders = [e for e in self._formats.reorders if e.tensor == name and "" in e.readers]
         return name, reorders[0].dst if reorders else self._formats.formats[name]
 
 
 def _words(graph: Graph, node: Node) -> str:
-    """The operation, its algorithm where it has several, its window, and what it does to its result."""
+    """Return the operation, its algorithm if it has several, its window, and its post-ops."""
     operation = node.operation
     algorithm = str(getattr(operation, "algorithm", ""))
     own = algorithm.replace("_", " ") if algorithm else node.kind.replace("_", " ")
@@ -145,13 +145,13 @@ def _words(graph: Graph, node: Node) -> str:
 
 
 def _window(kernel: Dims, strides: Dims) -> str:
-    """` 3×3`, and its strides where they are not 1: ` 3×3/2`."""
+    """Return ` 3×3`, with strides unless they are 1: ` 3×3/2`."""
     step = "/" + "×".join(map(str, dict.fromkeys(strides))) if set(strides) != {1} else ""
     return " " + "×".join(map(str, kernel)) + step
 
 
 def with_lanes(rows: Sequence[NetworkRow]) -> tuple[tuple[NetworkRow, ...], tuple[Lane, ...]]:
-    """The rows with their lanes, and the lanes of all tensors."""
+    """Return the rows with their lanes, and the lanes of all tensors."""
     last = {tensor: place for place, row in enumerate(rows) for tensor in row.reads}
     occupants: dict[int, Tensor] = {}
     lanes: dict[Tensor, int] = {}

@@ -1,4 +1,4 @@
-"""A layout or a memory in a notebook: picture, words and values as HTML that needs no script and no file."""
+"""A layout or a memory in a notebook: picture, text and values as HTML without scripts or files."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ROWS, _COLUMNS = 6, 8
 
 
 def html(md: MemoryDesc) -> str:
-    """The picture of `md`, and below it, folded, its explanation."""
+    """Return the picture of `md`, followed by its collapsed explanation."""
     picture = f'<div style="overflow-x:auto">{svg(md)}</div>'
     words = f'<pre style="font-size:12px;line-height:1.35">{escape(explain(md))}</pre>'
     return f"<div>{picture}<details><summary>offset formula</summary>{words}</details></div>"
 
 
 def html_of_memory(memory: Memory) -> str:
-    """The description of a memory, its first values in logical order, and the picture of its layout."""
+    """Return a memory's description, its first values in logical order, and the picture of its layout."""
     head = f"<div><code>{escape(repr(memory))}</code></div>"
     return f"<div>{head}{_values(memory)}{html(memory.desc) if memory else ''}</div>"
 
 
 def _values(memory: Memory) -> str:
-    """The first rows and columns of the last two axes, at index 0 of the others, as a table."""
+    """Return the first rows and columns of the last two axes, at index 0 of the others, as a table."""
     shape = memory.shape
     if not memory or not memory.size or memory.get_data_handle() == 0:
         return ""
@@ -37,7 +37,7 @@ def _values(memory: Memory) -> str:
     try:
         window = memory.desc.submemory_desc(extents, (0,) * len(shape))
         values = Memory(window, memory.engine, memory).to_numpy().reshape(-1, extents[-1])
-    except Error:  # a mapped memory, a view that ends within a block
+    except Error:  # a mapped memory, or a view that ends inside a block
         return ""
     rows = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in values)
     at = ", ".join([*("0" for _ in shape[:-2]), *(f":{n}" for n in extents[-2:])])

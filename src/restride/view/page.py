@@ -1,8 +1,8 @@
-"""The interactive page: a tensor beside its memory, or beside its memory before and after a reorder.
+"""The interactive page: a tensor next to its memory, or to its memory before and after a reorder.
 
-One file without any other: style, script and layouts stand in it. The script draws the panes from the levels
-of the layouts, so that what is left out at first can be opened, however large the tensor is. Where no script
-runs, the page has the pictures as text.
+A single file with embedded style, script and layouts. The script draws the panes from the levels of the
+layouts, so that parts omitted at first can be opened, however large the tensor is. Without scripts, the page
+shows the pictures as text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .walk import Span, Walk, budget, some
 
 __all__ = ["page"]
 
-# What is drawn before anything is opened: cells of a pane, tables, and lines of each.
+# Drawn initially: cells of a pane, tables, and lines of each.
 _CELLS, _TABLES, _LINES = 1500, 48, 24
 # The columns of the tensor and of the memory, on a page with one memory, and with two.
 _COLUMNS = ((16, 24), (12, 16))
@@ -33,7 +33,7 @@ Side = tuple[MemoryDesc, str]
 
 
 def page(sides: Sequence[Side]) -> str:
-    """The page of one descriptor, or of two, before and after; each with the tag it was asked for by."""
+    """Return the page of one descriptor, or of two, before and after, each with the tag passed for it."""
     md, tag = sides[0]
     names = axis_names(md.ndims, tag)
     labels = ("memory",) if len(sides) == 1 else ("before", "after")
@@ -47,7 +47,7 @@ def page(sides: Sequence[Side]) -> str:
         title=escape(" → ".join(title(*side) for side in sides)),
         style=asset("page.css"),
         script="".join(map(asset, _SCRIPTS)),
-        # Nothing of it may end the element that it stands in.
+        # The data must not contain the end tag of its element.
         drawn=json.dumps(picture, default=str).replace("<", "\\u003c"),
         controls=_CONTROLS if picture["panes"] else "",
         pictures="\n\n".join(escape(show(desc, tag=name)) for desc, name in sides),
@@ -56,7 +56,7 @@ def page(sides: Sequence[Side]) -> str:
 
 
 def _tensor(md: MemoryDesc, columns: int) -> dict[str, Any]:
-    """The pane of the tensor as its indices order it, which is a layout too."""
+    """Return the pane of the tensor in the order of its indices, which is a layout too."""
     plain = MemoryDesc(md.dims, "u8")
     elements = counted(md.nelems, "element")
     return {**_pane(plain, columns), "label": "tensor", "title": "tensor", "facts": elements, "bits": None}
@@ -72,9 +72,10 @@ def _memory(md: MemoryDesc, tag: str, label: str, columns: int) -> dict[str, Any
 
 
 def _pane(md: MemoryDesc, columns: int) -> dict[str, Any]:
-    """The levels of a layout as tables: which tell tables apart, which run down in one and which across.
+    """Return the levels of a layout as tables: which levels separate tables, and which run down and across in
+    one.
 
-    Numbers are texts: they may be larger than those of a script are exact.
+    Numbers are strings: they may exceed the range in which a script's numbers are exact.
     """
     walk = Walk.over(md.layout)
     outer, lines = walk.outer, walk.inner
@@ -109,7 +110,7 @@ def _texts(numbers: Sequence[int]) -> list[str]:
 
 
 def _tables(outer: Sequence[LayoutDigit], dims: Sequence[int], most: int) -> Iterator[int]:
-    """The ordinals of the tables that are drawn at first: of every level the first ones and the last."""
+    """Yield the ordinals of the tables drawn initially: the first ones and the last of every level."""
     extents = [level.extent for level in outer]
     padded = [i for i, level in enumerate(outer) if dims[level.axis] % level.weight]
     ordinals_shown = {prod(extents) - 1}
@@ -121,7 +122,7 @@ def _tables(outer: Sequence[LayoutDigit], dims: Sequence[int], most: int) -> Ite
 
 
 def _order(walk: Walk) -> list[list[str]]:
-    """All levels in the order of memory, the slowest first."""
+    """Return all levels in memory order, the slowest first."""
     inside = [*walk.inner.levels, *walk.groups.levels, *walk.row.levels]
     return [_texts(level) for level in (*walk.outer, *sorted(inside, key=lambda level: -level.stride))]
 

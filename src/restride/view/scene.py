@@ -1,6 +1,6 @@
 """The content of a picture of memory: cells from low offsets to high, in lines, groups and blocks.
 
-It is bounded: what is left out of large layouts looks like what is shown.
+It is bounded: omitted parts of large layouts look like those shown.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ELEMENT, PADDING, BEYOND = "element", "padding", "beyond"
 
 
 class Cell(NamedTuple):
-    """A place in memory: its offset in elements, the position that lies there, and what that is.
+    """A place in memory: its offset in elements, its position in the tensor, and its kind.
 
-    `"padding"` lies behind the tensor's end in its last block; `"beyond"` belongs to the neighbours of a
+    `"padding"` is after the tensor's end in its last block; `"beyond"` belongs to the neighbors of a
     submemory that ends inside a block.
     """
 
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
 
 
 class MemoryLine(NamedTuple):
-    """One line of memory, in groups of cells; None stands for the groups or cells that are left out."""
+    """One line of memory, in groups of cells; None stands for omitted groups or cells."""
 
     line: WalkLine
     ends_block: bool
@@ -39,7 +39,7 @@ class MemoryLine(NamedTuple):
 class MemoryScene:
     """The lines of memory that a picture shows, and the axis that runs along them.
 
-    `step` is how many elements two neighbours lie apart; `names` are those of the groups, where there are
+    `step` is the distance of two neighbors in elements; `names` are those of the groups, if there are
     several.
     """
 
@@ -50,7 +50,7 @@ class MemoryScene:
 
 
 def memory(md: MemoryDesc, names: str, lines: int, cells: int) -> MemoryScene:
-    """About `lines` lines of about `cells` cells of a layout that has elements."""
+    """Return about `lines` lines of about `cells` cells of a non-empty layout."""
     walk = Walk.over(md.layout)
     row = walk.row.levels[0]
     columns = gaps(walk.row.kept(cells))
@@ -90,7 +90,7 @@ def _cell(md: MemoryDesc, walk: Walk, offset: int, place: tuple[int, ...], digit
 
 
 def kind_of(md: MemoryDesc, position: tuple[int, ...]) -> str:
-    """The kind of a position: an element, padding, or a neighbor of a submemory."""
+    """Return the kind of a position: an element, padding, or a neighbor of a submemory."""
     if any(i >= n for i, n in zip(position, md.padded_dims, strict=True)):
         return BEYOND
     inside = all(i < n for i, n in zip(position, md.dims, strict=True))

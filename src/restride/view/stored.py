@@ -1,4 +1,4 @@
-"""Stored formats as pictures and words: which element, which half, which scale lies in each byte."""
+"""Stored formats as pictures and text: which element, which half, which scale is in each byte."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330, "d": 75,
 
 class ShownBits(NamedTuple):
     """The meaning of some bits of a buffer: a part of the format, the index of its element, and the number of
-    the element's bits that lie elsewhere, below these.
+    the element's lower bits that are stored elsewhere.
     """
 
     bit: int
@@ -32,7 +32,7 @@ class ShownBits(NamedTuple):
 
 
 def bit_fields(parts: dict[str, MemoryDesc], nbytes: int) -> list[ShownBits]:
-    """All that lies in the first bytes of a buffer, in the order of its bits."""
+    """Return the fields in the first bytes of a buffer, in the order of their bits."""
     fields: list[ShownBits] = []
     for name, md in parts.items():
         width = md.data_type.bits
@@ -44,7 +44,7 @@ def bit_fields(parts: dict[str, MemoryDesc], nbytes: int) -> list[ShownBits]:
 
 
 def packed_fields(blocks: PackedBlocks) -> list[ShownBits]:
-    """All that lies in a block of bits, in the order of its bits; an index is that within the block."""
+    """Return the fields in a block of bits, in the order of their bits; an index is that within the block."""
     d = ("d", "d_minimum") if blocks.scales else ("scale", "minimum")
     fields = [ShownBits(8 * blocks.scale_at, blocks.scale_type.bits, d[0], (0,))]
     if blocks.minimum_at is not None:
@@ -63,7 +63,7 @@ def _numbers(blocks: PackedBlocks) -> dict[str, BitNumbers]:
 
 
 def _fields_in_view(blocks: PackedBlocks) -> tuple[list[ShownBits], list[range]]:
-    """The fields of a block, and the bytes that are shown: where a field begins, and some behind it."""
+    """Return the fields of a block, and the bytes to show: the first of each field, and a few after it."""
     fields = packed_fields(blocks)
     starts = {field.start // 8 for numbers in _numbers(blocks).values() for field in numbers.fields}
     starts |= {h.bit // 8 for h in fields if h.part.startswith("d") or h.bits >= 16}
@@ -79,14 +79,14 @@ def _fields_in_view(blocks: PackedBlocks) -> tuple[list[ShownBits], list[range]]
 
 
 def buffers(stored: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
-    """The parts of each buffer by its name."""
+    """Return the parts of each buffer by name."""
     if stored.nbytes:
         return {"": stored.parts}
     return {name: {name: md} for name, md in stored.parts.items()}
 
 
 def stored_text(stored: TensorFormat) -> str:
-    """The description of a format, the places of the bytes of its first elements, and its descriptors."""
+    """Describe a format: text, the bytes of its first elements, and its descriptors."""
     lines = [f"{stored.name}: {stored.about}.", "", _formula(stored), ""]
     if stored.blocks is not None:
         fields, shown = _fields_in_view(stored.blocks)
@@ -102,7 +102,7 @@ def stored_text(stored: TensorFormat) -> str:
 
 
 def stored_svg(stored: TensorFormat) -> str:
-    """The same bytes as a picture: low halves below high ones, scales in a colour of their own."""
+    """Return the same bytes as a picture: low halves below high ones, scales in a separate color."""
     drawing, top = Drawing(), 8.0
     drawing.text(0, top, stored.name, size=14, font_weight="bold")
     drawing.text(0, top + 22, _formula(stored), fill=FAINT)
@@ -126,7 +126,7 @@ def stored_svg(stored: TensorFormat) -> str:
 
 
 def _of_fields(blocks: PackedBlocks) -> Iterator[str]:
-    """A line for each field of bits."""
+    """Yield a line for each bit field."""
     for name, numbers in _numbers(blocks).items():
         below = 0
         for field in numbers.fields:
@@ -157,30 +157,30 @@ def _formula(stored: TensorFormat) -> str:
     elif stored.zero_point:
         value = f"(value - {stored.zero_point})"
     whole = "tensor_scale * " if stored.has_tensor_scale else ""
-    apart = "" if "scale" in parts else ", its scales held apart"
+    apart = "" if "scale" in parts else ", with separate scales"
     return f"x = {whole}scale * {value}" + (" + minimum" if "minimum" in parts else "") + apart
 
 
 def _sharing(stored: TensorFormat, name: str) -> str:
-    """Of how many elements there is one such number."""
+    """Return the number of elements that share such a number."""
     return "" if name == "values" else f", one for {'x'.join(map(str, stored.groups))} elements"
 
 
 def _bytes_in_view(stored: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
-    """The number of bytes that are shown: those of the first block, a line or two of others."""
+    """Return the number of bytes to show: those of the first block, or a line or two of others."""
     whole = stored.nbytes or max(md.size for md in parts.values())
     block = _block_of(parts) if stored.nbytes else _MOST_BYTES // 2 - 2
     return min(whole, block, _MOST_BYTES)
 
 
 def _block_of(parts: dict[str, MemoryDesc]) -> int:
-    """Bytes from one scale to the next."""
+    """Return the number of bytes from one scale to the next."""
     scale = parts["scale"]
     return scale.strides[-1] * scale.data_type.bits // 8
 
 
 def _table(fields: Sequence[ShownBits], shown: Iterable[int]) -> Iterator[str]:
-    rows: list[tuple[object, ...]] = [("  byte", "what lies there")]
+    rows: list[tuple[object, ...]] = [("  byte", "content")]
     for first in shown:
         here = [h for h in fields if h.bit // 8 == first]
         words = ", ".join(_words(h) for h in here)
@@ -204,9 +204,9 @@ def _index(index: tuple[int, ...]) -> str:
 
 
 def _draw(drawing: Drawing, fields: list[ShownBits], lines: Sequence[range], top: float) -> float:
-    """Lines of bytes; where the next thing may begin."""
+    """Draw lines of bytes; return the top of whatever follows."""
     here = [h for h in fields if any(h.bit // 8 in line for line in lines)]
-    # As many cells stand in a byte as the smallest field has place.
+    # A byte has as many cells as the smallest field requires.
     cells = 8 // min(8, *(h.bits for h in here))
     height = _HEIGHT * cells
     is_row, is_alone = not any(any(h.place[:-1]) for h in here), len({h.part for h in here}) == 1
@@ -234,12 +234,12 @@ def _draw(drawing: Drawing, fields: list[ShownBits], lines: Sequence[range], top
 
 
 def _bytes_of_a_line(nbytes: int) -> int:
-    """All of them where that is a short line, else an even part."""
+    """Return all of them if that is a short line, else an even part."""
     return -(-nbytes // -(-nbytes // _MOST_OF_A_LINE))
 
 
 def _hues_of(fields: Iterable[ShownBits]) -> dict[tuple[int, ...], int]:
-    """The colours of elements, which run in the order of their indices."""
+    """Return the colors of elements, in the order of their indices."""
     places = sorted({h.place for h in fields if h.part == "values"})
     return {place: _HUES["values"] + 160 * number // len(places) for number, place in enumerate(places)}
 
@@ -255,7 +255,7 @@ def _box(field: ShownBits, byte: int, top: float, height: float) -> Rectangle:
 
 
 def _label(field: ShownBits, is_row: bool, is_alone: bool) -> str:
-    """The index; of elements of the first row alone the place in it, beside elements what a scale is."""
+    """Return the index; in the first row only the position in it; for a scale among elements, its kind."""
     words = str(field.place[-1]) if is_row else ",".join(map(str, field.place))
     if field.part == "values" or is_alone:
         return words

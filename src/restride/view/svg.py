@@ -1,7 +1,7 @@
-"""Layouts as SVG: memory from low offsets to high, padding hatched, inner blocks outlined, channels coloured.
+"""Layouts as SVG: memory from low offsets to high, padding hatched, inner blocks outlined, channels colored.
 
-A picture needs no script and no other file. Each cell is labelled with its index along the axis of its line,
-and has a tooltip with its whole index, its offset and its byte.
+A picture needs no script and no other file. Each cell is labeled with its index along the axis of its line,
+and has a tooltip with its full index, its offset and its byte.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PADDING_FILL, _BEYOND_FILL = "url(#hatch)", "#ffffff"
 
 
 def svg(md: MemoryDesc, *, tag: str = "") -> str:
-    """The picture of memory as one SVG element. `tag` is the name that the format was asked for by."""
+    """Return the picture of memory as one SVG element. `tag` is the format as the user spelled it."""
     return memory_drawing(md, tag).document(f"Memory of {title(md, tag)}")
 
 
 def svg_pair(before: tuple[MemoryDesc, str], after: tuple[MemoryDesc, str]) -> str:
-    """The memory before and after a reorder, side by side; each is a descriptor and its tag."""
+    """Return the memory before and after a reorder, side by side; each is a descriptor and its tag."""
     left, right = memory_drawing(*before), memory_drawing(*after)
     both = Drawing()
     both.place(left, 0, 0)
@@ -36,7 +36,7 @@ def svg_pair(before: tuple[MemoryDesc, str], after: tuple[MemoryDesc, str]) -> s
 
 
 def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
-    """The picture of memory, to be placed or made a document."""
+    """Return the picture of memory, to be placed in another or made a document."""
     drawing = Drawing()
     drawing.text(0, 8, title(md, tag), size=14, font_weight="bold")
     md = stored_desc(md)
@@ -50,7 +50,7 @@ def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
 
 
 def tip(md: MemoryDesc, cell: Cell) -> str:
-    """The description of a cell: `(0, 16, 1, 1) at element 64, byte 256`."""
+    """Return the description of a cell: `(0, 16, 1, 1) at element 64, byte 256`."""
     place = ", ".join(map(str, cell.position))
     kind = {ELEMENT: "", PADDING: "padding "}.get(cell.kind, "not of this submemory ")
     return f"{kind}({place}) at element {cell.offset}, byte {byte_text(md, cell.offset)}"
@@ -72,7 +72,7 @@ class _MemoryDrawing:
         self.groups = list(self._groups(self.starts[-1] + 14))
 
     def _groups(self, left: float) -> Iterator[_Columns]:
-        """The begin and the end of each group of a line, or the dots of those left out."""
+        """Yield the start and the end of each group of a line, or the dots for omitted ones."""
         groups = self.scene.lines[0].groups
         for i, group in enumerate(groups):
             cells = 1 if group is None else len(group)
@@ -82,14 +82,14 @@ class _MemoryDrawing:
             left = right + _GROUP_GAP
 
     def _column_ends(self) -> Iterator[float]:
-        """The right edges of the columns of numbers."""
+        """Yield the right edges of the columns of numbers."""
         x = 0.0
         for i, width in enumerate(self.widths):
             x += width * LETTER + (14 if i in (1, 2) else 7 if i else 0)
             yield x
 
     def draw(self) -> None:
-        """Facts, headings, lines and outlines."""
+        """Draw facts, headings, lines and outlines."""
         self.drawing.text(0, 30, self._facts(), fill=FAINT)
         self._headings(56)
         y = 88.0 if self.scene.names else 70.0
@@ -139,7 +139,7 @@ class _MemoryDrawing:
         return y + _HEIGHT + 4
 
     def _start_of(self, words: str) -> float | None:
-        """The begin of words within an outline: beside it, or inside of it; None where there is no room."""
+        """Return the start of text in an outline: next to it, or inside it; None if there is no room."""
         left, right = self.groups[0].left, self.groups[-1].right
         width = len(words) * LETTER
         return 0.0 if width <= left - 10 else left + 6 if width <= right - left - 12 else None
@@ -166,7 +166,7 @@ class _MemoryDrawing:
         self.drawing.cell(box, words, fill=fill, tip=tip(self.md, cell))
 
     def _frames(self, frames: list[tuple[float, float]]) -> None:
-        """An outline around each block, and a thin one around each of its groups."""
+        """Draw an outline around each block, and a thin one around each of its groups."""
         if not self.md.inner_blks:
             return
         left, right = self.groups[0].left, self.groups[-1].right
@@ -180,7 +180,7 @@ class _MemoryDrawing:
 
 
 class _Columns(NamedTuple):
-    """From where to where a group reaches, in pixels."""
+    """The start and the end of a group, in pixels."""
 
     left: float
     right: float

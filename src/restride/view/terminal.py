@@ -1,4 +1,4 @@
-"""The abilities of standard output: colors, characters, columns."""
+"""The capabilities of standard output: colors, characters, columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 100
 
 
 def ink() -> TextStyle:
-    """The style for stdout: color on a terminal unless NO_COLOR is set, ASCII where it takes no more."""
+    """Return the style for stdout: color on a terminal unless NO_COLOR is set, ASCII if necessary."""
     plain = TextStyle() if sys.stdout is not None and _takes(sys.stdout, TextStyle().characters) else ASCII
     if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return plain
@@ -23,19 +23,19 @@ def ink() -> TextStyle:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """True where a person is likely to watch."""
+    """Return True if a person is probably watching."""
     with contextlib.suppress(ValueError):
         return stream is not None and stream.isatty()
     return False
 
 
 def width() -> int:
-    """Columns to fill: the terminal's, or 100."""
+    """Return the number of columns: the terminal's, or 100."""
     return shutil.get_terminal_size((_WIDTH, 24)).columns if is_terminal(sys.stdout) else _WIDTH
 
 
 def printable(text: str, stream: TextIO) -> str:
-    """`text` with escapes for what the stream's encoding lacks, file names that are no text among it."""
+    """Return `text` with escapes for characters that the stream cannot encode, such as invalid file names."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
 

@@ -1,8 +1,9 @@
-"""A layout drawn in text: memory from low to high offsets, each cell the index of the element there.
+"""A layout as text: memory from low to high offsets, each cell with the index of its element.
 
-One line is one run along the innermost level: its cells hold the position on that level's axis, the columns
-before them where the line starts, in elements and in bytes, and the positions on the axes that run down. Of
-nested blocks a line has several groups of cells; above each stands how far it lies behind the line's start.
+A line is a run along the innermost level: its cells show the position on that level's axis; the columns
+before them show the start of the line, in elements and in bytes, and the positions on the axes that run down.
+With nested blocks, a line has several groups of cells, each headed by its distance from the start of the
+line.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from .walk import Walk, WalkLine, gaps
 
 _ALL_LINES, _MOST_LINES = 64, 32
 _WIDTH = 100
-# Cells of a group, and groups of a line: so many are drawn however narrow the terminal is.
+# Minimum number of cells of a group, and of groups of a line, even on a narrow terminal.
 _LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """The characters for padding, cuts and emphasis; the default suits any terminal that knows UTF-8."""
+    """The characters for padding, omissions and emphasis; the default suits any terminal with UTF-8."""
 
     hatch: str = "░"
     beyond: str = "·"
@@ -36,7 +37,7 @@ class TextStyle:
 
     @property
     def characters(self) -> str:
-        """All that a terminal must be able to show."""
+        """All characters that a terminal must support."""
         return self.hatch + self.beyond + self.skip + self.dots + self.arrow + self.frame
 
     @property
@@ -45,32 +46,32 @@ class TextStyle:
         return self.dim(self.frame[0])
 
     def rule(self, ends: int, lengths: Sequence[int]) -> str:
-        """The top (0), a join (1) or the bottom (2) of the outline of blocks, of groups of those lengths."""
+        """Return the top (0), a join (1) or the bottom (2) of a block outline, for groups of these sizes."""
         left, between, right = (self.frame[2 + 3 * ends + i] for i in range(3))
         return self.dim(left + between.join(self.frame[1] * length for length in lengths) + right)
 
     def dim(self, text: str) -> str:
-        """`text` as padding and rules are drawn."""
+        """Return `text` in the style of padding and rules."""
         return f"\x1b[2m{text}\x1b[0m" if self.colour else text
 
     def tint(self, text: str, colour: int) -> str:
-        """`text` as elements are drawn, in one of a terminal's 256 colours."""
+        """Return `text` in the style of elements, in one of a terminal's 256 colors."""
         return f"\x1b[38;5;{colour}m{text}\x1b[0m" if self.colour else text
 
     def bold(self, text: str) -> str:
-        """`text` as headings are drawn."""
+        """Return `text` in the style of headings."""
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text
 
 
 ASCII = TextStyle(hatch="#", beyond="-", skip=":", dots="..", arrow="->", frame="|-+++++++++")
-"""For terminals and files that take ASCII only."""
+"""For terminals and files with ASCII only."""
 
 
 def show(md: MemoryDesc, *, tag: str = "", ink: TextStyle | None = None, width: int = _WIDTH) -> str:
-    """The picture of `md`, in lines of about `width` columns.
+    """Return the picture of `md`, in lines of about `width` columns.
 
-    `tag` is the name that the format was asked for by: an alias names the axes. Padding is hatched, blocks
-    are outlined; where a submemory ends inside a block, its neighbours' elements are dotted.
+    `tag` is the format as the user spelled it: an alias names the axes. Padding is hatched, blocks are
+    outlined; if a submemory ends inside a block, its neighbors' elements are dotted.
     """
     pen = TextStyle() if ink is None else ink
     heading = pen.bold(title(md, tag))
@@ -109,13 +110,13 @@ class _Picture:
         self.groups = gaps(groups.kept(most if most >= groups.extent else most - 1))
 
     def _axes(self) -> list[int]:
-        """The axes that have a column: all but those that only run across."""
+        """Return the axes that have a column: all except those that only run across."""
         down = {level.axis for level in self.walk.down}
         across = {level.axis for level in self.walk.groups.levels} | {self.across.axis}
         return [d for d in range(self.md.ndims) if d != self.across.axis and (d in down or d not in across)]
 
     def lines(self) -> Iterator[str]:
-        """All lines below the heading."""
+        """Yield all lines below the heading."""
         yield self._facts()
         yield ""
         yield self.ink.bold(self._header())
@@ -132,7 +133,7 @@ class _Picture:
             yield " " * self.indent + self.ink.rule(ends, [width + 2 for width in self._widths()])
 
     def _widths(self) -> list[int]:
-        """The columns of each group of a line, and of the dots for those left out."""
+        """Return the columns of each group of a line, and of the dots for omitted ones."""
         return [len(self.ink.dots) if group is None else self.group_width for group in self.groups]
 
     def _facts(self) -> str:
@@ -154,7 +155,7 @@ class _Picture:
         return f"{start}  {columns}{'  ' if self.is_framed else ' '}{along}"
 
     def _group_names(self) -> Iterator[str]:
-        """The distance of each group from its line's start: `+0`, `+64`; of another axis `c1 +64`."""
+        """Yield the distance of each group from its line's start: `+0`, `+64`; of another axis `c1 +64`."""
         if len(self.groups) > 1:
             pairs = zip(self._names_of(self.groups), self._widths(), strict=True)
             spread = "   ".join(f"{name:<{width}}" for name, width in pairs)
@@ -166,7 +167,7 @@ class _Picture:
         return ["" if group is None else self.walk.group_name(group, self.names) for group in groups]
 
     def _between(self, line: WalkLine) -> Iterator[str]:
-        """The text between two lines: the end of a block, a gap, a mark for lines left out."""
+        """Yield the text between two lines: the end of a block, a gap, a mark for omitted lines."""
         if line.changed is None:
             return
         if line.changed < len(self.walk.outer) and self.walk.is_block[line.changed]:

@@ -1,4 +1,4 @@
-"""Amounts for people: a duration as `5.6 s`, an amount of data as `1.3 GB`."""
+"""Formats amounts: a duration as `5.6 s`, an amount of data as `1.3 GB`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _SIZES = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
 
 def duration(seconds: float) -> str:
-    """A time in two or three digits: `26 ms`, `5.6 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Format a time in two or three digits: `26 ms`, `5.6 s`, `3 min 20 s`, `2 h 5 min`."""
     if not isfinite(seconds):
         return "?"
     if seconds < 0:
         return "-" + duration(-seconds)
     for below, factor, unit in _SMALL:
-        # What rounds to a thousand of a unit is one of the next.
+        # A value that rounds to a thousand of a unit is shown as one of the next.
         if seconds < below * 0.9995:
             return f"{_digits(seconds * factor, 3)} {unit}"
     if seconds < 9.95:
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
 
 
 def data_size(nbytes: float) -> str:
-    """An amount of data in three digits, units of a thousand: `512 bytes`, `12.8 MB`, `1.34 GB`."""
+    """Format an amount of data in three digits, in units of a thousand: `512 bytes`, `12.8 MB`, `1.34 GB`."""
     if nbytes == 1:
         return "1 byte"
     value, unit = float(nbytes), 0
@@ -45,7 +45,7 @@ def data_size(nbytes: float) -> str:
 
 
 def _digits(value: float, count: int) -> str:
-    """A number from 0 to a thousand in `count` digits, without an exponent: `0.44`, `2.5`, `560`."""
+    """Format a number from 0 to a thousand in `count` digits, without an exponent: `0.44`, `2.5`, `560`."""
     text = f"{value:.{count}g}"
     return f"{value:.0f}" if "e+" in text else f"{value:f}".rstrip("0").rstrip(".") if "e-" in text else text
 

@@ -1,4 +1,4 @@
-"""Reading the verbose lines of oneDNN, of every version since 1.0, and of restride, out of any log.
+"""Reads the verbose lines of oneDNN, of every version since 1.0, and of restride, in any log.
 
     MARKER[,v1][,STAMP][,primitive],exec,ENGINE,KIND,IMPL,PROP,TENSORS[,ATTR],AUX,PROBLEM,MS
 
@@ -6,7 +6,7 @@ MARKER is `mkldnn_verbose` (1.0), `dnnl_verbose` (1.1 to 2.4), `onednn_verbose` 
 attributes came with 1.1, `primitive` with 3.3, the version of the format with 3.6. A tensor is
 `src_f32::blocked:ab:f0`, since 3.3 with strides, `src_f32::blocked:ab::f0`, since 3.6 `src:f32:…`.
 
-A line is text from elsewhere: only words, numbers and sizes that are checked here leave this module.
+Logs are untrusted input: only checked words, numbers and sizes leave this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..errors import Error
 
 __all__ = ["Execution", "LoggedPrimitive", "LoggedTensor", "VerboseLog", "read_verbose_log"]
 
-# A line of oneDNN is never longer; of longer ones the rest is skipped.
+# oneDNN's lines are never longer; the rest of longer ones is skipped.
 _LONGEST = 1 << 14
 _MOST_MS = 1e9
 _MOST_DIGITS = 18
@@ -39,12 +39,12 @@ _TENSOR = re.compile(
 _STRIDES = re.compile(r"[0-9]+(x[0-9]+)*")
 _LETTERS = re.compile(r"([a-z]+)(-?[0-9]+)")
 _DIMS = re.compile(r"[0-9]+(x[0-9]+)*")
-# Words of the other lines of a log, by which its framework is known.
+# Words in the other lines of a log that identify its framework.
 _FRAMEWORKS = {"torch": b"torch", "openvino": b"openvino", "tensorflow": b"tensorflow"}
 
 
 class LoggedTensor(NamedTuple):
-    """A tensor of a line. `desc` is None where the line does not say what lies in memory."""
+    """A tensor of a line. `desc` is None if the line does not describe its memory."""
 
     name: str
     data_type: str
@@ -61,7 +61,7 @@ class LoggedTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class LoggedPrimitive:
-    """What lines of one primitive share: all but their time."""
+    """The common part of lines of one primitive: everything except their time."""
 
     engine: str
     kind: str
@@ -74,27 +74,27 @@ class LoggedPrimitive:
 
     @property
     def formats(self) -> str:
-        """The formats in the order of the line: `abcd Acdb8a aBcd8b`; those of biases and scales left out."""
+        """The formats in the order of the line: `abcd Acdb8a aBcd8b`; without those of biases and scales."""
         return " ".join(t.format for t in self.tensors if t.name in _SHOWN and t.data_type != "undef")
 
     @property
     def bytes(self) -> int | None:
-        """The bytes of all tensors; None where a size is unknown."""
+        """The size of all tensors in bytes; None if one is unknown."""
         sizes = [t.desc.size if t.desc else None for t in self.tensors if t.data_type != "undef"]
         return None if None in sizes else sum(size for size in sizes if size)
 
     @property
     def extents(self) -> dict[str, int]:
-        """The numbers of a problem as `mb1_ic3oc64`, by their letters."""
+        """The numbers of a problem such as `mb1_ic3oc64`, by their letters."""
         return {name: int(number) for name, number in _LETTERS.findall(self.problem)}
 
     def tensor(self, *names: str) -> LoggedTensor | None:
-        """The first tensor of the first of these names that the line has."""
+        """Return the first tensor of the first of these names in the line."""
         real = [tensor for tensor in self.tensors if tensor.data_type != "undef"]
         return next((tensor for name in names for tensor in real if tensor.name == name), None)
 
     def option(self, name: str) -> str:
-        """A word of the auxiliary field, as that of `alg:` or `axis:`; "" where there is none."""
+        """Return a word of the auxiliary field, such as that of `alg:` or `axis:`, or ""."""
         found = (word.partition(":")[2] for word in self.auxiliary.split() if word.startswith(name + ":"))
         return next(found, "")
 
@@ -114,7 +114,7 @@ _SHOWN = (
 
 
 class Execution(NamedTuple):
-    """One execution: the index of its primitive in the log, its time, and its start where lines have one."""
+    """One execution: the index of its primitive in the log, its time, and its start if lines have one."""
 
     primitive: int
     ms: float
@@ -123,15 +123,15 @@ class Execution(NamedTuple):
 
 @dataclass
 class VerboseLog:
-    """The verbose lines of a log, in order, and what else stood in it."""
+    """The verbose lines of a log, in order, and facts about its other lines."""
 
     primitives: list[LoggedPrimitive] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
-    # Of each primitive: how often it was executed, and for how many milliseconds in all.
+    # For each primitive: the number of executions, and their total milliseconds.
     counts: list[int] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
-    # The length of the shortest sequence that the log ends with twice or more, and how often: a model that
-    # runs again executes the same primitives in the same order. (0, 1) where nothing is repeated.
+    # The length of the shortest sequence that the log ends with at least twice, and its count: a model that
+    # runs again executes the same primitives in the same order. (0, 1) if nothing is repeated.
     period: tuple[int, int] = (0, 1)
     created: dict[str, tuple[int, float]] = field(default_factory=dict)
     info: list[str] = field(default_factory=list)
@@ -140,18 +140,18 @@ class VerboseLog:
     refused: int = 0
     refusals: list[tuple[int, str]] = field(default_factory=list)
     framework: str = ""
-    # Since 3.3 lines mark the tensors whose format oneDNN was free to choose.
+    # Since 3.3, lines mark the tensors whose format oneDNN was free to choose.
     marks_any: bool = False
-    # The sum of the times of all executions.
+    # The total time of all executions.
     total_ms: float = 0.0
 
 
 def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
-    """Read a log, opened as bytes, or its lines. Never raises for what a line says."""
+    """Read a log, opened in binary mode, or its lines. Never raises for invalid lines."""
     log, known = VerboseLog(), dict[str, int]()
     words: Counter[str] = Counter()
     for number, line in _lines(file):
-        # PowerShell redirects into UTF-16, which is ASCII with a zero behind each byte.
+        # PowerShell redirects to UTF-16, which is ASCII with a zero after each byte.
         pieces = _MARKER.split(line.replace(b"\0", b""))
         if len(pieces) == 1:
             log.other_lines += 1
@@ -175,11 +175,11 @@ def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
 
 
 class _LineRefusal(Exception):
-    """Why a line is left out."""
+    """The reason why a line is skipped."""
 
 
 def _lines(file: BinaryIO | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Every line with its number, cut where it is longer than any of oneDNN."""
+    """Yield every line with its number, truncated if longer than any of oneDNN's."""
     read = getattr(file, "readline", None)
     if read is None:
         yield from enumerate((line[: _LONGEST + 1] for line in file), 1)
@@ -193,7 +193,7 @@ def _lines(file: BinaryIO | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
-    """Take one verbose line into the log. Raises _LineRefusal."""
+    """Add one verbose line to the log. Raises _LineRefusal."""
     if len(body) > _LONGEST - 64:
         raise _LineRefusal(f"longer than {_LONGEST} characters")
     text = body.decode("ascii", "replace").rstrip("\r\n ")
@@ -212,7 +212,7 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
     if fields[:1] == ["primitive"]:
         fields, log.marks_any = fields[1:], True
     operation = _OPERATION.fullmatch(fields[0]) if fields else None
-    # Reasons of dispatching, checks, graphs' partitions: their primitives have lines of their own.
+    # Dispatching reasons, checks, graph partitions: their primitives have separate lines.
     if operation is None or operation[3] in (":check", ":dispatch", ":external"):
         log.other_verbose += 1
         return
@@ -248,7 +248,7 @@ def _primitive(fields: Sequence[str]) -> LoggedPrimitive:
             raise _LineRefusal(f"its {what} is not a word")
     matches = [_TENSOR.fullmatch(text) for text in tensors.split()]
     if None in matches:
-        raise _LineRefusal("has a tensor in no form of oneDNN's")
+        raise _LineRefusal("has a tensor in an unknown form")
     parts = [match.groups() for match in matches if match]
     shapes = _shapes(kind, problem, auxiliary, parts)
     read = tuple(_tensor(part, shape) for part, shape in zip(parts, shapes, strict=True))
@@ -260,13 +260,13 @@ def _tensor(part: Sequence[str], dims: tuple[int, ...] | None) -> LoggedTensor:
     name, data_type, properties, kind, rest = part
     tag, *more = rest[1:].split(":") if rest else [""]
     if not re.fullmatch("[a-zA-Z0-9*]{0,64}", tag):
-        raise _LineRefusal("has a format tag in no form of oneDNN's")
+        raise _LineRefusal("has a format tag in an unknown form")
     strides = more[0] if more and _STRIDES.fullmatch(more[0]) else ""
     desc = None
     if kind == "blocked" and dims is not None and "0" not in properties and "o" not in properties:
         try:
             steps = [_int(text) for text in strides.split("x")] if strides else None
-            # Strides of oneDNN count elements, over whole blocks; those of blocked formats only add gaps.
+            # oneDNN's strides count elements, over whole blocks; for blocked formats they only add gaps.
             desc = MemoryDesc(dims, data_type, steps if steps and tag.isalpha() else tag)
         except Error:
             desc = None
@@ -279,7 +279,7 @@ def _tensor(part: Sequence[str], dims: tuple[int, ...] | None) -> LoggedTensor:
 def _shapes(
     kind: str, problem: str, auxiliary: str, parts: Sequence[Sequence[str]]
 ) -> list[tuple[int, ...] | None]:
-    """The dims of every tensor, or None where the problem does not say them."""
+    """Return the dims of every tensor, or None if the problem does not specify them."""
     ranks = [
         sum(map(str.isalpha, re.sub("[0-9]+[a-z]", "", part[4].split(":")[1]))) if part[4] else 0
         for part in parts
@@ -300,7 +300,7 @@ def _shapes(
 def _listed(
     kind: str, shapes: Sequence[tuple[int, ...]], roles: Sequence[str]
 ) -> list[tuple[int, ...] | None]:
-    """Of dims written out: `64x3x7x7`, `2x16:16x8:2x8`; that of a result may be missing."""
+    """Parse explicit dims: `64x3x7x7`, `2x16:16x8:2x8`; those of a result may be missing."""
     found: list[tuple[int, ...] | None] = []
     inputs = iter(shapes)
     last = shapes[-1]
@@ -320,13 +320,13 @@ def _listed(
 
 
 def _joined(shapes: Sequence[tuple[int, ...]], auxiliary: str) -> tuple[int, ...]:
-    """The dims of the result of a concat along `axis:1`."""
+    """Return the dims of the result of a concat along `axis:1`."""
     columns = enumerate(zip(*shapes, strict=False))
     return tuple(sum(sizes) if auxiliary == f"axis:{axis}" else sizes[0] for axis, sizes in columns)
 
 
 def _lettered(kind: str, problem: str, roles: Sequence[str]) -> list[tuple[int, ...] | None]:
-    """Of letters with numbers: `mb1_ic3oc64_ih64oh32kh7sh2dh0ph3_…`."""
+    """Parse letters with numbers: `mb1_ic3oc64_ih64oh32kh7sh2dh0ph3_…`."""
     sizes = {letters: _int(number) for letters, number in _LETTERS.findall(problem)}
     axes = [axis for axis in "dhw" if f"i{axis}" in sizes]
     grouped = ["g"] if "g" in sizes else []
@@ -356,7 +356,7 @@ def _lettered(kind: str, problem: str, roles: Sequence[str]) -> list[tuple[int, 
 
 
 def _int(text: str) -> int:
-    """A number of a line; a number that no size has is -1, which no descriptor takes."""
+    """Parse a number of a line; one too large for any size becomes -1, which no descriptor accepts."""
     return int(text) if len(text) <= _MOST_DIGITS else -1
 
 
@@ -364,7 +364,7 @@ def _int(text: str) -> int:
 
 
 def _period(newest_first: Sequence[int]) -> tuple[int, int]:
-    """The shortest p with which the first 2p of the sequence repeat, and how many times p fit."""
+    """Return the shortest p with which the first 2p of the sequence repeat, and how many times p fits."""
     count = len(newest_first)
     matches = [0] * count  # matches[p]: how far the sequence equals itself p places later
     left = right = 0
@@ -376,6 +376,6 @@ def _period(newest_first: Sequence[int]) -> tuple[int, int]:
         if place + length > right:
             left, right = place, place + length
         if length >= place:
-            # What follows may be longer, so the repeats are counted to their end.
+            # Continue counting repetitions to the end.
             return place, 1 + length // place
     return 0, 1

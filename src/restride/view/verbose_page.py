@@ -1,22 +1,20 @@
-"""The page of a verbose log: executions along time, coloured by format, and the report below.
+"""The page of a verbose log: executions over time, colored by format, and the report below.
 
-One file without any other, which needs no script.
+A single file without scripts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any
 
 from .html_head import HEAD, asset
 from .units import duration
 from .verbose_log import Execution, LoggedPrimitive, VerboseLog
-from .verbose_report import report_text
 
 __all__ = ["verbose_page"]
 
-# Of the picture: width, height of a lane, and the executions that it has at most, the last ones.
+# The picture: width, height of a lane, and the maximum number of executions, the last ones.
 _WIDTH, _LANE, _MOST = 1200.0, 30, 4000
 _NARROWEST = 0.6
 _COLOURS = 7
@@ -24,8 +22,8 @@ _MOST_LEGEND, _MOST_LANES, _LONGEST = 14, 10, 160
 _PLAIN, _OTHER = "row-major", "other"
 
 
-def verbose_page(name: str, log: VerboseLog, values: dict[str, Any]) -> str:
-    """The page of a log; `values` is its report."""
+def verbose_page(name: str, log: VerboseLog, report: str) -> str:
+    """Return the page of a log, with the text of its report."""
     shown = log.executions[-_MOST:]
     colours = _colours(log)
     notes = [f"{duration(sum(each.ms for each in shown) / 1e3)} in oneDNN, without the time between"]
@@ -37,12 +35,12 @@ def verbose_page(name: str, log: VerboseLog, values: dict[str, Any]) -> str:
         notes=escape("; ".join(notes)),
         legend="".join(_legend(colours)),
         timeline=_timeline(log, shown, colours),
-        report=escape(report_text(name[-_LONGEST:], values)),
+        report=escape(report),
     )
 
 
 def _format(p: LoggedPrimitive) -> str:
-    """The format by which an execution is coloured: of its result."""
+    """Return the format that determines the color of an execution: that of its result."""
     tensor = p.tensor("dst", "data", "diff_src", "diff_wei", "src")
     if tensor is None:
         return _OTHER
@@ -51,7 +49,7 @@ def _format(p: LoggedPrimitive) -> str:
 
 
 def _colours(log: VerboseLog) -> dict[str, int]:
-    """The number of each format's colour: 0 for row-major tensors, the others in the order of their time."""
+    """Return the color number of each format: 0 for row-major tensors, the others by their time."""
     times: dict[str, float] = {}
     for p, ms in zip(log.primitives, log.times, strict=True):
         times[_format(p)] = times.get(_format(p), 0.0) + ms
@@ -67,7 +65,7 @@ def _legend(colours: dict[str, int]) -> Iterator[str]:
 
 
 def _timeline(log: VerboseLog, shown: list[Execution], colours: dict[str, int]) -> str:
-    """A lane for each kind of primitive, those of the most time first; the others share the last."""
+    """Draw a lane for each kind of primitive, by descending time; the rest share the last."""
     times: dict[str, float] = {}
     for each in shown:
         kind = log.primitives[each.primitive].kind

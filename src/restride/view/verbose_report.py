@@ -1,6 +1,6 @@
-"""The report of a verbose log: time by primitive and by format, reorders, what could be saved, and advice.
+"""The report of a verbose log: time by primitive and by format, reorders, possible savings, and advice.
 
-Rows are plain values, as `--json` prints them; `report_text` has the same for people.
+Rows are plain values, as `--json` prints them; `report_text` formats them as text.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .verbose_log import LoggedPrimitive, VerboseLog
 __all__ = ["FRAMEWORKS", "report", "report_text"]
 
 _MOST_ROWS, _MOST_EXAMPLES, _LONGEST = 12, 4, 60
-# Two reorders this many executions apart may be a pair.
+# Two reorders at most this many executions apart can form a pair.
 _NEAR = 8
 _FEW_CHANNELS = 8
 _PADDED = 0.1
-# No clock resolves less: of a shorter time no speed is known.
+# Below the resolution of clocks, no speed is reported.
 _SHORTEST_MS = 1e-6
 _PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
 _REFERENCE = re.compile(r"(^|[:_])(ref|naive)([:_]|$)|^simple")
@@ -30,7 +30,7 @@ FRAMEWORKS = {"torch": "torch", "openvino": "OpenVINO", "tensorflow": "TensorFlo
 
 
 def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[str, Any]:
-    """The report as plain values. `framework` is one of FRAMEWORKS; without it, the one the log speaks of."""
+    """Return the report as plain values. `framework`: one of FRAMEWORKS; by default detected from the log."""
     total = log.total_ms
     name = framework or log.framework or _guess(log)
     length, repeats = log.period
@@ -66,7 +66,7 @@ def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[s
 
 
 def _wall_ms(log: VerboseLog) -> float | None:
-    """The time from the first execution to the end of the last, where lines have time stamps."""
+    """Return the time from the first execution to the end of the last, if lines have time stamps."""
     stamped = [each for each in log.executions if each.start_ms is not None]
     if not stamped:
         return None
@@ -75,14 +75,14 @@ def _wall_ms(log: VerboseLog) -> float | None:
 
 
 def _guess(log: VerboseLog) -> str:
-    """What torch's lines have in common: its threads and its scratchpads."""
+    """Guess the framework from typical properties of torch's lines: its threads and its scratchpads."""
     is_openmp = any("runtime:OpenMP" in line for line in log.info)
     users = sum(p.attributes.startswith("attr-scratchpad:user") for p in log.primitives)
     return "torch" if is_openmp and 2 * users > len(log.primitives) else ""
 
 
 def _rows(log: VerboseLog, key: Callable[[LoggedPrimitive], dict[str, Any] | None]) -> list[dict[str, Any]]:
-    """Executions grouped by a key, the longest first, with calls, time, share and bytes."""
+    """Return executions grouped by a key, the longest first, with calls, time, share and bytes."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     heads: dict[tuple[Any, ...], dict[str, Any]] = {}
     for place, primitive in enumerate(log.primitives):
@@ -108,7 +108,7 @@ def _share(ms: float, log: VerboseLog) -> float:
 
 
 def _reorder(p: LoggedPrimitive) -> dict[str, Any] | None:
-    """What tells reorders apart: dims, types, formats, kernel."""
+    """Return the key that distinguishes reorders: dims, types, formats, kernel."""
     src, dst = p.tensor("src"), p.tensor("dst")
     if p.kind != "reorder" or src is None or dst is None:
         return None
@@ -125,7 +125,7 @@ def _with_rate(row: dict[str, Any], copy: float) -> dict[str, Any]:
 # --- findings -----------------------------------------------------------------------------------------------
 
 Costs = dict[int, tuple[int, float]]
-"""Calls and milliseconds of each primitive that a finding is about."""
+"""Calls and milliseconds of each primitive in a finding."""
 
 
 def _summary(log: VerboseLog, costs: Costs) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def _named(p: LoggedPrimitive) -> dict[str, Any]:
 
 
 def _constants(log: VerboseLog) -> Costs:
-    """Reorders into the format of some product's weights, in every repetition but the first of each."""
+    """Return reorders into the format of a product's weights, in every repetition except the first."""
     length, repeats = log.period
     if repeats < 2:
         return {}
@@ -163,7 +163,7 @@ def _constants(log: VerboseLog) -> Costs:
 
 
 def _undone(log: VerboseLog) -> Costs:
-    """Reorders that one of the next executions undoes, and that one; no primitive reads what lies between."""
+    """Return reorders that a later execution soon reverses, and that one, if nothing between reads them."""
     ends = [_ends(p) for p in log.primitives]
     waiting: dict[tuple[MemoryDesc, MemoryDesc], list[int]] = {}
     times: dict[int, list[float]] = {}
@@ -187,7 +187,7 @@ def _reads(p: LoggedPrimitive, md: MemoryDesc) -> bool:
 
 
 def _copies(log: VerboseLog) -> Costs:
-    """Reorders that change neither format nor type."""
+    """Return reorders that change neither format nor type."""
     same = [place for place, p in enumerate(log.primitives) if (pair := _ends(p)) and pair[0] == pair[1]]
     plain = [place for place in same if not log.primitives[place].attributes.partition("post-ops")[1]]
     return {place: (log.counts[place], log.times[place]) for place in plain}
@@ -201,7 +201,7 @@ def _ends(p: LoggedPrimitive) -> tuple[MemoryDesc, MemoryDesc] | None:
 
 
 def _plain(log: VerboseLog) -> Costs:
-    """Products with a row-major tensor that the program asked for: weights, or images of many channels."""
+    """Return products with a row-major tensor that the program chose: weights, or images of many channels."""
     return _all_of(log, lambda p: p.kind in _PRODUCTS and _is_forced(p, log.marks_any))
 
 
@@ -211,10 +211,10 @@ def _is_forced(p: LoggedPrimitive, marked: bool) -> bool:
             continue
         channels = tensor.desc.dims[1] if tensor.desc.ndims > 1 else 0
         is_image = tensor.name != "wei" and tensor.desc.ndims > 3 and "convolution" in p.kind
-        # A picture of one pixel is row-major and channels last at once.
+        # An image of one pixel is both row-major and channels last.
         if is_image and channels > _FEW_CHANNELS and prod(tensor.desc.dims[2:]) > 1:
             return True
-        # Of a batch of matrices the second is no constant as a rule.
+        # In a batched matrix product, the second factor is usually not a constant.
         is_constant = tensor.name == "wei" and (p.kind != "matmul" or tensor.desc.ndims == 2)
         if is_constant and marked and tensor.desc.nelems > _FEW_CHANNELS**2:
             return True
@@ -226,12 +226,12 @@ def _is_row_major(tag: str) -> bool:
 
 
 def _reference(log: VerboseLog) -> Costs:
-    """Primitives that run by oneDNN's reference code."""
+    """Return primitives that use oneDNN's reference code."""
     return _all_of(log, lambda p: _REFERENCE.search(p.implementation) is not None)
 
 
 def _padding(log: VerboseLog) -> Costs:
-    """Primitives with a tensor that padding makes larger, and the part of their time that it may take."""
+    """Return primitives with a tensor enlarged by padding, and the share of their time that it may cost."""
     found: Costs = {}
     for place, p in enumerate(log.primitives):
         waste = max((_padded(t.desc) for t in p.tensors if t.desc is not None), default=0.0)
@@ -241,7 +241,7 @@ def _padding(log: VerboseLog) -> Costs:
 
 
 def _padded(md: MemoryDesc) -> float:
-    """The part of the elements that is padding."""
+    """Return the fraction of the elements that is padding."""
     whole = prod(md.padded_dims)
     return 1 - md.nelems / whole if whole else 0.0
 
@@ -255,7 +255,7 @@ _FINDINGS: dict[str, tuple[Callable[[VerboseLog], Costs], str, str]] = {
     "constant reorders": (_constants, "", "weights are reordered again in every run"),
     "undone reorders": (_undone, "", "pairs of reorders undo each other"),
     "copies": (_copies, "", "reorders change neither format nor type: they only copy"),
-    "plain formats": (_plain, "at most ", "products are held to row-major formats"),
+    "plain formats": (_plain, "at most ", "products are restricted to row-major formats"),
     "reference code": (_reference, "at most ", "primitives run by reference code, without a fast kernel"),
     "padding": (_padding, "about ", f"more than {_PADDED:.0%} of a tensor is padding"),
 }
@@ -263,7 +263,7 @@ _FINDINGS: dict[str, tuple[Callable[[VerboseLog], Costs], str, str]] = {
 _CHANNELS_LAST = "model.to(memory_format=torch.channels_last), and the input too"
 _FREEZE = "torch.compile with TORCHINDUCTOR_FREEZING=1 under torch.no_grad() packs weights once"
 _ANY = "create primitives with format_tag::any for"
-_TYPES = "see why with ONEDNN_VERBOSE=dispatch: a type, a rank or a post-op that no fast kernel takes"
+_TYPES = "see why with ONEDNN_VERBOSE=dispatch: a type, a rank or a post-op that no fast kernel supports"
 _ADVICE = {
     "constant reorders": {
         "torch": _FREEZE,
@@ -281,16 +281,16 @@ _ADVICE = {
         "torch": "to_dense() and to_mkldnn() copy at each border: convert the whole model, or compile it",
         "openvino": "look for Reorder nodes in compiled.get_runtime_model()",
         "tensorflow": "look for Identity and _MklToTf nodes around the operation",
-        "onednn": "leave the reorder out where the two descriptors are equal",
+        "onednn": "omit the reorder if the two descriptors are equal",
     },
     "plain formats": {
         "torch": f"of images: {_CHANNELS_LAST}; of linear layers: {_FREEZE}",
-        "openvino": "let the model have no explicit Transpose or layout at the operation",
+        "openvino": "remove explicit Transpose or layout changes at the operation from the model",
         "tensorflow": "keep TF_ENABLE_ONEDNN_OPTS=1 and NHWC; freeze the graph",
         "onednn": f"{_ANY} its source, weights and destination, then reorder where the choice differs",
     },
     "reference code": dict.fromkeys(FRAMEWORKS, _TYPES),
-    "padding": dict.fromkeys(FRAMEWORKS, "make channels a multiple of the block, or join narrow layers"),
+    "padding": dict.fromkeys(FRAMEWORKS, "make channels a multiple of the block, or merge narrow layers"),
 }
 
 
@@ -302,7 +302,7 @@ def _advice(finding: str, framework: str) -> str:
 
 
 def report_text(name: str, values: dict[str, Any]) -> str:
-    """The report for people, of what `report` has returned; `name` is that of the log."""
+    """Format the result of `report` as text; `name` is that of the log."""
     return "\n".join(line.rstrip() for line in _lines(name, values))
 
 

@@ -1,11 +1,11 @@
-"""A layout cut into lines and columns, so that nested blocks are grids within grids.
+"""A layout split into lines and columns, so that nested blocks are grids within grids.
 
-Digits of a position, the levels, run across or down. Of a plain layout only the innermost level runs across.
-Of nested inner blocks every other one does, from the innermost on: for `OIhw4i16o4i` a line has four groups
-of four cells, and a block sixteen lines. Lines are those of all levels that run down, the slowest first.
+Digits of a position, the levels, run across or down. In a plain layout only the innermost level runs across.
+With nested inner blocks every other one does, from the innermost on: for `OIhw4i16o4i` a line has four groups
+of four cells, and a block has sixteen lines. Lines enumerate all levels that run down, the slowest first.
 
-Long walks leave lines and groups out, so that the cost does not grow with the layout. What is left out looks
-like what is shown: of every level the first positions are kept, the last, and those where padding begins.
+Long walks omit lines and groups, so that the cost does not grow with the layout. Omitted parts look like
+those shown: for every level the first positions, the last, and those where padding begins are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..desc.layout import BlockedLayout, LayoutDigit, layout_digits
 
 
 class Elision(NamedTuple):
-    """Lines left out: how many, and which positions of an axis they are where it is those of one level."""
+    """Omitted lines: how many, and which positions of an axis they are if they belong to one level."""
 
     lines: int
     axis: int | None = None
@@ -29,7 +29,7 @@ class Elision(NamedTuple):
 
 
 class WalkLine(NamedTuple):
-    """One line: where it starts, in elements and as a position, and how it follows the line before it.
+    """One line: its start, in elements and as a position, and its relation to the line before it.
 
     `changed` is the outermost level that moved on (None for the first line).
     """
@@ -42,9 +42,9 @@ class WalkLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Levels that are counted through together, the slowest first; an ordinal is one digit of each.
+    """Levels that are enumerated together, the slowest first; an ordinal is one digit of each.
 
-    `turn` is the ordinal of the last digits that are no padding, in the last block.
+    `turn` is the ordinal of the last digits that are not padding, in the last block.
     """
 
     levels: tuple[LayoutDigit, ...]
@@ -52,7 +52,7 @@ class Span:
 
     @classmethod
     def over(cls, levels: Sequence[LayoutDigit], dims: Sequence[int]) -> Span:
-        """The span of these levels of a tensor of `dims`."""
+        """Return the span of these levels of a tensor of `dims`."""
         turn = 0
         for level in levels:
             last = (dims[level.axis] - 1) // abs(level.weight) % level.extent
@@ -61,11 +61,11 @@ class Span:
 
     @property
     def extent(self) -> int:
-        """The number of ordinals; 1 where there is no level."""
+        """The number of ordinals; 1 if there is no level."""
         return prod(level.extent for level in self.levels)
 
     def digits(self, ordinal: int) -> tuple[int, ...]:
-        """The digit of each level."""
+        """Return the digit of each level."""
         digits = []
         for level in reversed(self.levels):
             ordinal, digit = divmod(ordinal, level.extent)
@@ -73,16 +73,16 @@ class Span:
         return tuple(reversed(digits))
 
     def kept(self, most: int) -> list[int]:
-        """At most `most` of the ordinals (four at least): the first, the last, and where padding begins."""
+        """Return at most `most` ordinals (at least four): the first, the last, and where padding begins."""
         return some(self.extent, max(4, most), self.turn)
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The levels of a layout that has elements, and where its lowest element lies.
+    """The levels of a non-empty layout, and the location of its lowest element.
 
-    `outer` tell blocks apart, or the lines of a plain layout, the slowest first; `inner` are the lines of a
-    block; `groups` the groups of a line and `row` the cells of a group. `is_block[i]` says that a step of
+    `outer` distinguishes blocks, or the lines of a plain layout, the slowest first; `inner` are the lines of
+    a block; `groups` the groups of a line and `row` the cells of a group. `is_block[i]` is true if a step of
     `outer[i]` ends a block. Axes that run backwards are walked from their end: their weights are negative.
     """
 
@@ -97,7 +97,7 @@ class Walk:
 
     @classmethod
     def over(cls, layout: BlockedLayout) -> Walk:
-        """The walk over a layout that has elements."""
+        """Return the walk over a non-empty layout."""
         dims, digits = layout.dims, layout_digits(layout)
         outermost = [digits[d] for d in layout.outer_order]
         position, offset = [0] * len(dims), layout.offset0
@@ -110,7 +110,7 @@ class Walk:
         if not inner:
             inner = [outer.pop() if outer else digits[-1]]
         nested = len(layout.inner_blks) > 1
-        # A step of an outer level begins anew with the blocks within it.
+        # A step of an outer level restarts the blocks inside it.
         within = [{level.axis for level in outer[i:]} for i in range(len(outer))]
         ends = tuple(nested or not axes.isdisjoint(layout.inner_idxs) for axes in within)
         # From the innermost on, every other level runs across: 16o of 4i16o4i runs down.
@@ -137,9 +137,9 @@ class Walk:
         return prod(level.extent for level in self.down)
 
     def blocks(self, most: int) -> Iterator[tuple[int, ...]]:
-        """About `most` positions of the outer levels, the first and the last among them.
+        """Yield about `most` positions of the outer levels, including the first and the last.
 
-        The ends of levels with padding are kept before others: they look unlike the rest.
+        The ends of levels with padding take precedence: they look unlike the rest.
         """
         extents = [level.extent for level in self.outer]
         padded = [i for i, level in enumerate(self.outer) if self.dims[level.axis] % level.weight]
@@ -153,7 +153,7 @@ class Walk:
             yield last
 
     def lines(self, most: int) -> Iterator[WalkLine]:
-        """The lines from low offsets to high: about `most` of them, of a block as many as that allows."""
+        """Yield the lines from low offsets to high: about `most` of them, shared among the blocks."""
         inner = [self.inner.digits(ordinal) for ordinal in self.inner.kept(most)]
         before: tuple[int, ...] | None = None
         for outer in self.blocks(max(1, most // len(inner))):
@@ -165,7 +165,7 @@ class Walk:
                 before = digits
 
     def place(self, levels: Sequence[LayoutDigit], digits: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-        """The offset and the position at which these levels have those digits, and all others 0."""
+        """Return the offset and the position at which these levels have those digits, and all others 0."""
         position, offset = list(self.position), self.offset
         for level, digit in zip(levels, digits, strict=True):
             position[level.axis] += digit * level.weight
@@ -173,26 +173,26 @@ class Walk:
         return offset, tuple(position)
 
     def in_group(self, position: Sequence[int], group: int) -> tuple[int, ...]:
-        """The position at which a group of the line at that position begins."""
+        """Return the position at which a group of the line at that position begins."""
         here = list(position)
         for level, digit in zip(self.groups.levels, self.groups.digits(group), strict=True):
             here[level.axis] += digit * level.weight
         return tuple(here)
 
     def group_offset(self, group: int) -> int:
-        """The distance of a group from the start of its line, in elements."""
+        """Return the distance of a group from the start of its line, in elements."""
         pairs = zip(self.groups.levels, self.groups.digits(group), strict=True)
         return sum(level.stride * digit for level, digit in pairs)
 
     def group_name(self, group: int, names: str) -> str:
-        """`+64`: how far a group lies behind the start of its line; of another axis than cells, `c1 +64`."""
+        """Return `+64`: a group's distance from the start of its line; for another axis, `c1 +64`."""
         own = self.row.levels[0].axis
         others = dict.fromkeys(level.axis for level in self.groups.levels if level.axis != own)
         place = self.in_group([0] * len(self.dims), group)
         return "".join(f"{names[d]}{place[d]} " for d in others) + f"+{self.group_offset(group)}"
 
     def _step(self, before: Sequence[int], after: Sequence[int]) -> tuple[int, Elision | None]:
-        """The outermost digit that differs, and the lines between the two."""
+        """Return the outermost digit that differs, and the lines between the two."""
         extents = [level.extent for level in self.down]
         changed = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
         sizes = [prod(extents[i + 1 :]) for i in range(len(extents))]
@@ -217,10 +217,10 @@ def _forwards(level: LayoutDigit) -> LayoutDigit:
 
 
 def budget(extents: Sequence[int], most: int, first: Sequence[int] = ()) -> list[int]:
-    """The number of positions of each level to keep, so that their product is at most `most`.
+    """Return the number of positions of each level to keep, so that their product is at most `most`.
 
-    Every level gets its first and last position as far as that goes, those named in `first` before others;
-    then the innermost grow first.
+    Every level gets its first and last position as far as possible, those in `first` before others; then the
+    innermost grow first.
     """
     counts = [1] * len(extents)
     inwards = list(reversed(range(len(extents))))
@@ -232,7 +232,7 @@ def budget(extents: Sequence[int], most: int, first: Sequence[int] = ()) -> list
 
 
 def some(extent: int, count: int, turn: int | None = None) -> list[int]:
-    """`count` of the positions 0..extent-1: the first ones and the last, and `turn` and the one behind it."""
+    """Return `count` of the positions 0..extent-1: the first ones, the last, and `turn` and the next one."""
     if count >= extent:
         return list(range(extent))
     last = {extent - 1} if count > 1 else set()
@@ -247,7 +247,7 @@ def some(extent: int, count: int, turn: int | None = None) -> list[int]:
 
 
 def gaps(ordinals: Sequence[int]) -> list[int | None]:
-    """The ordinals, with None between two that leave others out."""
+    """Return the ordinals, with None between two that are not consecutive."""
     marked: list[int | None] = []
     for ordinal in ordinals:
         if marked and ordinal != (marked[-1] or 0) + 1:

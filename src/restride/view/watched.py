@@ -1,4 +1,4 @@
-"""Profiles as tables, and the pictures of networks, plans and quantized tensors for notebooks."""
+"""Profiles as tables, and pictures of networks, plans and quantized tensors for notebooks."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _ROW, _HEAD, _MOST_HEIGHT = 26, 280, 640
 
 
 def rate_text(seconds: float, nbytes: int, flops: int = 0) -> str:
-    """The rate of an execution: of sums of products operations in a second, of all else bytes."""
+    """Return the rate of an execution: operations per second for sums of products, else bytes per second."""
     rate = (flops or nbytes) / max(seconds, 1e-12) / 1e9
     return f"{rate:.1f} {'GFLOP/s' if flops else 'GB/s'}" if flops or nbytes else ""
 
 
 def of_roof(limit: float, seconds: float) -> str:
-    """The share of what the machine can do: the least time over the time that it took."""
+    """Return the share of the machine's peak: the minimum time over the measured time."""
     return f"{100 * limit / max(seconds, 1e-12):.0f} %" if limit else ""
 
 
 def profile_text(profile: Profile) -> str:
-    """The table of a profile, a row for executions that are alike, and below it what it sums up to."""
+    """Return the table of a profile, a row for identical executions, followed by totals."""
     activities = profile.activities
     has_steps = any(each.kind == "step" for each in activities)
     alike: dict[tuple[str, ...], list[Activity]] = {}
     for each in activities:
-        # A run whose steps are there is none of them.
+        # A run whose steps are listed is not listed itself.
         if each.kind == "step" or (each.kind == "execution" and not (has_steps and each.name == NETWORK)):
             key = each.name, each.node, each.implementation, each.formats, each.dims
             alike.setdefault(key, []).append(each)
@@ -68,9 +68,9 @@ def profile_text(profile: Profile) -> str:
 
 
 def html_of(value: object) -> str:
-    """The picture of a profile, a plan, a network or a quantized tensor for a notebook.
+    """Return the picture of a profile, a plan, a network or a quantized tensor for a notebook.
 
-    That of a network is its last plan: nothing is planned for it.
+    For a network this is its last plan: none is created for it.
     """
     if isinstance(value, Profile):
         return f"<pre>{escape(profile_text(value))}</pre>"
@@ -111,7 +111,7 @@ def _cells(row: list[Activity], total: float, limits: Roof | None) -> tuple[str,
 
 
 def _formats(text: str) -> str:
-    """The first tensor of a verbose line and the one that is written: `f32 ab -> u8 ba`."""
+    """Return the first tensor of a verbose line and the destination: `f32 ab -> u8 ba`."""
     tensors = [md.split(":") for md in text.split() if md.count(":") >= 4]
     if not tensors:
         return ""
@@ -123,7 +123,7 @@ def _formats(text: str) -> str:
 
 
 def _html_of_plan(plan: NetworkPlan) -> str:
-    """The page of `restride propagate --html` in a frame of its own: no style leaves it, or comes in."""
+    """Return the page of `restride propagate --html` in a separate frame, which isolates its styles."""
     rows = network_rows(plan.graph, plan.formats)
     head = f"steps: {len(plan.steps)}, reorders: {plan.reorders}, {data_size(plan.arena.peak)} a run"
     page = network_page(head, [NetworkPicture(plan.formats, rows)])

@@ -1,1 +1,1 @@
-"""The common parts of calls on arrays: arguments, formats, keys, cached kernels, results."""
+"""The common parts of functions on arrays: arguments, formats, cache keys, cached kernels, results."""

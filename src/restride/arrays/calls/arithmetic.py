@@ -1,7 +1,7 @@
-"""`scale`, `zero_point`, `axis`, `beta` and `post_ops` of a call as attributes and their operands.
+"""Converts `scale`, `zero_point`, `axis`, `beta` and `post_ops` of a call to attributes and their operands.
 
-The zero point belongs to the integer side. Where the result is of integers, `scale * x + zero_point`; where
-only `x` is, `scale * (x - zero_point)`.
+The zero point belongs to the integer side: an integer result is `scale * x + zero_point`; if only `x` is
+integer, the result is `scale * (x - zero_point)`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from ..scaling.group_values import are_of_groups, group_sizes, levels_of, scale_
 from .carriers import is_nibbles
 from .tensors import as_numpy, is_foreign
 
-_OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
+_OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not match")
 
 
 @dataclass(frozen=True, slots=True)
 class CallArithmetic:
-    """The arithmetic that a call asks for, as the caller wrote it."""
+    """The arithmetic of a call, as the caller wrote it."""
 
     scale: Any = None
     zero_point: Any = None
@@ -54,12 +54,12 @@ class CallArithmetic:
 
     @property
     def is_nothing(self) -> bool:
-        """True where nothing is computed: bits are moved, or converted."""
+        """True if nothing is computed: bits are only moved or converted."""
         has_no_beta = type(self.beta) is float and self.beta == 0.0
         return self.scale is self.zero_point is self.axis is self.post_ops is None and has_no_beta
 
     def settled(self) -> CallArithmetic:
-        """The same, where without axis an array of one value is that value."""
+        """Return the same arithmetic; without an axis, an array of one value becomes that value."""
         if self.axis is not None:
             return self
         return replace(self, scale=_alone(self.scale), zero_point=_alone(self.zero_point))
@@ -67,14 +67,14 @@ class CallArithmetic:
 
 @dataclass(frozen=True, slots=True)
 class BoundAttributes:
-    """Attributes, and the memories that an execution passes for them."""
+    """Attributes, and the memory objects that an execution passes for them."""
 
     attr: PrimitiveAttr
     extras: dict[int, Memory]
 
 
 def bind(args: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> BoundAttributes:
-    """Attributes of a reorder from `src` to `dst`. Raises InvalidArguments for what does not fit them."""
+    """Return attributes for a reorder from `src` to `dst`. Raises InvalidArguments if they do not match."""
     args = args.settled()
     if args.axis is not None:
         _axis(args.axis, "axis", dst)
@@ -138,12 +138,12 @@ def _bind_zero_point(
 
 
 def _all_dims(dst: MemoryDesc) -> int:
-    """The mask of all dims."""
+    """Return the mask of all dims."""
     return (1 << dst.ndims) - 1
 
 
 def to_factor(value: Any, name: str) -> float:
-    """`scale` or `beta` of a call as an f32 value. Raises InvalidArguments for what is no number."""
+    """Return `scale` or `beta` as an f32 value. Raises InvalidArguments for anything but a number."""
     try:
         is_number = type(value) is float or np.ndim(value) == 0
     except Exception:
@@ -157,24 +157,24 @@ def to_factor(value: Any, name: str) -> float:
 
 
 def _is_list(value: Any) -> bool:
-    """True for what has several values; an array or tensor of no axes is a number."""
+    """Return True for several values; an array or tensor with no axes counts as a number."""
     ndim = attribute_of(value, "ndim", 0)
     return isinstance(value, list | tuple | range) or (isinstance(ndim, int) and ndim > 0)
 
 
 def _alone(value: Any) -> Any:
-    """The one value of a list, an array or a tensor of one; anything else as it is."""
+    """Return the only value of a list, array or tensor with one element; anything else unchanged."""
     if not _is_list(value) or is_masked(value):
         return value
     try:
         array = as_numpy(value, "") if is_foreign(value) else np.asarray(value)
         return array.reshape(())[()] if array.size == 1 else value
-    except Exception:  # a foreign object may raise anything; what it is, is told later
+    except Exception:  # a foreign object can raise anything; it is diagnosed later
         return value
 
 
 def _is_all_zero(values: Any) -> bool:
-    """True for several zero points that shift nothing, as `quantize` gives them with floats."""
+    """Return True for several zero points that are all 0, as `quantize` returns with floats."""
     try:
         return _is_list(values) and not np.asarray(values).any()
     except Exception:
@@ -209,7 +209,7 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
 
 
 def _chain(attrs: BoundAttributes, args: CallArithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
-    """The scale above those of groups, the sum that `beta` asks for, then `post_ops`."""
+    """Return the chain: the scale on top of group scales, the sum for `beta`, then `post_ops`."""
     chain = PostOps()
     _, above = levels_of(args.scale, dst)
     if above is not None:
@@ -231,13 +231,13 @@ def _chain(attrs: BoundAttributes, args: CallArithmetic, dst: MemoryDesc, engine
 
 
 def _of_argument(name: str, error: Error) -> Error:
-    """The refusal of an attribute's call, which the user did not make, under the argument of `reorder`."""
+    """Rephrase the error of an attribute setter in terms of the argument of `reorder`."""
     what = re.sub(r"^\w+: ", "", error.what)
     return error if error.what.startswith("reorder: ") else error.with_context(f"reorder: {name}: {what}")
 
 
 def entries_of(post_ops: Any) -> Iterable[Any]:
-    """The entries of a chain: one alone, or several in a list or tuple."""
+    """Return the entries of a chain: a single one, or several in a list or tuple."""
     if post_ops is None:
         return ()
     if isinstance(post_ops, str):
@@ -250,7 +250,7 @@ def entries_of(post_ops: Any) -> Iterable[Any]:
 
 
 def _items(values: Any, entry: Any) -> Sequence[Any]:
-    """The items of a list or tuple, plain ones; a subclass may raise anything."""
+    """Return the items as a plain list or tuple; a subclass can raise anything."""
     if type(values) is list or type(values) is tuple:
         return values
     try:
@@ -286,13 +286,13 @@ def _append(chain: PostOps, attrs: BoundAttributes, entry: Any, dst: MemoryDesc,
 _NEEDED = {
     "clip": (2, "a lower and an upper bound", '("clip", 0, 6)'),
     "clip_v2": (2, "a lower and an upper bound", '("clip_v2", 0, 6)'),
-    "linear": (1, "a factor, and what to add", '("linear", 2, 1)'),
+    "linear": (1, "a factor and a summand", '("linear", 2, 1)'),
     "pow": (2, "a factor and an exponent", '("pow", 1, 2)'),
 }
 
 
 def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
-    """The operand of a binary post-op: an array that broadcasts as NumPy's do, or a memory."""
+    """Return the operand of a binary post-op: an array, broadcast as in NumPy, or a memory object."""
     if isinstance(x, Memory):
         return x
     if is_foreign(x):
@@ -308,6 +308,6 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
 
 
 def _at(values: Any, engine: Engine) -> Memory:
-    """Values on the engine that runs the call."""
+    """Copy values to the engine that runs the call."""
     described = describe(values, None, _OPERAND)
     return from_host(described.desc, engine, described.buffer_of(values))

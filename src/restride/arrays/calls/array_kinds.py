@@ -1,4 +1,4 @@
-"""Arrays and memories of a call as keys of caches: all that a kernel depends on but addresses."""
+"""Arrays and memory objects of a call as cache keys: everything that a kernel depends on except addresses."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .carriers import NIBBLES, NumpyType
 ArrayKind = tuple[Shape, Shape, NumpyType]
 PhysicalKind = tuple[Shape, Shape, NumpyType, Any]
 Kind = ArrayKind | PhysicalKind | MemoryDesc
-"""Shape, strides and type of an array; with a format where its strides do not say it; or a descriptor."""
+"""Shape, strides and type of an array, with a format if its strides do not determine it; or a descriptor."""
 
 ArrayOperand = tuple[Kind, int, object]
-"""The kind; the address of an array's first element, or of a memory's first byte; what keeps the bytes alive.
+"""The kind; the address of an array's first element, or of a memory's first byte; the owner of the bytes.
 
-A bare tuple, as naming its parts would take as long as all else that a warm call does with them.
+A bare tuple, because a named tuple would double the time that a warm call spends on it.
 """
 
 _CPU = Engine("cpu")
-# A name of this module: a look-up in NumPy's is a tenth of what is done here.
+# Bound to a name here: looking it up in NumPy would take a tenth of this module's time.
 _ndarray = np.ndarray
-# What surely has a hash, and may say how an array lies.
+# Types that are certainly hashable and can describe a layout.
 _CONFIRMING = (str, MemoryDesc, FormatTag, Tag, GenericTag)
 
 
 def read_from(x: Any, format: Any = None) -> ArrayOperand | None:
-    """The operand that is read; None for what takes a closer look. `format`: of a physical array."""
+    """Return the operand to read, or None if it needs a closer look. `format`: of a physical array."""
     if type(x) is _ndarray:
         dtype = x.dtype
         if dtype.num in NIBBLES:
@@ -47,7 +47,7 @@ def read_from(x: Any, format: Any = None) -> ArrayOperand | None:
 
 
 def write_to(out: Any) -> ArrayOperand | None:
-    """The operand that is written; None for what takes a closer look, or must not be written."""
+    """Return the operand to write, or None if it needs a closer look or must not be written."""
     if type(out) is _ndarray:
         return read_from(out) if out.flags.writeable else None
     operand = _memory(out) if type(out) is Memory else None
@@ -55,7 +55,7 @@ def write_to(out: Any) -> ArrayOperand | None:
 
 
 def _memory(x: Memory) -> tuple[MemoryDesc, int, Buffer] | None:
-    # The buffer is held by name: another thread may give the memory another meanwhile.
+    # The buffer is referenced by name, because another thread can give the memory another one meanwhile.
     buffer = x._buffer
     if buffer is None or x._engine is not _CPU or x._mapped:
         return None
@@ -63,13 +63,13 @@ def _memory(x: Memory) -> tuple[MemoryDesc, int, Buffer] | None:
 
 
 def described(kind: Kind, subject: Subject = SOURCE) -> Described:
-    """The descriptor of a kind, and how many bytes before its address element offset 0 lies.
+    """Return the descriptor of a kind, and how many bytes element offset 0 is before its address.
 
-    Raises InvalidArguments, under the name of `subject`, for arrays that no descriptor can say.
+    Raises InvalidArguments, under the name of `subject`, for arrays that no descriptor can express.
     """
     return Described(kind, 0) if isinstance(kind, MemoryDesc) else describe_kind(*kind, subject=subject)
 
 
 def kind_of(x: Array) -> ArrayKind:
-    """The kind of an array whose strides say how it lies."""
+    """Return the kind of an array whose strides determine its layout."""
     return x.shape, x.strides, x.dtype

@@ -1,7 +1,7 @@
-"""From a call on arrays to its machine code: worked out with the first call of a signature, then kept.
+"""Binds a call on arrays to its machine code: worked out on the first call of a signature, then cached.
 
-The first call of a signature takes the way on which everything is checked; what it found is kept here, by
-signature. A later call looks that up, packs its addresses and values as kernels read them, and runs.
+The first call of a signature takes the slow path, where everything is checked; the result is cached here by
+signature. A later call looks it up, packs its addresses and values as kernels read them, and runs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .results import Make, maker_of
 from .signature import NO_VALUES, Values
 
 Span = tuple[int, int]
-# Names of this module, for calls that take a microsecond.
+# Bound to names here, for calls that take a microsecond.
 _find, _count_hit = calls.find, calls.count_hit
 
 
 class CallKey(NamedTuple):
-    """The key of a call: its signature, what it reads and writes, and its values."""
+    """The key of a call: its signature, the operands that it reads and writes, and its values."""
 
     signature: Hashable
     sources: Sequence[ArrayOperand]
@@ -48,7 +48,7 @@ class CallKey(NamedTuple):
 
 
 def find_call(signature: Hashable) -> CompiledCall | None:
-    """The call of a signature, if it has been made; None while verbose lines are to be written."""
+    """Return the cached call of a signature, if any; None while verbose lines are to be written."""
     if flags.profile:
         return None
     call: CompiledCall | None = _find(signature)
@@ -68,9 +68,9 @@ def cache_call(
     words: ParamPacker | None = None,
     may_be_in_place: bool = False,
 ) -> None:
-    """Let later calls of the signature go straight to the machine code that has run on these memories.
+    """Let later calls of the signature run the machine code directly that has run on these memory objects.
 
-    They are over the bytes that the call brought. `dtype` and `is_memory`: of new results, as in `maker_of`.
+    They wrap the bytes of the call. `dtype` and `is_memory`: for new results, as in `maker_of`.
     """
     pairs = zip(signed.sources, sources, strict=True)
     below = [address - memory._address for (_, address, _), memory in pairs]
@@ -88,10 +88,10 @@ def cache_call(
 
 
 class CompiledCall:
-    """An executable of the CPU bound to arrays and memories of certain kinds.
+    """A CPU executable bound to arrays and memory objects of certain kinds.
 
-    `below`: how many bytes element offset 0 of each source lies before the address of its array; `out_below`:
-    the same of what is written. `make()` gives a new result, and the address of its element offset 0.
+    `below`: how many bytes element offset 0 of each source is before the address of its array; `out_below`:
+    the same for the destination. `make()` returns a new result and the address of its element offset 0.
     """
 
     __slots__ = (
@@ -134,25 +134,25 @@ class CompiledCall:
 
     @property
     def reach(self) -> int:
-        """One past the highest byte that is read, counted from the address of the first array."""
+        """One past the highest byte that is read, relative to the address of the first array."""
         return self._ranges[0][1] - self.below[0]
 
     @property
     def direct_kernel(self) -> int:
-        """The address of machine code void(src, dst, words) that is the whole call; 0 where there is none."""
+        """The address of machine code void(src, dst, words) for the whole call; 0 if there is none."""
         return self._executable.direct_kernel_address
 
     def into_new(self, source: ArrayOperand, values: Values = NO_VALUES) -> Any:
-        """The new result of a call with one source."""
+        """Return the new result of a call with one source."""
         target, result = self._make()
-        if self._is_plain:  # as `run` does it, which takes a twentieth of the call
+        if self._is_plain:  # the same as `run`, inlined to save a twentieth of the call
             self._call(source[1] - self._first_below, target, 0)
         else:
             self.run(source[1] - self._first_below, target, values)
         return result
 
     def into(self, source: ArrayOperand, out: ArrayOperand, values: Values = NO_VALUES) -> bool:
-        """Write what a call with one source brings; False, with nothing touched, where bytes are shared."""
+        """Write the result of a call with one source; False, with nothing touched, if bytes are shared."""
         src, dst = source[1] - self._first_below, out[1] - self.out_below
         if not self._is_apart(0, src, dst) and not (self._in_place and src == dst):
             return False
@@ -162,7 +162,7 @@ class CompiledCall:
         return True
 
     def join(self, sources: Sequence[ArrayOperand], out: ArrayOperand | None) -> tuple[bool, Any]:
-        """True where it was done, and the new result, of a call with several sources."""
+        """Run a call with several sources; return whether it ran, and the new result."""
         addresses = list(map(sub, [source[1] for source in sources], self.below))
         if out is None:
             target, result = self._make()
@@ -184,7 +184,7 @@ class CompiledCall:
         self._call(src, dst, packed_address(words))
 
     def words(self, values: Values) -> bytes:
-        """The bytes that the machine code reads beside source and destination; they must outlive the run."""
+        """Return the bytes that kernels read besides source and destination; they must outlive the run."""
         return self._words.packed((), values)
 
     def _is_apart(self, index: int, src: int, dst: int) -> bool:
@@ -197,7 +197,7 @@ def _no_result() -> tuple[int, Any]:
 
 
 class ParamPacker:
-    """The words that kernels read beside source and destination, with the place of each value of a call.
+    """The words that kernels read besides source and destination, with the place of each value of a call.
 
     `more` further sources come first, then operands, then scalars.
     """
@@ -217,9 +217,9 @@ class ParamPacker:
     def of_values(
         cls, computation: Computation, values: Values, attr: Attr, memories: Mapping[int, Memory]
     ) -> ParamPacker | None:
-        """ParamPacker whose values each call brings; None where they are not read as the call brings them.
+        """Return a packer whose values come from each call; None if kernels do not read them unchanged.
 
-        `attr` and `memories` are what the values of the first call have become.
+        `attr` and `memories` are the converted values of the first call.
         """
         arrays, scalars = origins_of(values.structure, attr)
         operands = [operand.arg for operand in computation.operands]
@@ -237,14 +237,14 @@ class ParamPacker:
         return words
 
     def packed(self, more: Sequence[int], values: Values) -> bytes:
-        """The words of a call, which must outlive its run."""
+        """Return the words of a call, which must outlive its run."""
         if self._order is None:
             return self._pack(*more, *self._usual)
         addresses = map(sub, map(address_of, values.arrays), self._below)
         return self._pack(*more, *self._order((*addresses, *values.scalars, *self._usual)))
 
     def are_apart(self, values: Values, span: Span) -> bool:
-        """True where no array of a call has a byte within `span`."""
+        """Return True if no array of a call has a byte within `span`."""
         for (first, last), below, array in zip(self._ranges, self._below, values.arrays, strict=True):
             start = address_of(array) - below
             if start + first < span[1] and span[0] < start + last:
@@ -253,9 +253,9 @@ class ParamPacker:
 
 
 def origins_of(structure: tuple[Any, ...], attr: Attr) -> tuple[list[int], list[Origin]]:
-    """The origins of a call's arrays and scalars in the attributes that it has become, in their order.
+    """Return the origins of a call's arrays and scalars in its converted attributes, in order.
 
-    An array is the memory of an argument; a scalar is one number of an argument.
+    An array is the memory object of an argument; a scalar is one number of an argument.
     """
     if not structure:
         return [], []
@@ -283,11 +283,12 @@ def origins_of(structure: tuple[Any, ...], attr: Attr) -> tuple[list[int], list[
 
 
 def _picker(places: Sequence[int], scalars: int, count: int) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function from arrays, scalars and usual scalars, in a row, to the `count` words that a kernel reads.
+    """Return a function from arrays, scalars and default scalars, in a row, to the `count` words a kernel
+    reads.
 
     `places`: the word of each array and each scalar.
     """
-    # Word i, a scalar that no value is for, is usual scalar i - arrays, and these begin behind the values.
+    # Word i, a scalar without a value, is default scalar i - arrays; the defaults follow the values.
     picked = [places.index(word) if word in places else scalars + word for word in range(count)]
     if picked == list(range(count)):
         return lambda row: row[:count]
@@ -295,5 +296,5 @@ def _picker(places: Sequence[int], scalars: int, count: int) -> Callable[[Sequen
 
 
 def _below(array: Array) -> int:
-    """The number of bytes from element offset 0 to the first element."""
+    """Return the number of bytes from element offset 0 to the first element."""
     return describe_kind(array.shape, array.strides, array.dtype).below if array.ndim else 0

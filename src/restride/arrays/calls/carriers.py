@@ -1,7 +1,7 @@
-"""The types that bits are moved as: where nothing is converted, arrays of any numbers will do (N6, N11).
+"""Types used to move bits: if nothing is converted, arrays of any numbers are accepted (N6, N11).
 
-Numbers of 1, 2, 4 and 8 bytes go as a type of their width, in either byte order. Numbers of 16 bytes go as
-two of 8, which are an axis of their own, the last one and the innermost.
+Numbers of 1, 2, 4 and 8 bytes are moved as a type of their width, in either byte order. Numbers of 16 bytes
+are moved as two of 8, which form an additional axis, the last and innermost one.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ NumpyType = np.dtype[Any]
 
 _WIDE = 16
 _CARRIERS = {1: DataType.u8, 2: DataType.f16, 4: DataType.f32, 8: DataType.f64, _WIDE: DataType.f64}
-# Numbers of NumPy's own, complex ones among them; those of ml_dtypes are void to NumPy.
+# NumPy's own number types, complex ones included; those of ml_dtypes are void to NumPy.
 _KINDS = "biufc"
 
 
 def carried(dtype: NumpyType) -> NumpyType:
-    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
+    """Return the type that an array's bits are moved as; `dtype` itself if there is none."""
     is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
     carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
     return dtype if carrier is None or carrier.numpy is None else carrier.numpy
 
 
 def halves(dtype: NumpyType) -> tuple[int, ...]:
-    """The extents of the axes that elements of this type have of their own when their bits are moved."""
+    """Return the extents of the additional axes of elements of this type when their bits are moved."""
     return (2,) if dtype.itemsize == _WIDE and carried(dtype) != dtype else ()
 
 
 def bits_of(x: Array) -> Array:
-    """The array as of the type that carries it, over the same bytes."""
+    """Return the array viewed as the type that its bits are moved as."""
     carrier = carried(x.dtype)
     if carrier == x.dtype:
         return x
@@ -49,12 +49,12 @@ def bits_of(x: Array) -> Array:
 
 
 def of_bits(x: Array, dtype: NumpyType) -> Array:
-    """The array of `dtype` that `bits_of` has taken apart."""
+    """Return the array of `dtype`, the inverse of `bits_of`."""
     return x.view(dtype)[..., 0] if halves(dtype) else x.view(dtype)
 
 
 def format_of_bits(format: Any, dtype: NumpyType, ndims: int) -> Any:
-    """The format in which the bits of elements lie that lie as `format`, a tag or strides."""
+    """Return the format of the bits of elements with the layout `format`, a tag or strides."""
     if format is None or not halves(dtype):
         return format
     if isinstance(format, tuple):
@@ -67,19 +67,19 @@ def format_of_bits(format: Any, dtype: NumpyType, ndims: int) -> Any:
 
 
 def shape_of_array(bits: MemoryDesc, dtype: NumpyType) -> tuple[int, ...]:
-    """The shape of an array of `dtype` whose bits lie as `bits` says: in blocks, the physical array."""
+    """Return the shape of an array of `dtype` whose bits have the layout `bits`; physical if blocked."""
     ndims = bits.ndims - len(halves(dtype))
     if not bits.inner_blks:
         return bits.dims[:ndims]
     shape = bits.physical_shape
-    # The two halves of a number are the innermost block of an axis of their own.
+    # The two halves of a number are the innermost block of an additional axis.
     return shape if ndims == bits.ndims else (*shape[:ndims], *shape[bits.ndims : -1])
 
 
 def own_format(x: Array) -> Tag | None:
-    """The order of the axes of an array for its bits; None where its strides say it themselves.
+    """Return the order of the axes of an array for its bits; None if its strides determine it.
 
-    Two halves have a stride of 1, which the axes of a broadcast fall below.
+    Two halves have a stride of 1, so the strides of broadcast axes are below theirs.
     """
     if not halves(x.dtype):
         return None
@@ -88,7 +88,7 @@ def own_format(x: Array) -> Tag | None:
 
 
 def as_type(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable[[], tuple[int, Array]]:
-    """`make`, whose results are of the type that carries `dtype`, with results of `dtype` itself."""
+    """Return `make` with results of `dtype` instead of the type that its bits are moved as."""
     if carried(dtype) == dtype:
         return make
 
@@ -100,7 +100,7 @@ def as_type(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable
 
 
 def unnamed_type(arrays: list[Any]) -> NumpyType | None:
-    """The one type of all these arrays, where no data type is named after it, and its bits can be moved."""
+    """Return the common type of all these arrays if it is not a data type but its bits can be moved."""
     kinds: set[NumpyType | None] = {
         x.dtype if isinstance(x, np.ndarray) and not is_masked(x) else None for x in arrays
     }
@@ -115,7 +115,7 @@ def unnamed_type(arrays: list[Any]) -> NumpyType | None:
 
 
 class BitMove(NamedTuple):
-    """A reorder of elements that have no data type: its arguments, with bits in place of the elements."""
+    """A reorder of elements without a data type: its arguments, with bits in place of the elements."""
 
     dtype: NumpyType
     x: Array
@@ -125,9 +125,9 @@ class BitMove(NamedTuple):
 
 
 def move_of_bits(x: Any, dst: Any, src: Any, dtype: Any, out: Any) -> BitMove | None:
-    """The arguments of a reorder that computes nothing; None where its elements have a data type.
+    """Return the arguments of a reorder that computes nothing; None if its elements have a data type.
 
-    None too for what is to be converted, or is more than an array: that is for data types alone.
+    Also None for a conversion, or for anything but an array: these require data types.
     """
     if not isinstance(x, np.ndarray) or isinstance(dst, MemoryDesc) or isinstance(src, MemoryDesc):
         return None
@@ -149,15 +149,15 @@ def move_of_bits(x: Any, dst: Any, src: Any, dtype: Any, out: Any) -> BitMove | 
 
 
 def is_same_type(dtype: Any, bit_type: NumpyType) -> bool:
-    """True where `dtype` names the type of the elements that are moved."""
+    """Return True if `dtype` names the type of the elements that are moved."""
     try:
         return bool(np.dtype(plain_text(dtype)) == bit_type)
-    except Exception:  # what NumPy does not know
+    except Exception:  # not a NumPy type
         return False
 
 
 def _blocks_of(format: Any) -> tuple[int, ...]:
-    """The inner blocks of a tag; none of strides, or where there is no format."""
+    """Return the inner blocks of a tag; none for strides or without a format."""
     if not isinstance(format, str | FormatTag | Tag | GenericTag):
         return ()
     tag = FormatTag.parse(format) if isinstance(format, str | FormatTag) else format
@@ -165,12 +165,12 @@ def _blocks_of(format: Any) -> tuple[int, ...]:
 
 
 def _physical_bits(x: Array, blocks: tuple[int, ...], ndims: int) -> Array:
-    """The bits of an array; of a physical one the two halves are a block of an axis of their own."""
+    """Return the bits of an array; in a physical one, the two halves are a block of an additional axis."""
     bits = bits_of(x)
     return np.expand_dims(bits, ndims) if blocks and halves(x.dtype) else bits
 
 
-# --- 4-bit elements: NumPy keeps one to a byte, memories two ------------------------------------------------
+# --- 4-bit elements: one to a byte in NumPy, two in memory objects ------------------------------------------
 
 _BYTES: dict[int, type] = {
     np.dtype(ml_dtypes.int4).num: np.int8,
@@ -178,14 +178,14 @@ _BYTES: dict[int, type] = {
     np.dtype(ml_dtypes.float4_e2m1fn).num: ml_dtypes.float8_e4m3fn,
 }
 NIBBLES = frozenset(_BYTES)
-"""NumPy's numbers of the 4-bit types."""
+"""NumPy's 4-bit number types."""
 
 
 def is_nibbles(x: Any) -> bool:
-    """True for an array of NumPy's 4-bit types."""
+    """Return True for an array of NumPy's 4-bit types."""
     return isinstance(x, np.ndarray) and x.dtype.num in NIBBLES
 
 
 def as_bytes(x: Array) -> Array:
-    """4-bit elements as 8-bit ones, which hold every one of them."""
+    """Convert 4-bit elements to 8-bit ones, which can represent them all."""
     return x.astype(_BYTES[x.dtype.num])

@@ -1,4 +1,4 @@
-"""The descriptors that `dst`, `dtype` and `out` of a call on arrays stand for."""
+"""Converts `dst`, `dtype` and `out` of a call on arrays to descriptors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _OWN = ("any", "preserve_format")
 
 
 def format_key(dst: object) -> Hashable:
-    """`dst` as a value that may stand in a cache's key; strides as a tuple of Python integers.
+    """Return `dst` as a hashable value; strides as a tuple of Python integers.
 
-    Raises InvalidArguments for what names no layout, whether it has a hash or not.
+    Raises InvalidArguments for anything but a layout, hashable or not.
     """
     if dst is None or dst is FormatTag.any:
         return None
@@ -43,20 +43,20 @@ def format_key(dst: object) -> Hashable:
         kind = DataType.parse(dst)
     except InvalidArguments:
         raise refuse("RS-A05:no-layout", dst=short_repr(dst), type=type(dst).__name__) from None
-    # The data type was passed where a format belongs.
+    # The data type was passed in place of a format.
     raise refuse("RS-A05:data-type", dst=short_repr(dst), kind=kind, name=str(kind))
 
 
 def tag_text(dst: object) -> str:
-    """`dst` as the text of a tag. Raises InvalidArguments for what is none, whether it has a hash or not."""
+    """Return `dst` as the text of a tag. Raises InvalidArguments for anything else, hashable or not."""
     return dst if type(dst) is str else str(FormatTag.parse(dst))  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=256)
 def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
-    """The axes of a plain format, outermost first.
+    """Return the axes of a plain format, outermost first.
 
-    Raises InvalidArguments for formats of another rank, and for blocked ones, which no strides describe.
+    Raises InvalidArguments for formats of another rank, and for blocked ones, which strides cannot describe.
     """
     tag = to_tag(dst, ndims)
     order = getattr(tag, "order", ())
@@ -66,13 +66,13 @@ def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
 
 
 def type_key(dtype: object) -> Hashable:
-    """`dtype` as a value that may stand in a cache's key. Raises InvalidArguments for what names no type."""
+    """Return `dtype` as a hashable value. Raises InvalidArguments for anything but a type."""
     is_key = dtype is None or type(dtype) in (str, DataType, type) or isinstance(dtype, np.dtype)
     return dtype if is_key else parse_type(dtype)
 
 
 def parse_type(dtype: object) -> DataType:
-    """The data type that `dtype` names; objects that NumPy chokes on name none."""
+    """Return the data type that `dtype` names; also for objects that make NumPy raise, which name none."""
     try:
         return DataType.parse(dtype)
     except InvalidArguments as error:
@@ -83,7 +83,7 @@ def parse_type(dtype: object) -> DataType:
 
 
 def target_desc(src: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc:
-    """The destination's descriptor: `dst` says the format, `dtype` the type; None stays as in `src`."""
+    """Return the destination's descriptor: format `dst`, type `dtype`; None means as in `src`."""
     return _target(src, format_key(dst), None if dtype is None else parse_type(dtype))
 
 
@@ -96,7 +96,7 @@ def _target(src: MemoryDesc, dst: Any, data_type: DataType | None) -> MemoryDesc
         return MemoryDesc(dst.dims, dst.data_type, _own_format(src)) if is_open else dst
     if dst is None and src.format_kind != "blocked":
         return src
-    # The same order of axes and blocks, dense, where there is no other format.
+    # By default the same order of axes and blocks, dense.
     return MemoryDesc(src.dims, data_type or src.data_type, _own_format(src) if dst is None else dst)
 
 
@@ -108,9 +108,9 @@ def _own_format(src: MemoryDesc) -> Tag | None:
 
 
 def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described:
-    """The descriptor of an array `out`: as `dst` and `dtype` say; where those are None, as it lies.
+    """Return the descriptor of an array `out`: as `dst` and `dtype` say, or as it is where those are None.
 
-    A blocked `dst` makes `out` its physical array. Raises InvalidArguments where `out` differs.
+    A blocked `dst` makes `out` its physical array. Raises InvalidArguments if `out` differs.
     """
     expected = wanted_of_out(src, out.desc, dst, dtype)
     if expected is not None and expected.inner_blks and not expected.offset0:
@@ -124,7 +124,7 @@ def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described
 
 
 def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc | None:
-    """The descriptor that `dst` and `dtype` ask `out` to have; None where they leave it free."""
+    """Return the descriptor that `dst` and `dtype` require of `out`; None if they leave it open."""
     data_type = None if dtype is None else parse_type(dtype)
     if dst is not None:
         return target_desc(src, dst, data_type if isinstance(dst, MemoryDesc) else data_type or out.data_type)
@@ -134,7 +134,7 @@ def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> Mem
 
 
 def check_out(out: MemoryDesc, dst: MemoryDesc | None) -> None:
-    """Raise InvalidArguments unless `out` lies as wanted; how an empty tensor lies does not matter."""
+    """Raise InvalidArguments unless `out` has the required layout; an empty tensor can have any."""
     if dst is None or dst == out:
         return
     is_alike = dst.dims == out.dims and dst.data_type is out.data_type
@@ -145,9 +145,9 @@ def check_out(out: MemoryDesc, dst: MemoryDesc | None) -> None:
 
 
 def _transposed(shape: tuple[int, ...], dst: MemoryDesc) -> str:
-    """The hint for an `out` whose axes stand in the order of memory, (N, H, W, C) for `nhwc`; "" for others.
+    """Return a hint for an `out` whose axes are in memory order, such as (N, H, W, C) for `nhwc`, or "".
 
-    Where the format is that of the dims themselves, the shape may be that of channels last.
+    If the format has the order of the dims themselves, the shape may be that of channels last.
     """
     if dst.format_kind != "blocked" or dst.inner_blks or sorted(shape) != sorted(dst.dims):
         return ""
@@ -155,7 +155,7 @@ def _transposed(shape: tuple[int, ...], dst: MemoryDesc) -> str:
     for order in (dst.outer_order, (0, *range(2, rank), 1)):
         if shape == tuple(dst.dims[d] for d in order if d < rank) and order != tuple(range(rank)):
             axes = ", ".join(str(order.index(d)) for d in range(rank))
-            return f"dims are logical, in every format: pass out.transpose({axes})"
+            return f"dims are logical in every format: pass out.transpose({axes})"
     return ""
 
 
@@ -163,10 +163,10 @@ def _difference(out: MemoryDesc, dst: MemoryDesc) -> str:
     if out.data_type is not dst.data_type:
         return f"its elements are {out.data_type}, not {dst.data_type}"
     if dst.inner_blks and not out.inner_blks:
-        return f"a blocked dst wants its physical array, dense and of shape {dst.physical_shape}"
+        return f"a blocked dst requires its physical array, dense and of shape {dst.physical_shape}"
     if out.dims != dst.dims:
         return f"its shape is {out.dims}, not {dst.dims}"
     return f"its strides are {out.strides} elements, not {dst.strides}"
 
 
-_AS_OUT = "pass dst=None to take the layout of out, or let reorder make the result"
+_AS_OUT = "pass dst=None to use the layout of out, or let reorder create the result"

@@ -1,7 +1,8 @@
-"""One protocol for functions on arrays: what each of them does, but for the problem that is its own.
+"""The protocol common to all functions on arrays; each adds only its own problem.
 
-signature -> `calls` -> CompiledCall   a call like an earlier one: addresses are packed, machine code runs
-arrays -> memories -> problem -> run   the first of its kind: all is checked, and its call is stored
+signature -> `calls` -> CompiledCall   a repeated call: addresses are packed, machine code runs
+arrays -> memories -> problem -> run   the first call of its kind: everything is checked, and the call is
+                                       cached
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from .tensors import as_array, as_numpy, for_owner, is_foreign, narrowed
 Memories = Mapping[int, Memory]
 Parameters = tuple[Any, ...]
 Compute = Callable[[Any, Any, Sequence[Any], Parameters, CallKey | None], Any]
-# Types of parameters that may be in a signature.
+# Types of parameters that can be part of a signature.
 _PLAIN = frozenset((type(None), int, float, str, DataType, type))
-# What may be one memory, where both lie alike.
+# Pairs of arguments that can be the same memory if they have the same layout.
 _IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
 
 
 def plain_key(parameters: Parameters) -> Parameters | None:
-    """Parameters as a key; None for more than numbers, words, types and tuples of integers.
+    """Return parameters as a key; None unless all are numbers, words, types or tuples of integers.
 
-    All of these are equal where they mean the same.
+    All of these are equal if they mean the same.
     """
     types = tuple(map(type, parameters))
     for parameter, kind in zip(parameters, types, strict=True):
@@ -62,11 +63,11 @@ def plain_key(parameters: Parameters) -> Parameters | None:
 class ArrayFunction:
     """A function on arrays: its name in messages, and its propagation kind in verbose lines.
 
-    `may_be_in_place`: what is read may be written, where both lie alike. `is_real`: what it makes of integers
-    and truth values are fractions, so that a new result of them is f32. `is_several`: its arrays are equals,
-    and numbered in messages. `narrows_lists`: integers of a list are s32, not as NumPy reads them. `others`:
-    the names of the operands. `arguments`: their names in messages, the first array's among them, where that
-    is not `x`. `overlap`: gives what is run where bytes are shared, or raises.
+    `may_be_in_place`: the input can be overwritten if both have the same layout. `is_real`: results from
+    integers and booleans are fractions, so a new result is f32. `is_several`: its arrays are interchangeable,
+    and are numbered in messages. `narrows_lists`: integers in a list become s32, not NumPy's choice.
+    `others`: the names of the operands. `arguments`: their names in messages, including the first array's, if
+    that is not `x`. `overlap`: called if bytes are shared; returns the implementation to run, or raises.
     """
 
     name: str
@@ -88,14 +89,15 @@ class ArrayFunction:
         out: Any,
         operands: Sequence[Any] = (),
     ) -> Any:
-        """The array that `compute(x, out, operands, parameters, signed)` writes, of arrays and memories.
+        """Return the array that `compute(x, out, operands, parameters, signed)` writes, of arrays and memory
+        objects.
 
-        A call like an earlier one, with arrays of the same kinds and an equal key, takes what that one has
-        found; None is no key. The result is of the library of `x`.
+        A repeated call, with arrays of the same kinds and an equal key, reuses what the first one found; None
+        is not a key. The result belongs to the library of `x`.
         """
         signed, source, target = None, read_from(x), None if out is None else write_to(out)
         if key is None or source is None or (out is not None and target is None):
-            pass  # this takes a closer look
+            pass  # needs a closer look
         elif not operands:
             signature: Hashable = (self.name, key, source[0], target and target[0])
             call = find_call(signature)
@@ -138,7 +140,7 @@ class ArrayFunction:
             raise
 
     def _of_others(self, call: Callable[..., Any], x: Any, out: Any, operands: Sequence[Any]) -> Any:
-        """`call(x, out, operands)` of arrays of other libraries."""
+        """Return `call(x, out, operands)` for arrays of other libraries."""
 
         def of_numpy(x: Any, out: Any) -> Any:
             pairs = enumerate(operands, 1)
@@ -151,14 +153,14 @@ class ArrayFunction:
         return for_owner(self._what(0), x, out, of_numpy)
 
     def _what(self, index: int) -> str:
-        """The name of an array in messages."""
+        """Return the name of an array in messages."""
         if self.is_several:
             return f"{self.name}: array {index}"
-        names = tuple(self.arguments.values()) or ("x", *(self.others or ("a tensor beside x",) * index))
+        names = tuple(self.arguments.values()) or ("x", *(self.others or ("a tensor next to x",) * index))
         return f"{self.name}: {names[index]}"
 
     def _name_of(self, arg: int) -> str:
-        """The name of an argument in messages."""
+        """Return the name of an argument in messages."""
         if arg in SEVERAL_SOURCES:
             return f"array {arg - ARG_MULTIPLE_SRC}"
         names = {ARG_SRC: "x", ARG_DST: "out", **self.arguments}
@@ -167,11 +169,11 @@ class ArrayFunction:
     # --- arrays as memories ---------------------------------------------------------------------------------
 
     def source(self, x: Any, engine: Engine) -> Memory:
-        """The source, as a memory on the engine."""
+        """Return the source as a memory object on the engine."""
         return memory_of(x, engine, Subject.source(self.name))
 
     def target(self, out: Any, like: MemoryDesc, dims: Sequence[int], engine: Engine) -> Memory:
-        """The destination: a new memory in the format of `like`, dense, or the one that was brought."""
+        """Return the destination: a new dense memory in the format of `like`, or the caller's."""
         if out is None:
             tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
             is_whole = like.data_type.is_integral or like.data_type is DataType.boolean
@@ -180,13 +182,13 @@ class ArrayFunction:
         return self.destination(out, engine)
 
     def destination(self, out: Any, engine: Engine) -> Memory:
-        """The array to write, as a memory on the engine."""
+        """Return the array to write, as a memory object on the engine."""
         subject = Subject.target(self.name)
         refuse_host_out(subject.refused, out, engine)
         return memory_of(out, engine, subject)
 
     def axis(self, axis: Any, ndims: int, read: object) -> int:
-        """An axis, counted from 0. Raises InvalidArguments where there is none, and shows `read` as `x`."""
+        """Return an axis, counted from 0. Raises InvalidArguments if there is none, showing `read` as `x`."""
         number = parse_int(axis, f"{self.name}: axis")
         if -ndims <= number < ndims:
             return number % ndims
@@ -197,7 +199,7 @@ class ArrayFunction:
     def run(
         self, problem: Problem, engine: Engine, memories: Memories, signed: CallKey | None = None
     ) -> None:
-        """Find what does it, check, and run to the end. `memories` by argument."""
+        """Find the implementation, check, and run to completion. `memories` by argument."""
         describe = partial(describe_operation, prop_kind=self.prop_kind)
         impl = find_implementation(problem, engine, describe, lambda: compiled(problem, engine))
         self.execute(impl, memories, signed)
@@ -209,8 +211,8 @@ class ArrayFunction:
         signed: CallKey | None = None,
         dtype: NumpyType | None = None,
     ) -> None:
-        """Check, and run to the end. `signed`: what later calls find this one by, whose new results are of
-        `dtype`.
+        """Check and run to completion. `signed`: the key under which later calls find this one; their new
+        results have the type `dtype`.
         """
         slots = zip(impl.args, impl.executable.program.slots, strict=True)
         outputs = {arg for arg, slot in slots if arg is not None and slot.is_written}
@@ -235,7 +237,7 @@ class ArrayFunction:
     def _in_place(
         self, impl: Implementation, memories: Memories, arg: int, shared: Memories
     ) -> Implementation:
-        """The implementation where `arg` is written over bytes of `shared`; raises where that will not do."""
+        """Return the implementation if `arg` overwrites bytes of `shared`; raise if that is impossible."""
         if self.overlap is not None:
             return self.overlap(self.name, impl, memories)
         for other, memory in shared.items():
@@ -260,13 +262,13 @@ def remember(
     *,
     may_be_in_place: bool = False,
 ) -> None:
-    """Let later calls go straight to the machine code, where that reads the bytes which a call brings."""
+    """Let later calls run the machine code directly, if it reads the very bytes of the call's arguments."""
     first, target_arg, *others = impl.args
     sources = [memories[arg] for arg in (first, *others) if arg is not None]
     is_whole = target_arg == ARG_DST and len(sources) == len(signed.sources)
     words = None
     if impl.computation.operands:
-        # Each is the memory of an argument, which begins with its first element.
+        # Each is the memory of an argument, starting with its first element.
         is_whole = is_whole and None not in others and not any(memory.desc.offset0 for memory in sources)
         words = ParamPacker(replace(impl.computation, operands=()), len(sources) - 1)
     if not is_whole or not isinstance(impl.executable, CpuExecutable):
@@ -286,7 +288,7 @@ def remember(
 
 
 def result_of(result: Any, *, is_memory: bool) -> Any:
-    """The result of a call: an array where NumPy has such, unless it is to be a memory."""
+    """Return the result of a call: an array if NumPy can express it, unless it is to be a memory."""
     if is_memory or not isinstance(result, Memory):
         return result
     md = result.desc
@@ -295,7 +297,7 @@ def result_of(result: Any, *, is_memory: bool) -> Any:
 
 
 def _has_bytes_of(operand: ArrayOperand, memory: Memory) -> bool:
-    """True for the memory of an operand itself, not of a copy in another type."""
+    """Return True for an operand's own memory, not a copy in another type."""
     kind, address, owner = operand
     if isinstance(kind, MemoryDesc):
         return memory._buffer is owner
@@ -303,24 +305,24 @@ def _has_bytes_of(operand: ArrayOperand, memory: Memory) -> bool:
 
 
 def with_axis_last(x: Any, axis: int) -> Any:
-    """An array or a memory with that axis behind all others, over the same bytes."""
+    """Return an array or a memory with that axis moved to the end, over the same bytes."""
     return permuted(x, (*(i for i in range(ndims_of(x)) if i != axis), axis))
 
 
 def with_axis_at(x: Any, axis: int) -> Any:
-    """An array or a memory with its last axis at another place, over the same bytes."""
+    """Return an array or a memory with its last axis moved to another place, over the same bytes."""
     order = list(range(ndims_of(x) - 1))
     order.insert(axis, len(order))
     return permuted(x, tuple(order))
 
 
 def ndims_of(x: Any) -> int:
-    """The number of axes of an array or a memory."""
+    """Return the number of axes of an array or a memory."""
     return x.desc.ndims if isinstance(x, Memory) else x.ndim
 
 
 def permuted(x: Any, order: tuple[int, ...]) -> Any:
-    """An array or a memory over the same bytes, whose axis i is what axis `order[i]` was."""
+    """Return an array or a memory over the same bytes, whose axis i is the former axis `order[i]`."""
     if order == tuple(range(len(order))):
         return x
     if isinstance(x, Memory):

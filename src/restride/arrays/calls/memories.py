@@ -1,4 +1,4 @@
-"""Arrays of any library as memories that may be read."""
+"""Arrays of any library as readable memory objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tensors import as_array, as_numpy, is_foreign
 
 
 def memory_of(x: Any, what: str) -> Memory:
-    """An array of any library; a memory as it is. Errors name the argument `what`, as "quantize: scale"."""
+    """Wrap an array; return a memory as is. Errors name the argument `what`, as "quantize: scale"."""
     if isinstance(x, Memory):
         return x
     array = as_array(as_numpy(x, what) if is_foreign(x) else x, what)
@@ -23,6 +23,6 @@ def memory_of(x: Any, what: str) -> Memory:
 
 
 def wrapped(x: Any, subject: Subject) -> Memory:
-    """An array of NumPy as the memory that it is; errors name the subject."""
+    """Wrap a NumPy array as a memory object; errors name the subject."""
     described = describe(x, None, subject)
     return Memory(described.desc, Engine("cpu"), described.buffer_of(x))

@@ -1,4 +1,4 @@
-"""The arguments of a call as memories on the engine that runs it."""
+"""The arguments of a call as memory objects on the engine that runs it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CPU = Engine("cpu")
 
 
 def engine_of(x: object, out: object, engine: object) -> Engine:
-    """The engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
+    """Return the engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
     if isinstance(engine, Engine):
         return engine
     if isinstance(engine, str):
@@ -31,9 +31,9 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
 
 
 def memory_of(value: Any, engine: Engine, subject: Subject) -> Memory:
-    """An array or a memory as a memory on the engine, over the same bytes where that can be.
+    """Return an array or a memory as a memory on the engine, over the same bytes if possible.
 
-    Raises InvalidArguments, under the name of `subject`, for what cannot be read.
+    Raises InvalidArguments, under the name of `subject`, for anything that cannot be read.
     """
     if not isinstance(value, Memory):
         described = describe(value, None, subject)
@@ -44,9 +44,9 @@ def memory_of(value: Any, engine: Engine, subject: Subject) -> Memory:
 
 
 def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
-    """The source, as a memory on the engine or on the host beside it.
+    """Return the source as a memory object on the engine, or on the host next to it.
 
-    Of a physical array the dims are padded, as far as `src` says: those of `out` leave the padding out.
+    The dims of a physical array are padded unless `src` says otherwise: those of `out` exclude the padding.
     """
     if not isinstance(x, Memory):
         described = describe(x, src, SOURCE)
@@ -56,7 +56,7 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
         is_padded = desc.inner_blks and len(dims) == desc.ndims and dims != desc.dims
         if is_padded and not isinstance(src, MemoryDesc):
             plain = MemoryDesc(dims, desc.data_type, Tag(desc.layout.outer_order, *desc.layout.inner))
-            # The blocks of a physical array with the dims of `out`, where those fill as many.
+            # The blocks of a physical array with the dims of `out`, if those fill as many.
             desc = plain if plain.padded_dims == desc.dims and plain.strides == desc.strides else desc
         return Memory(desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
@@ -67,7 +67,7 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
 
 
 def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
-    """The destination, which must lie as `dst` and `dtype` say."""
+    """Return the destination, which must have the layout and type that `dst` and `dtype` say."""
     if isinstance(out, Memory) and out:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return share_with(out, engine)
@@ -81,5 +81,5 @@ def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -
 
 
 def _host_of(engine: Engine) -> Engine:
-    """The host side of an engine, where its arrays lie; a device is reached from the CPU."""
+    """Return the host side of an engine, where its arrays are; a device is reached from the CPU."""
     return engine if engine.device.is_host else _CPU

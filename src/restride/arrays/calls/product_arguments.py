@@ -1,4 +1,4 @@
-"""The arguments of products of arrays as memories and numbers, checked."""
+"""The arguments of products of arrays as memory objects and numbers, checked."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .tensors import as_array, as_numpy
 
 
 def operand_of(call: str, name: str, value: Any, engine: Engine) -> Memory:
-    """An argument as a memory over the same bytes. Raises InvalidArguments for what cannot be read."""
+    """Wrap an argument as a memory over the same bytes. Raises InvalidArguments if it cannot be read."""
     what = f"{call}: {name}"
     array = value if isinstance(value, Memory) else as_numpy(as_array(value, what), what)
-    return memory_of(array, engine, Subject(f"{what} cannot be read", f"{what} does not fit"))
+    return memory_of(array, engine, Subject(f"{what} cannot be read", f"{what} does not match"))
 
 
 def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
-    """A value for each output, along the last of `ndims` dims."""
+    """Return a value for each output, along the last of `ndims` dims."""
     bias = operand_of(call, "bias", value, engine)
     if bias.desc.ndims != 1:
         raise refuse("RS-X01:bias-dims", call=call, ndims=bias.desc.ndims, desc=bias.desc)
@@ -39,7 +39,7 @@ def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
 
 
 def result_type(source: Memory, dtype: Any) -> DataType:
-    """The type of a result: the one that is named, else that of the source, s32 for integers."""
+    """Return the type of a result: `dtype`, else that of the source, or s32 for integers."""
     if dtype is not None:
         return DataType.parse(dtype)
     kind = source.desc.data_type
@@ -47,7 +47,7 @@ def result_type(source: Memory, dtype: Any) -> DataType:
 
 
 def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
-    """The destination: a new memory, or the one that was brought, of the same dims."""
+    """Return the destination: a new memory, or the caller's, which must have the same dims."""
     if out is None:
         return Memory(md, engine)
     subject = Subject.target(call)
@@ -60,7 +60,7 @@ def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
 
 
 def numbers_of_dims(call: str, name: str, value: Any, count: int) -> tuple[int, ...]:
-    """One number for each spatial dim, given as such or once for all."""
+    """Return one number for each spatial dim, given individually or once for all."""
     what = f"{call}: {name}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         numbers = tuple(parse_int(number, what) for number in value)

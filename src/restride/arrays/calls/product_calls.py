@@ -1,4 +1,4 @@
-"""Products of memories: primitives for their descriptors, found again at the next call, and executed."""
+"""Products of memory objects: primitives cached by their descriptors, and executed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALGORITHM = "convolution_direct"
 
 
 class SlidingWindow(NamedTuple):
-    """The movement of a window: a number for each spatial dim. `dilates`: 0 is dense."""
+    """The geometry of a window: a number for each spatial dim. `dilates`: 0 is dense."""
 
     strides: tuple[int, ...]
     dilates: tuple[int, ...]
@@ -40,18 +40,18 @@ class SlidingWindow(NamedTuple):
 
     @property
     def arguments(self) -> tuple[list[int], ...]:
-        """The arguments of primitive descriptors: strides, dilates, and the padding in front and behind."""
+        """The arguments of primitive descriptors: strides, dilates, and the padding at both ends."""
         return tuple(map(list, (self.strides, self.dilates, self.padding, self.padding)))
 
     def points(self, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
-        """The extents of a result; 0 where no window fits."""
+        """Return the extents of a result; 0 if no window fits."""
         rows = zip(sizes, kernel, *self, strict=True)
         return tuple(max((n + 2 * p - (k - 1) * (d + 1) - 1) // max(s, 1) + 1, 0) for n, k, s, d, p in rows)
 
     def origins(
         self, points: tuple[int, ...], kernel: tuple[int, ...], rest: tuple[int, ...]
     ) -> tuple[int, ...]:
-        """The extents of a source that has so many points, and at its end a rest that no window reaches."""
+        """Return the extents of a source for these points, and the remainder that no window reaches."""
         rows = zip(points, kernel, rest, *self, strict=True)
         return tuple(max((n - 1) * s - 2 * p + (k - 1) * (d + 1) + 1 + r, 0) for n, k, r, s, d, p in rows)
 
@@ -64,7 +64,7 @@ def matmul_primitive(
     dst: MemoryDesc,
     attr: PrimitiveAttr | None = None,
 ) -> Matmul:
-    """The product of matrices of these descriptors."""
+    """Return the matrix product for these descriptors."""
     return _primitive(Matmul, (engine, src, weights, bias, dst), attr=attr)
 
 
@@ -76,7 +76,7 @@ def convolution_primitive(
     dst: MemoryDesc,
     window: SlidingWindow,
 ) -> ConvolutionForward:
-    """The convolution of these descriptors."""
+    """Return the convolution for these descriptors."""
     head = engine, "forward_inference", _ALGORITHM, src, weights, bias, dst
     return _primitive(ConvolutionForward, head, window)
 
@@ -84,7 +84,7 @@ def convolution_primitive(
 def source_gradient_primitive(
     engine: Engine, diff_src: MemoryDesc, weights: MemoryDesc, diff_dst: MemoryDesc, window: SlidingWindow
 ) -> ConvolutionBackwardData:
-    """The gradient of a convolution's source."""
+    """Return the gradient of a convolution with respect to its source."""
     return _primitive(ConvolutionBackwardData, (engine, _ALGORITHM, diff_src, weights, diff_dst), window)
 
 
@@ -96,7 +96,7 @@ def weights_gradient_primitive(
     diff_dst: MemoryDesc,
     window: SlidingWindow,
 ) -> ConvolutionBackwardWeights:
-    """The gradients of a convolution's weights and bias."""
+    """Return the gradients of a convolution with respect to its weights and bias."""
     head = engine, _ALGORITHM, src, diff_weights, diff_bias, diff_dst
     return _primitive(ConvolutionBackwardWeights, head, window)
 
@@ -127,8 +127,8 @@ def execute_product(
     signed: CallKey | None = None,
     scaling: Mapping[int, Memory] | None = None,
 ) -> None:
-    """Run a forward product to its end. `signed`: what later calls find this one by; `scaling`: the memories
-    of its attributes.
+    """Run a forward product to completion. `signed`: the key under which later calls find this one;
+    `scaling`: the memory objects of its attributes.
     """
     more = {} if bias is None else {ARG_BIAS: bias}
     memories = {ARG_SRC: src, ARG_WEIGHTS: weights, **more, **(scaling or {}), ARG_DST: dst}
@@ -138,7 +138,7 @@ def execute_product(
 
 
 def execute(primitive: Primitive, memories: dict[int, Memory]) -> None:
-    """Run a primitive to its end."""
+    """Run a primitive to completion."""
     synchronize(*memories.values())
     stream = Stream(primitive.get_primitive_desc().get_engine())
     primitive.execute(stream, memories)
@@ -151,7 +151,7 @@ def _primitive(
     window: SlidingWindow | None = None,
     attr: PrimitiveAttr | None = None,
 ) -> _PrimitiveT:
-    """The primitive of a descriptor's arguments, made at the first call."""
+    """Return the primitive for a descriptor's arguments, created on the first call."""
     key = kind, head, window, attr and attr.freeze()
     primitive: _PrimitiveT | None = calls.find(key)
     if primitive is None:

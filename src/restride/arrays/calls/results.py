@@ -1,4 +1,4 @@
-"""New results of calls: empty arrays and memories of a descriptor, and where their elements begin."""
+"""New results of calls: empty arrays and memory objects, and the address of their elements."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from .carriers import NumpyType, as_type
 from .formats import parse_type
 
 _CPU = Engine("cpu")
-# A name of this module, for calls that take a microsecond.
+# Bound to a name here, for calls that take a microsecond.
 _empty = np.empty
 
 Make = Callable[[], tuple[int, Any]]
-"""Makes an empty result: the address of element offset 0, and the result."""
+"""Creates an empty result; returns the address of element offset 0 and the result."""
 
 
 @raises_at_the_call
 def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any:
-    """A new array of undefined content, in the memory that results get: for `out=`, and for sources.
+    """Return a new array with undefined content, in the memory used for results: for `out=`, and for sources.
 
-    `dims`: logical, as in `MemoryDesc`. `format`: how they lie; None is row-major. A plain format gives an
-    array of shape `dims`, a blocked one, and elements of 4 bits, a `Memory`. From 256 KB on the bytes are at
-    a page, on huge pages where the system has them; when all that refers to them is gone, the next result of
-    that size may have them.
+    `dims`: logical, as in `MemoryDesc`. `format`: the layout; None is row-major. A plain format gives an
+    array of shape `dims`; a blocked one, and elements of 4 bits, a `Memory`. From 256 KB up, the bytes are
+    page-aligned, on huge pages if the system has them; once nothing refers to them, the next result of that
+    size can reuse them.
 
-    Raises InvalidArguments for what no descriptor can be made of, OutOfMemory where the system refuses.
+    Raises InvalidArguments if no descriptor can be created, OutOfMemory if the system refuses the memory.
 
     >>> import restride as rs
     >>> rs.empty((8, 64, 56, 56), "bf16", "nhwc").strides
@@ -53,9 +53,9 @@ def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any
 
 
 def maker_of(md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool = False) -> Make:
-    """A function that makes results: arrays where NumPy has such, unless `is_memory`, else memories.
+    """Return a function that creates results: arrays if NumPy can express them, unless `is_memory`.
 
-    `dtype`: the type of arrays whose bits go as another type.
+    `dtype`: the type of arrays whose bits are moved as another type.
     """
     if not is_memory and not md.inner_blks and md.data_type.bits >= 8:
         return _array_maker(md) if dtype is None else as_type(_array_maker(md), dtype)

@@ -1,7 +1,7 @@
-"""The arithmetic of a call in two parts: the structure, which picks a kernel, and the values.
+"""The arithmetic of a call in two parts: the structure, which selects a kernel, and the values.
 
-Only what surely is right is read here, as fast as can be. For all else the answer is None, and `arithmetic`
-reads it again, or says what is wrong with it.
+Only unambiguous arguments are read here, as fast as possible. For all others the result is None, and
+`arithmetic` reads them again, or reports the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .arithmetic import entries_of
 from .carriers import NIBBLES
 
 _S32 = 2**31
-# Integers up to here are doubles as they are.
+# Integers up to this one are exact in double.
 _EXACT = 2**53
 _F32, _F64, _S32_TYPE, _S64 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8"))
 _REALS = frozenset((float, int, np.float32, np.float64))
@@ -30,11 +30,11 @@ _OPERATIONS = frozenset((*BINARY, *(f"binary_{name}" for name in BINARY)))
 
 
 class Values:
-    """The values of a call beside its arrays.
+    """The values of a call other than its arrays.
 
-    `structure`: which values there are, of what kind; other values of an equal structure take the same
-    kernel. `scalars`: zero point, scale, beta and numbers of post-ops, those that there are, in this order.
-    `arrays`: zero points, scales and operands in this order, as kernels read them.
+    `structure`: which values there are and of what kind; calls with an equal structure share a kernel.
+    `scalars`: zero point, scale, beta and numbers of post-ops, where present, in this order. `arrays`: zero
+    points, scales and operands in this order, as kernels read them.
     """
 
     __slots__ = ("arrays", "scalars", "structure")
@@ -46,11 +46,11 @@ class Values:
 
 
 NO_VALUES = Values()
-"""Of a call that only moves and converts."""
+"""For a call that only moves and converts."""
 
 
 def scale_values(alpha: float) -> Values:
-    """Those of a call with one scale, an f32 value; of 1 none."""
+    """Return the values of a call with one scale, an f32 value; none for 1."""
     if alpha == 1.0:
         return NO_VALUES
     values = Values()
@@ -59,14 +59,14 @@ def scale_values(alpha: float) -> Values:
 
 
 def read_values(scale: Any, zero_point: Any, axis: Any, beta: Any, post_ops: Any) -> Values | None:
-    """The values of a call's arguments; None where that takes a closer look."""
+    """Return the values of a call's arguments; None if they need a closer look."""
     if axis is not None and type(axis) is not int:
         return None
     values = Values()
     shift = _read_zero_point(values, zero_point)
     factor = _read_scale(values, scale)
     if axis is None and values.arrays:
-        return None  # one value, or a mistake
+        return None  # one value, or an error
     weight = None if type(beta) is float and beta == 0.0 else _value(values, beta, 0.0)
     chain = _read_chain(values, post_ops)
     if shift is False or factor is False or weight is False or chain is None:
@@ -77,7 +77,7 @@ def read_values(scale: Any, zero_point: Any, axis: Any, beta: Any, post_ops: Any
     return values
 
 
-# Each of these gives the structure of one argument: None where it is neutral, False where it is unclear.
+# Each of these returns the structure of one argument: None if it is neutral, False if it is unclear.
 
 
 def _read_zero_point(values: Values, value: Any) -> Hashable:
@@ -121,7 +121,7 @@ def _array(values: Values, row: Array) -> int:
 
 
 def _real(value: Any) -> float | None:
-    """A number rounded to f32. No NaN, as the bits of one stand for values that come later."""
+    """Return a number rounded to f32. NaN is excluded: the bits of one mark values filled in later."""
     if type(value) not in _REALS:
         return None
     try:
@@ -132,7 +132,7 @@ def _real(value: Any) -> float | None:
 
 
 def _real_row(values: Any) -> Array | None:
-    """Several scales as kernels read them."""
+    """Return several scales as kernels read them."""
     row = _row(values)
     if row is None or row.dtype.kind not in "fiu":
         return None
@@ -143,7 +143,7 @@ def _real_row(values: Any) -> Array | None:
 
 
 def _whole(values: Any) -> Array | None:
-    """Several zero points as kernels read them."""
+    """Return several zero points as kernels read them."""
     row = _row(values)
     if row is None or row.dtype.kind not in "iu":
         return None
@@ -166,7 +166,7 @@ def _row(values: Any) -> Array | None:
 
 
 def _read_chain(values: Values, post_ops: Any) -> tuple[Hashable, ...] | None:
-    """The structure of the chain; None where it is unclear."""
+    """Return the structure of the chain; None if it is unclear."""
     if post_ops is None:
         return ()
     if isinstance(post_ops, PostOps):

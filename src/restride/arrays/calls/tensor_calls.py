@@ -1,4 +1,4 @@
-"""Calls for tensors of frameworks, which bring addresses and say how they lie: bound without a first call."""
+"""Calls for framework tensors, which pass addresses and describe their layout: bound without a first call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CPU = Engine("cpu")
 
 
 def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> CompiledCall:
-    """The call that reorders arrays of one kind into arrays of another; `scale_values` are its values."""
+    """Return the call that reorders arrays of one kind into another; `scale_values` are its values."""
     source, target = described(src), described(dst)
     attr = Attr.common(0.5 if is_scaled else None)
     impl = find_reorder(ReorderProblem(source.desc, target.desc, attr), _CPU)
@@ -24,7 +24,7 @@ def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> CompiledCall:
 
 
 def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> CompiledCall:
-    """The call that shuffles arrays of one kind into arrays of another of the same type."""
+    """Return the call that shuffles arrays of one kind into another of the same type."""
     source, target = described(src), described(dst)
     problem = ShuffleProblem(source.desc, target.desc, *rule.split(source.desc.dims, axis, number))
     impl = find_shuffle(rule.call, problem, _CPU)

@@ -1,4 +1,4 @@
-"""Arrays of other frameworks as NumPy arrays over the same bytes, and back, without importing any of them."""
+"""Arrays of other frameworks as NumPy arrays over the same bytes, and back, without importing them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...runtime.capsules import Exported, imported, not_imported
 from ...runtime.memory import Memory
 from ..jax.arrays import is_jax, of_jax, to_jax
 
-# Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
+# torch types that NumPy cannot export: the type that their bits are moved as, and their NumPy equivalent.
 _CARRIED = {
     "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
     "float8_e5m2": ("uint8", np.dtype(ml_dtypes.float8_e5m2)),
@@ -27,7 +27,7 @@ _CARRIED = {
 }
 _LONGEST = 200
 ErrorT = TypeVar("ErrorT", bound=Error)
-# Hints in the words of the library that an array is from: `x.float()` to whoever holds a tensor of torch.
+# Hints in terms of the array's own library: `x.float()` for a torch tensor.
 _WORDS_OF_TORCH = (
     ("np.stack([x.real, x.imag], axis=-1)", "torch.view_as_real(x)"),
     ("np.ascontiguousarray(x)", "x.contiguous()"),
@@ -43,7 +43,7 @@ _WORDS_OF_TORCH = (
     ("a NumPy array", "a tensor"),
 )
 _WORDS_OF_JAX = (("x.astype(np.", "x.astype(jnp."), ("np.stack(", "jnp.stack("))
-# The functions on arrays that `restride.torch` has with gradients, by their names there.
+# Functions on arrays that `restride.torch` provides with gradients, by their names there.
 _GRADED = {
     name: name
     for name in ("channel_shuffle", "layer_norm", "pool", "reorder", "shuffle", "shuffle_channels", "softmax")
@@ -52,21 +52,21 @@ _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()
 
 
 def is_torch(x: object) -> bool:
-    """True for a tensor of torch. Where torch is not loaded there are none."""
+    """Return True for a torch tensor, without importing torch."""
     kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and isinstance(x, kind)
 
 
 def is_foreign(x: object) -> bool:
-    """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
+    """Return True for arrays of other libraries: with DLPack, but neither NumPy's nor a `Memory`."""
     is_ours = isinstance(x, np.ndarray | np.generic | Memory)
     return (has_attribute(x, "__dlpack__") and not is_ours) or is_jax(x)
 
 
 def as_array(x: Any, name: str) -> Any:
-    """Lists, numbers and what has `__array__` as arrays, as `np.asarray` takes them; all else as it is.
+    """Convert lists, numbers and objects with `__array__` as `np.asarray` does; return anything else as is.
 
-    Raises InvalidArguments for what NumPy makes no array of, such as rows of different lengths.
+    Raises InvalidArguments if NumPy cannot create an array, for example from rows of different lengths.
     """
     if isinstance(x, np.ndarray | Memory | str | bytes) or is_foreign(x):
         return x
@@ -77,13 +77,13 @@ def as_array(x: Any, name: str) -> Any:
         raise refuse("RS-A04:not-computed", name=name)
     try:
         return np.asarray(x)
-    except Exception as error:  # a foreign object may raise anything
-        why = f"NumPy makes no array of it: {text_of(error)[:_LONGEST]}".splitlines()[0]
+    except Exception as error:  # a foreign object can raise anything
+        why = f"NumPy cannot convert it to an array: {text_of(error)[:_LONGEST]}".splitlines()[0]
         raise refuse("RS-A01:ragged-list", name=name, why=why) from None
 
 
 def numpy_of(x: Any, name: str) -> Array:
-    """Arrays of any library, lists and numbers as an array of NumPy. Raises InvalidArguments for all else."""
+    """Return an array, a list or a number as a NumPy array. Raises InvalidArguments otherwise."""
     array = x.to_numpy() if isinstance(x, Memory) else as_array(as_numpy(x, name), name)
     if isinstance(array, np.ndarray):
         return array
@@ -91,7 +91,7 @@ def numpy_of(x: Any, name: str) -> Array:
 
 
 def narrowed(x: Any) -> Any:
-    """The integers of a list as s32, where they are such: NumPy has made int64 of them. All else as it is."""
+    """Return the integers of a list, which NumPy has made int64, as s32 if possible; anything else as is."""
     if not isinstance(x, np.ndarray) or x.dtype != np.int64 or not x.size:
         return x
     limits = np.iinfo(np.int32)
@@ -99,9 +99,10 @@ def narrowed(x: Any) -> Any:
 
 
 def back_to(x: Any, result: Any) -> Any:
-    """A result as an array of the library of `x`, over the same bytes; a `Memory` as it is.
+    """Return a result as an array of the library of `x`, over the same bytes; a `Memory` as is.
 
-    Libraries that follow the Array API read it by their `from_dlpack`; of others NumPy's array is given.
+    Libraries that follow the Array API read it through their `from_dlpack`; for others the NumPy array is
+    returned.
     """
     if not isinstance(result, np.ndarray):
         return result
@@ -115,21 +116,21 @@ def back_to(x: Any, result: Any) -> Any:
 
 
 def as_target(out: Any, name: str) -> Any:
-    """As `as_numpy`, for what is to be written. Raises InvalidArguments for what never changes."""
+    """Convert as `as_numpy` does, for writing. Raises InvalidArguments for immutable arrays."""
     if is_jax(out):
         raise refuse("RS-A08:cannot-written", name=name)
     return as_numpy(out, name)
 
 
 def written(out: Any) -> Any:
-    """An `out` after it was written. Autograd is told, or a backward pass would take it for what it saved."""
+    """Return a written `out`. Autograd is notified, so that a backward pass does not use stale values."""
     if is_torch(out):
         sys.modules["torch"].autograd.graph.increment_version(out)
     return out
 
 
 def translate_hint(x: object, error: ErrorT) -> ErrorT:
-    """The refusal with its hint in the words of the library of `x`."""
+    """Return the error with its hint in terms of the library of `x`."""
     hint = error.hint
     for ours, theirs in _WORDS_OF_TORCH if is_torch(x) else _WORDS_OF_JAX if is_jax(x) else ():
         hint = hint.replace(ours, theirs)
@@ -137,9 +138,9 @@ def translate_hint(x: object, error: ErrorT) -> ErrorT:
 
 
 def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> Any:
-    """The result of `work(x, out)` on NumPy's arrays over the same bytes, as an array of the library of `x`.
+    """Run `work(x, out)` on NumPy arrays over the same bytes; return the result in the library of `x`.
 
-    Memories stay what they are. `what`: what messages call `x`, as "reorder: x".
+    Memory objects are passed as is. `what`: the name of `x` in messages, as "reorder: x".
     """
     source = x if isinstance(x, Memory) else as_numpy(x, what)
     is_open = out is None or isinstance(out, Memory)
@@ -152,11 +153,11 @@ def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> A
 
 
 def as_numpy(x: Any, name: str) -> Any:
-    """A tensor of torch, an array of JAX, or what has `__dlpack__`, as a NumPy array over its bytes.
+    """Return a torch tensor, a JAX array, or an object with `__dlpack__`, as a NumPy array over its bytes.
 
-    All else is given as it is.
+    Anything else is returned as is.
 
-    Raises InvalidArguments for what is not on the CPU, is part of a graph of gradients, or is traced.
+    Raises InvalidArguments for arrays that are not on the CPU, are part of an autograd graph, or are traced.
     """
     if isinstance(x, np.ndarray):
         return x
@@ -180,14 +181,14 @@ def _of_torch(x: Any, name: str) -> Array:
             device=x.device,
             which="x.cpu()"
             if x.device.type != "meta"
-            else 'one with bytes, torch.empty_like(x, device="cpu")',
+            else 'one with storage, torch.empty_like(x, device="cpu")',
         )
     if x.requires_grad and sys.modules["torch"].is_grad_enabled():
         function = name.partition(":")[0]
         raise refuse(
             "RS-A04:gradients",
             name=name,
-            call=f", or use restride.torch.{_GRADED[function]}, which they flow through"
+            call=f", or use restride.torch.{_GRADED[function]}, which supports gradients"
             if function in _GRADED
             else "",
         )
@@ -208,7 +209,7 @@ def _of_torch(x: Any, name: str) -> Array:
 
 
 def is_whole(x: Any) -> bool:
-    """True where the storage of a tensor of torch has all its elements; torch itself does not check."""
+    """Return True if a torch tensor's storage contains all its elements; torch does not check that."""
     last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
     reach = (x.storage_offset() + last + 1) * x.element_size() if x.numel() else 0
     return bool(reach <= x.untyped_storage().nbytes())
@@ -220,12 +221,12 @@ def _hint_of_torch(x: Any) -> str:
     if x.is_conj():
         return "pass x.resolve_conj()"
     if str(x.dtype) == "torch.float4_e2m1fn_x2":
-        return "rs.formats wraps its bytes, x.view(torch.uint8), and so do memories of f4_e2m1"
+        return "wrap its bytes, x.view(torch.uint8), with rs.formats or as a memory of f4_e2m1"
     return "convert it, for example x.float(); inside torch.func use restride.torch"
 
 
 def check_strided(x: Any, name: str) -> None:
-    """Raise InvalidArguments for a tensor of torch without strides, or whose integers are no numbers."""
+    """Raise InvalidArguments for a torch tensor without strides, or with an unsupported quantized type."""
     if x.is_nested:
         raise refuse("RS-A04:tensor-nested", name=name)
     if str(x.layout) != "torch.strided":
@@ -235,7 +236,7 @@ def check_strided(x: Any, name: str) -> None:
 
 
 def to_torch(x: Array) -> Any:
-    """A NumPy array as a tensor of torch over the same bytes."""
+    """Return a NumPy array as a torch tensor over the same bytes."""
     torch = sys.modules["torch"]
     carrier, name = _CARRIERS.get(x.dtype, (None, None))
     if carrier is None or name is None:

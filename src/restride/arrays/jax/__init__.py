@@ -1,1 +1,1 @@
-"""Arrays and programs of JAX: what `restride.jax` is made of."""
+"""The implementation of `restride.jax`: JAX arrays and programs."""

@@ -1,4 +1,4 @@
-"""Arrays of JAX as NumPy arrays over the same bytes, and back, without importing JAX."""
+"""JAX arrays as NumPy arrays over the same bytes, and back, without importing JAX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...runtime.capsules import Exported, imported, is_named
 from ...runtime.result_pool import allocate
 from ...schedule.machine import LINE
 
-# What JAX makes of these unless it is told to keep 64 bits.
+# What JAX converts these to unless 64-bit types are enabled.
 _NARROWED = {
     np.dtype(wide): narrow
     for wide, narrow in (("f8", "float32"), ("i8", "int32"), ("u8", "uint32"), ("c16", "complex64"))
@@ -22,21 +22,21 @@ _LONGEST = 200
 
 
 def is_jax(x: object) -> bool:
-    """True for an array of JAX, traced ones among them. Where JAX is not loaded there are none."""
+    """Return True for a JAX array, including traced ones; JAX is not imported."""
     kind = getattr(sys.modules.get("jax"), "Array", None)
     return kind is not None and isinstance(x, kind)
 
 
 def is_traced(x: object) -> bool:
-    """True for what stands for an array of JAX while a function is traced."""
+    """Return True for a tracer, which represents a JAX array while a function is traced."""
     core = getattr(sys.modules.get("jax"), "core", None)
     return core is not None and isinstance(x, core.Tracer)
 
 
 def of_jax(x: Any, name: str) -> Array:
-    """An array of JAX as a NumPy array that is read-only, as JAX never changes one.
+    """Return a JAX array as a NumPy array, read-only because JAX arrays are immutable.
 
-    Raises InvalidArguments for arrays without bytes on this machine's CPU.
+    Raises InvalidArguments for arrays that have no bytes on this machine's CPU.
     """
     if is_traced(x):
         raise refuse("RS-A04:traced-array-no", name=name)
@@ -48,7 +48,7 @@ def of_jax(x: Any, name: str) -> Array:
         raise refuse("RS-A04:array-not-cpu", name=name)
     try:
         x.block_until_ready()
-        # Parts on several devices are put together.
+        # Shards on several devices are gathered.
         return imported(x) if is_named(x.dtype) and len(x.devices()) == 1 else np.asarray(x)
     except Exception as error:
         why = f"JAX: {str(error) or type(error).__name__}".splitlines()[0]
@@ -56,10 +56,10 @@ def of_jax(x: Any, name: str) -> Array:
 
 
 def to_jax(x: Array, like: Any) -> Any:
-    """A NumPy array, which must be no one else's, as an array of JAX over its bytes, in its layout.
+    """Return a NumPy array that nobody else uses as a JAX array over its bytes, in its layout.
 
-    It is copied to the device of `like` where that is another than the first. JAX has no layouts with gaps:
-    such become row-major. Raises Unimplemented for 64-bit types, unless JAX is told to keep them.
+    It is copied to the device of `like` unless that is the first one. JAX has no layouts with gaps: such
+    arrays become row-major. Raises Unimplemented for 64-bit types unless JAX enables them.
     """
     check_width(x.dtype)
     jax = sys.modules["jax"]
@@ -69,7 +69,7 @@ def to_jax(x: Array, like: Any) -> Any:
     (device,) = like.devices() if len(like.devices()) == 1 else array.devices()
     if device in array.devices():
         return array
-    # It goes there row-major: programs of JAX 0.10 misread what was moved in another layout.
+    # Copied row-major: programs of JAX 0.10 misread arrays moved in another layout.
     there = jax.device_put(np.ascontiguousarray(x), device)
     if x.flags.c_contiguous:
         return there
@@ -77,19 +77,19 @@ def to_jax(x: Array, like: Any) -> Any:
 
 
 def check_width(dtype: np.dtype[Any]) -> None:
-    """Raise Unimplemented for 64-bit types where JAX would narrow them without a word."""
+    """Raise Unimplemented for 64-bit types if JAX would silently narrow them."""
     if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
         raise refuse("RS-A17:array-jax", name=dtype.name, narrowed=_NARROWED[dtype])
 
 
 def _is_dense(x: Array) -> bool:
-    """True where elements in some order of the axes fill their bytes, as in every layout of JAX."""
+    """Return True if the elements fill their bytes in some order of axes, as in every JAX layout."""
     order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
     return x.transpose(order).flags.c_contiguous
 
 
 def _aligned(x: Array) -> Array:
-    """`x` from a cache line on, as JAX takes other bytes by a copy, and row-major."""
+    """Return `x` aligned to a cache line, as otherwise JAX copies it, and row-major."""
     if address_of(x) % LINE == 0:
         return x
     steps = [stride // x.itemsize for stride in x.strides]

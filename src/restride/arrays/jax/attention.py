@@ -1,6 +1,6 @@
-"""Attention inside programs of JAX: a primitive whose derivatives are those of its formula in JAX.
+"""Attention inside JAX programs: a primitive whose derivatives are those of its formula in JAX.
 
-This module imports jax; nothing does so but `restride.jax`.
+Only `restride.jax` may import this module, because it imports jax.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEAST = -3.4028234663852886e38
 
 
 class AttentionKind(NamedTuple):
-    """An attention: dims and type of the result, which arguments there are, and what changes scores."""
+    """An attention: dims and type of the result, the arguments present, and the modifications of scores."""
 
     dims: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -46,12 +46,12 @@ class AttentionKind(NamedTuple):
     soft_cap: float
 
     def descs(self, shapes: Sequence[Shape]) -> dict[int, MemoryDesc]:
-        """Of what is read and written, by argument."""
+        """Return the descriptors of inputs and output, by argument."""
         mds = {arg: MemoryDesc(x.dims, x.dtype) for arg, x in zip(self.args, shapes, strict=True)}
         return {**mds, ARG_DST: MemoryDesc(self.dims, self.dtype)}
 
 
-# --- how it runs --------------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------------------
 
 
 def _work(kind: AttentionKind, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
@@ -75,7 +75,7 @@ def _on_arrays(kind: AttentionKind, *operands: Any) -> Any:
 
 
 def _batched(kind: AttentionKind, args: Any, axes: Any) -> Any:
-    """One call, whose batch has all parts; one after the other where each has sinks of its own."""
+    """Run one call whose batch contains all parts, or a call for each part if each has its own sinks."""
     size = next(x.shape[at] for x, at in zip(args, axes, strict=True) if at is not None)
     parts = [x if at is None else jnp.moveaxis(x, at, 0) for x, at in zip(args, axes, strict=True)]
     places = dict(zip(kind.args, axes, strict=True))
@@ -93,7 +93,7 @@ def _batched(kind: AttentionKind, args: Any, axes: Any) -> Any:
             continue
         own = x.shape[int(places[arg] is not None) :]
         if places[arg] is None and own[0] != batch:
-            joined.append(x)  # a mask that is repeated along the batch
+            joined.append(x)  # a mask broadcast along the batch
             continue
         whole = x if places[arg] is not None else x[None]
         whole = jnp.broadcast_to(whole, (size, batch, *own[1:]))
@@ -106,7 +106,7 @@ def _batched(kind: AttentionKind, args: Any, axes: Any) -> Any:
 
 
 def _pushed(primals: Any, tangents: Any, *, kind: AttentionKind) -> tuple[Any, Any]:
-    """The tangent of the formula, along the operands that have one."""
+    """Return the tangent of the formula, with respect to the operands that have one."""
     out = attention_p.bind(*primals, kind=kind)
     moving = [i for i, tangent in enumerate(tangents) if type(tangent) is not ad.Zero]
     if not moving:
@@ -121,13 +121,13 @@ def _pushed(primals: Any, tangents: Any, *, kind: AttentionKind) -> tuple[Any, A
 
 
 def _formula(kind: AttentionKind, operands: dict[int, Any]) -> Any:
-    """The result by JAX's functions."""
+    """Compute the result with JAX's functions."""
     q, k, v = (operands[arg] for arg in _ARGS[:3])
     real = jnp.float64 if jnp.float64 in (q.dtype, k.dtype, v.dtype) else jnp.float32
     (batch, heads, queries, _), keys = q.shape, k.shape[2]
     q, k, v = (x.astype(real) for x in (q, k, v))
     hidden = _hidden(kind, operands.get(ARG_SRC_3), (batch, queries, keys))
-    if ARG_SRC_3 in operands:  # what lies behind may be anything
+    if ARG_SRC_3 in operands:  # values beyond the lengths are arbitrary
         is_there = jnp.arange(keys) < operands[ARG_SRC_3][:, None]
         k, v = (jnp.where(is_there[:, None, :, None], x, 0) for x in (k, v))
     k, v = (jnp.repeat(x, heads // max(x.shape[1], 1), 1) for x in (k, v))
@@ -149,7 +149,7 @@ def _formula(kind: AttentionKind, operands: dict[int, Any]) -> Any:
 
 
 def _hidden(kind: AttentionKind, lengths: Any, sizes: tuple[int, int, int]) -> Any:
-    """Which keys have no share by their places: (batch, 1, queries, keys)."""
+    """Return which keys are hidden by their positions: (batch, 1, queries, keys)."""
     batch, queries, keys = sizes
     i, j = jnp.arange(queries)[:, None], jnp.arange(keys)
     count = jnp.full(batch, keys) if lengths is None else jnp.clip(lengths, 0, keys)
@@ -173,13 +173,14 @@ attention_p = new_primitive(
 ad.primitive_jvps[attention_p] = _pushed
 
 
-# --- what functions take ------------------------------------------------------------------------------------
+# --- entry points -------------------------------------------------------------------------------------------
 
 
 def attended(operands: Sequence[Any], parameters: Sequence[Any]) -> Any:
-    """Attention of q, k, v, mask, lengths and sinks; `parameters`: scale, causal, window and soft cap.
+    """Return the attention of q, k, v, mask, lengths and sinks; `parameters`: scale, causal, window, soft
+    cap.
 
-    Raises for what does not fit.
+    Raises for invalid arguments.
     """
     scale, causal, window, soft_cap = parameters
     for name, number in (("scale", scale), ("soft_cap", soft_cap)):

@@ -1,8 +1,8 @@
-"""Kernels inside programs of JAX: primitives with every derivative, run by XLA through handlers of ours.
+"""Kernels inside JAX programs: primitives with all derivatives, run by XLA through our handlers.
 
-A primitive has one parameter, a kind: a value that says all of a call but its operands.
+A primitive has one parameter, a kind: a value that describes all of a call except its operands.
 
-This module imports jax; nothing does so but `restride.jax`.
+Only `restride.jax` may import this module, because it imports jax.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..reorders import reorder
 from ..shuffles import shuffle
 from .arrays import check_width
 
-# XLA's numbers of its types.
+# XLA's numbers for its types.
 _NUMBERS = {
     "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
     "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "complex64": 15, "bfloat16": 16,
@@ -52,14 +52,14 @@ NumpyType = np.dtype[Any]
 
 
 class Shape(NamedTuple):
-    """An array as XLA hands it to a kernel: extents, axes outermost first, type."""
+    """An array as XLA passes it to a kernel: extents, axes outermost first, type."""
 
     dims: tuple[int, ...]
     order: Order
     dtype: NumpyType
 
     def kind(self, twin: NumpyType) -> tuple[Any, Any, NumpyType]:
-        """Shape, strides in bytes and type, as calls are bound to them."""
+        """Return shape, strides in bytes and type, which calls are bound to."""
         step = twin.itemsize
         strides = [step] * len(self.dims)
         for d in reversed(self.order):
@@ -68,25 +68,25 @@ class Shape(NamedTuple):
         return self.dims, tuple(strides), twin
 
     def operand(self) -> XlaOperand:
-        """The operand that a handler checks."""
+        """Return the operand that a handler checks."""
         return XlaOperand(_NUMBERS[self.dtype.name], prod(self.dims))
 
 
 def shape_of(call: str, aval: Any) -> Shape:
-    """The shape that XLA hands to a kernel for an abstract value, or for an array, row-major."""
+    """Return the shape that XLA passes to a kernel for an abstract value, or for a row-major array."""
     if not all(isinstance(n, int) for n in aval.shape):
         raise refuse("RS-A17:shape", call=call, shape=aval.shape)
     return Shape(tuple(aval.shape), tuple(range(aval.ndim)), np.dtype(aval.dtype))
 
 
 class PrimitiveRules(NamedTuple):
-    """The functions of a primitive. Each takes its kind: equal kinds do equal work, and their repr tells all
-    of it, in every process.
+    """The functions of a primitive. Each takes its kind: equal kinds do equal work, and their repr identifies
+    that work in every process.
 
-    result     the abstract value of the result, of the kind and that of the first operand
-    work       what a handler does, of the kind, the shapes of the sources and that of the result
-    on_arrays  the same of the kind and arrays of NumPy
-    batched    the result, parts in front, of the kind, operands, and where each has its axis of parts
+    result     the abstract value of the result, from the kind and that of the first operand
+    work       the work of a handler, from the kind, the shapes of the sources and that of the result
+    on_arrays  the same for the kind and NumPy arrays
+    batched    the result with the batch axis first, from the kind, the operands and their batch axes
     """
 
     result: Callable[[Any, Any], Any]
@@ -95,7 +95,7 @@ class PrimitiveRules(NamedTuple):
     batched: Callable[[Any, Any, Any], Any]
 
 
-# --- handlers: made when a program is lowered, found by a name that tells all they do -------------------
+# --- handlers: created when a program is lowered, named after all that they do ---------------------------
 
 _registered: dict[str, object] = {}
 _registering = threading.Lock()
@@ -103,7 +103,7 @@ _registering = threading.Lock()
 
 @lru_cache(maxsize=1)
 def is_served() -> bool:
-    """True where XLA's interface for handlers is of the version that ours are written for."""
+    """Return True if XLA's handler interface has the version that our handlers are written for."""
     header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
     try:
         major = re.search(r"#define XLA_FFI_API_MAJOR (\d+)", header.read_text(encoding="utf-8"))
@@ -113,7 +113,7 @@ def is_served() -> bool:
 
 
 def _target(kind: Any, rules: PrimitiveRules, sources: tuple[Shape, ...], result: Shape) -> str:
-    """The name of a handler, equal for equal work in every process: so XLA's caches on disk stay right."""
+    """Return a handler's name, equal for equal work in any process, to keep XLA's disk caches valid."""
     work = type(kind).__name__, kind, sources, result
     name = f"restride_{hashlib.sha256(repr((VERSION, work)).encode()).hexdigest()[:32]}"
     with _registering:
@@ -131,7 +131,7 @@ def _target(kind: Any, rules: PrimitiveRules, sources: tuple[Shape, ...], result
 
 
 def new_primitive(name: str, rules: PrimitiveRules) -> Primitive:
-    """A primitive `restride_<name>`, without derivatives."""
+    """Return a primitive `restride_<name>`, without derivatives."""
     primitive = Primitive(f"restride_{name}")
     primitive.def_abstract_eval(lambda *operands, kind: rules.result(kind, operands[0]))
     primitive.def_impl(partial(_at_hand, primitive))
@@ -141,11 +141,11 @@ def new_primitive(name: str, rules: PrimitiveRules) -> Primitive:
 
 
 def _at_hand(primitive: Any, *operands: Any, kind: Any) -> Any:
-    """A primitive outside of programs: a program of one step."""
+    """Run a primitive outside of programs, as a program of one step."""
     program = _program(primitive, kind)
     if not jax.config.jax_disable_jit:
         return program(*operands)
-    with jax.disable_jit(False):  # one step is a program too, or it would call itself
+    with jax.disable_jit(False):  # even one step must be compiled, or it would call itself
         return program(*operands)
 
 
@@ -156,7 +156,7 @@ def _program(primitive: Any, kind: Any) -> Any:
 
 def _lowered(name: str, rules: PrimitiveRules, ctx: Any, *operands: Any, kind: Any) -> Any:
     result = ctx.avals_out[0]
-    if not is_served():  # XLA's interface is not the one we know: by Python, which is slower
+    if not is_served():  # unknown XLA interface: call through Python, which is slower
 
         def by_python(*operands: Any) -> Any:
             like = jax.ShapeDtypeStruct(result.shape, result.dtype)
@@ -178,7 +178,7 @@ def _lowered(name: str, rules: PrimitiveRules, ctx: Any, *operands: Any, kind: A
 
 
 class ShuffleKind(NamedTuple):
-    """A shuffle of an axis, of groups of that size."""
+    """A shuffle of an axis with groups of that size."""
 
     axis: int
     group_size: int
@@ -193,7 +193,7 @@ class ReorderKind(NamedTuple):
 
     @property
     def scale(self) -> float | None:
-        """The scale by the bits of its f32, as NaN and -0.0 are no keys."""
+        """Return the scale from its f32 bits; NaN and -0.0 themselves would not work as keys."""
         return None if self.factor is None else float(struct.unpack("=f", struct.pack("=I", self.factor))[0])
 
 
@@ -205,7 +205,7 @@ def _new_move(
     back: Callable[[Any, Any], Any],
     parts: Callable[[Any], Any],
 ) -> Primitive:
-    """`back`: the kind that takes a gradient back, of the kind and the source; `parts`: that of a batch."""
+    """Return a linear primitive. `back`: the gradient's kind, from kind and source; `parts`: a batch's."""
 
     def work(kind: Any, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
         move, values = call(kind, sources[0], result)
@@ -236,7 +236,7 @@ shuffle_p = _new_move(
     lambda kind, aval: aval.update(weak_type=False),
     _shuffle_call,
     lambda kind, x: shuffle(x, axis=kind.axis, group_size=kind.group_size),
-    # A shuffle undoes a shuffle: the group size and the number of groups change places.
+    # The inverse of a shuffle is a shuffle: the group size and the number of groups are exchanged.
     lambda kind, aval: ShuffleKind(kind.axis, aval.shape[kind.axis] // kind.group_size),
     lambda kind: ShuffleKind(kind.axis + 1, kind.group_size),
 )
@@ -251,27 +251,27 @@ reorder_p = _new_move(
 )
 
 
-# --- what functions take --------------------------------------------------------------------------------
+# --- entry points ---------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def check_type(call: str, dtype: Any) -> None:
-    """Raise Unimplemented for types that no kernel sees as XLA keeps them."""
+    """Raise Unimplemented for types that XLA does not store as kernels read them."""
     if getattr(dtype, "name", "") not in _NUMBERS:
         raise refuse("RS-A17:elements", call=call, dtype=dtype)
 
 
 def array_of(call: str, x: Any) -> Any:
-    """`x` as an array of JAX, of elements that kernels see as XLA keeps them."""
+    """Return `x` as a JAX array with a type that kernels read as XLA stores it."""
     if isinstance(x, jax.Array | np.ndarray | np.generic):
-        # Before JAX looks at it: of objects and texts it makes nothing.
+        # Checked before JAX sees it, which cannot convert objects and text.
         check_type(call, x.dtype)
         return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
     raise refuse("RS-A17:no-array", type=type(x).__name__)
 
 
 def parse_dtype(dtype: Any) -> NumpyType:
-    """The type that `dtype` names, which JAX must keep as it is."""
+    """Return the type that `dtype` names, which JAX must support unchanged."""
     twin = parse_type(dtype).numpy
     element_type = np.dtype(np.void) if twin is None else twin
     check_width(element_type)
@@ -279,7 +279,7 @@ def parse_dtype(dtype: Any) -> NumpyType:
 
 
 def factor_of(scale: Any) -> int | None:
-    """The bits of a scale; None for 1. Raises InvalidArguments for what is no number yet."""
+    """Return the bits of a scale; None for 1. Raises InvalidArguments for a traced or invalid number."""
     if scale is None:
         return None
     if isinstance(scale, jax.core.Tracer):
@@ -290,14 +290,14 @@ def factor_of(scale: Any) -> int | None:
 
 @lru_cache(maxsize=64)
 def is_real(dtype: Any) -> bool:
-    """True for types that have derivatives."""
+    """Return True for types that have derivatives."""
     return bool(jax.numpy.issubdtype(dtype, jax.numpy.inexact))
 
 
 def differentiable(x: Any, dtype: Any) -> Any:
-    """`x`, cut off from gradients where it or what is made of it, of type `dtype`, has none.
+    """Return `x`, excluded from differentiation if it or a result of type `dtype` has no derivative.
 
-    Raises InvalidArguments for an array on another device than the CPU.
+    Raises InvalidArguments for an array on a device other than the CPU.
     """
     if not isinstance(x, jax.core.Tracer) and any(device.platform != "cpu" for device in x.devices()):
         raise refuse("RS-A04:array-not-cpu", name="restride.jax: x")
@@ -305,14 +305,14 @@ def differentiable(x: Any, dtype: Any) -> Any:
 
 
 def is_at_hand(x: Any) -> bool:
-    """True for an array whose bytes are there, on one CPU device."""
+    """Return True for a concrete array on one CPU device."""
     if isinstance(x, jax.core.Tracer) or len(x.devices()) != 1:
         return False
     return bool(next(iter(x.devices())).platform == "cpu")
 
 
 def shuffled(rule: Rule, x: Any, axis: Any, number: Any) -> Any:
-    """A shuffle whose groups are counted as `rule` does."""
+    """Apply a shuffle whose groups are counted as in `rule`."""
     array = array_of(rule.call, x)
     kind = ShuffleKind(*rule.split(array.shape, *rule.parse(axis, number)))
     return shuffle_p.bind(differentiable(array, array.dtype), kind=kind)

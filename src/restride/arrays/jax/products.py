@@ -1,8 +1,8 @@
-"""Products inside programs of JAX: matrices and convolutions as one primitive, linear in each factor.
+"""Products inside JAX programs: matrix products and convolutions as one primitive, linear in each factor.
 
-A convolution relates three tensors, and each is what a product of the other two gives: the result, the
-gradient of the source, the gradient of the weights. So gradients of all orders are products of these kinds.
-This module imports jax; nothing does so but `restride.jax`.
+A convolution relates three tensors, each of which is a product of the other two: the result, the gradient of
+the source, the gradient of the weights. So gradients of all orders are products of these kinds. Only
+`restride.jax` may import this module, because it imports jax.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ NumpyType = np.dtype[Any]
 
 
 class MatmulKind(NamedTuple):
-    """A product of matrices, either of which may be stored with its last two dims exchanged.
+    """A matrix product; either matrix may be stored transposed.
 
-    `dims`, `dtype`: of the result. Batch dims of 1 are repeated.
+    `dims`, `dtype`: of the result. Batch dims of 1 are broadcast.
     """
 
     dims: tuple[int, ...]
@@ -73,7 +73,7 @@ class MatmulKind(NamedTuple):
     turns_right: bool = False
 
     def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
-        """Of both factors, of a bias if there is one, and of the result."""
+        """Return the descriptors of both factors, of a bias if any, and of the result."""
         descs = []
         for shape, is_turned in zip(shapes[:2], (self.turns_left, self.turns_right), strict=True):
             *batch, a, b = range(len(shape.dims))
@@ -85,11 +85,11 @@ class MatmulKind(NamedTuple):
         return [*descs, *bias, MemoryDesc(self.dims, self.dtype)]
 
     def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive:
-        """The primitive that multiplies. Raises what its descriptor raises."""
+        """Return the primitive that multiplies. Raises as its descriptor does."""
         return matmul_primitive(_CPU, reads[0], reads[1], reads[2] if reads[2:] else None, result)
 
     def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
-        """The gradient of one factor: a product of that of the result and of the other factor."""
+        """Return the gradient of one factor: a product of the result's gradient and the other factor."""
         if is_left and self.turns_left:
             factors, turns = (other, ct), (self.turns_right, True)
         elif is_left:
@@ -101,12 +101,12 @@ class MatmulKind(NamedTuple):
         batch = np.broadcast_shapes(ct.shape[:-2], other.shape[:-2])
         kind = MatmulKind((*batch, *like.shape[-2:]), np.dtype(like.dtype), *turns)
         gradient = product_p.bind(*factors, kind=kind)
-        # Along these dims the factor was repeated.
+        # The factor was broadcast along these dims.
         axes = tuple(d for d, (n, m) in enumerate(zip(kind.dims, like.shape, strict=True)) if n != m)
         return gradient.sum(axes, keepdims=True) if axes else gradient
 
     def batched(self, args: Any, axes: Any) -> Any:
-        """The product of a batch, in one call."""
+        """Return the product of a batch, in one call."""
         left, right = (
             jax.numpy.expand_dims(x, 0) if at is None else jax.numpy.moveaxis(x, at, 0)
             for x, at in zip(args[:2], axes[:2], strict=True)
@@ -119,8 +119,8 @@ class MatmulKind(NamedTuple):
         return product_p.bind(left, right, kind=kind) + rows.astype(self.dtype)
 
 
-# By what is written and which factor is open: how the open one is made of the other two, and whether
-# the other one stands in front of the gradient.
+# By the tensor written and the unknown factor: how the unknown one is computed from the other two, and
+# whether the other factor precedes the gradient.
 _WAYS_BACK = {
     ("forward", True): ("source", False),
     ("forward", False): ("weights", True),
@@ -131,7 +131,7 @@ _WAYS_BACK = {
 }
 
 
-# What a primitive reads, in the order of factors and bias, and what it writes.
+# Inputs of a primitive, in the order of factors and bias, and its output.
 _ARGUMENTS = {
     "forward": (ARG_SRC, ARG_WEIGHTS, ARG_BIAS, ARG_DST),
     "source": (ARG_DIFF_DST, ARG_WEIGHTS, ARG_DIFF_SRC),
@@ -140,11 +140,11 @@ _ARGUMENTS = {
 
 
 class ConvolutionKind(NamedTuple):
-    """A convolution seen from what it writes: "forward", "source" or "weights".
+    """A convolution, named after its output: "forward", "source" or "weights".
 
     The factors are source and weights, the gradient of the result and weights, or source and the gradient of
-    the result. Weights have a dim of groups where there are more than one, in front of the outputs.
-    `is_last`: arrays have channels last, and weights inputs and outputs.
+    the result. If there are several groups, weights have a group dim in front of the outputs. `is_last`:
+    arrays have channels last, and weights have inputs and outputs last.
     """
 
     dims: tuple[int, ...]
@@ -154,7 +154,7 @@ class ConvolutionKind(NamedTuple):
     is_last: bool = False
 
     def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
-        """Of both factors, of a bias if there is one, and of the result."""
+        """Return the descriptors of both factors, of a bias if any, and of the result."""
         own = Shape(self.dims, (), self.dtype)
         weights = 2 if self.way == "weights" else 1
         factors = [self._desc(shape, at == weights) for at, shape in enumerate((*shapes[:2], own))]
@@ -171,7 +171,7 @@ class ConvolutionKind(NamedTuple):
         return MemoryDesc(dims, shape.dtype, "".join(LETTERS[axis] for axis in order))
 
     def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive:
-        """The primitive that computes it. Raises what its descriptor raises."""
+        """Return the primitive that computes it. Raises as its descriptor does."""
         left, right, *bias = reads
         if self.way == "source":
             return source_gradient_primitive(_CPU, result, right, left, self.window)
@@ -180,13 +180,13 @@ class ConvolutionKind(NamedTuple):
         return convolution_primitive(_CPU, left, right, bias[0] if bias else None, result, self.window)
 
     def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
-        """The gradient of one factor: a convolution of another way."""
+        """Return the gradient of one factor: a convolution of another kind."""
         way, is_turned = _WAYS_BACK[self.way, is_left]
         kind = self._replace(dims=tuple(like.shape), dtype=np.dtype(like.dtype), way=way)
         return product_p.bind(*((other, ct) if is_turned else (ct, other)), kind=kind)
 
     def batched(self, args: Any, axes: Any) -> Any:
-        """One call where the batch is of the first factor alone, else one after the other."""
+        """Run one call if only the first factor has a batch axis, else one for each part."""
         size = _parts(args, axes)
         arrays = [x if at is None else jax.numpy.moveaxis(x, at, 0) for x, at in zip(args, axes, strict=True)]
         if self.way == "weights" or any(at is not None for at in axes[1:]):
@@ -208,12 +208,12 @@ def _parts(args: Any, axes: Any) -> int:
     return int(next(x.shape[at] for x, at in zip(args, axes, strict=True) if at is not None))
 
 
-# --- how they run -------------------------------------------------------------------------------------------
+# --- execution ----------------------------------------------------------------------------------------------
 
 
 def _work(kind: Kind, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
     *reads, own = kind.descs(sources)
-    kind.primitive(reads, own)  # so that it is there when it is called
+    kind.primitive(reads, own)  # created in advance
     return XlaWork(0, 0, partial(_run, kind, reads, own), None)
 
 
@@ -238,7 +238,7 @@ def _on_arrays(kind: Kind, *operands: Any) -> Any:
 
 
 def _pushed(primals: Any, tangents: Any, *, kind: Kind) -> tuple[Any, Any]:
-    """The product rule; a bias is added as it is."""
+    """Apply the product rule; a bias is added unchanged."""
     left, right = primals[:2]
     out = product_p.bind(*primals, kind=kind)
     parts = []
@@ -255,7 +255,7 @@ def _pushed(primals: Any, tangents: Any, *, kind: Kind) -> tuple[Any, Any]:
 
 
 def _pulled(ct: Any, left: Any, right: Any, *, kind: Kind) -> tuple[Any, Any]:
-    """The gradient of the factor that is open, None for the one that is known."""
+    """Return the gradient of the unknown factor, and None for the known one."""
     if type(ct) is ad.Zero:
         return None, None
     if ad.is_undefined_primal(left):
@@ -276,11 +276,11 @@ ad.primitive_jvps[product_p] = _pushed
 ad.primitive_transposes[product_p] = _pulled
 
 
-# --- what functions take ------------------------------------------------------------------------------------
+# --- entry points -------------------------------------------------------------------------------------------
 
 
 def factors_of(call: str, *operands: Any) -> list[Any]:
-    """Factors and bias as arrays of types that kernels see; None where there is no bias."""
+    """Return factors and bias as arrays of supported types; None for a missing bias."""
     arrays = [None if x is None else array_of(call, x) for x in operands]
     for x in arrays:
         if x is not None:
@@ -293,12 +293,12 @@ def factors_of(call: str, *operands: Any) -> list[Any]:
 
 
 def desc_of(x: Any) -> MemoryDesc:
-    """The descriptor of an array, row-major."""
+    """Return the descriptor of a row-major array."""
     return MemoryDesc(tuple(x.shape), DataType.parse(x.dtype))
 
 
 def product_type(x: Any, dtype: Any) -> NumpyType:
-    """The type of a product: what is named, else that of `x`, and s32 where that has integers."""
+    """Return the type of a product: `dtype`, else that of `x`, or s32 if `x` is integer."""
     if dtype is not None:
         return parse_dtype(dtype)
     return np.dtype(x.dtype) if is_real(x.dtype) else np.dtype(np.int32)
@@ -312,8 +312,8 @@ def convolved(
     *,
     is_last: Any = False,
 ) -> Any:
-    """The convolution of x, weights and bias; `rules`: stride, padding, dilation and groups. The transposed
-    one, the gradient of a convolution's source, where an output padding follows them.
+    """Return the convolution of x, weights and bias; `rules`: stride, padding, dilation and groups. With an
+    output padding after them, the transposed one, the gradient of a convolution's source.
     """
     source, table, shifts = factors_of(call, *operands)
     is_last, count = parse_bool(f"{call}: channels_last", is_last), source.ndim - 2
@@ -350,7 +350,7 @@ def convolved(
 
 
 def _grouped(call: str, weights: Any, groups: Any, is_last: bool) -> Any:
-    """Weights with a dim of groups where there are more than one, in front of the outputs."""
+    """Return weights with a group dim in front of the outputs if there are several groups."""
     number, axis = parse_int(groups, f"{call}: groups"), weights.ndim - 1 if is_last else 0
     if number == 1:
         return weights
@@ -361,7 +361,7 @@ def _grouped(call: str, weights: Any, groups: Any, is_last: bool) -> Any:
 
 
 def product(kind: Kind, *operands: Any) -> Any:
-    """A product of arrays, or tracers, checked as its primitive checks it."""
+    """Return a product of arrays or tracers, checked as its primitive checks it."""
     arrays = [differentiable(x, kind.dtype) for x in operands if x is not None]
     *reads, own = kind.descs([shape_of("product", x) for x in arrays])
     kind.primitive(reads, own)
@@ -369,7 +369,7 @@ def product(kind: Kind, *operands: Any) -> Any:
 
 
 def multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_right: bool) -> Any:
-    """The product of matrices, of which the weights may be stored with their last two dims exchanged."""
+    """Return the matrix product; the weights may be stored transposed."""
     source, table, shifts = factors_of(call, x, weights, bias)
     if source.ndim < _MATRIX or table.ndim < _MATRIX or table.ndim not in (_MATRIX, source.ndim):
         raise refuse(
@@ -380,7 +380,7 @@ def multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_
             ndim=source.ndim,
             table_ndim=table.ndim,
         )
-    # One product of all rows: kernels see one long matrix.
+    # One product of all rows: kernels see one tall matrix.
     rows = source.reshape(-1, source.shape[-1]) if table.ndim == _MATRIX else source
     columns = table.shape[-2 if turns_right else -1]
     batch = (b if a == 1 else a for a, b in zip(rows.shape[:-2], table.shape[:-2], strict=True))

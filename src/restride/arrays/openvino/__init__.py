@@ -1,1 +1,1 @@
-"""OpenVINO's files as text: found and checked, not yet judged."""
+"""OpenVINO files as text: parsed, but not interpreted."""

@@ -1,4 +1,4 @@
-"""The layers of one type in an OpenVINO IR, as text: found at any depth, not yet judged."""
+"""Extracts the layers of one type from an OpenVINO IR, as text, at any depth, without interpreting them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSIONS = range(1, 12)
 _MOST_LAYERS = 100_000
 _MOST_TEXT = 64
 MOST_AXES = 64
-"""The most axes of an array of NumPy."""
+"""The maximum number of axes of a NumPy array."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _LIMIT = 2**63
 
@@ -29,7 +29,7 @@ class Port:
 
 @dataclass(slots=True)
 class RawLayer:
-    """A layer as the file has it: `<data>` elements and ports, of `<input>` and `<output>`, in order."""
+    """A layer as in the file: `<data>` elements, and the ports of `<input>` and `<output>`, in order."""
 
     line: int
     attributes: dict[str, str]
@@ -37,15 +37,15 @@ class RawLayer:
     ports: dict[str, list[Port]] = field(default_factory=lambda: {"input": [], "output": []})
 
     def where(self) -> str:
-        """The layer in a message: `the layer of line 12, id 3, name 'shuffle'`."""
+        """Describe the layer in a message: `the layer of line 12, id 3, name 'shuffle'`."""
         pairs = [(key, self.attributes[key]) for key in ("id", "name") if key in self.attributes]
-        return ", ".join([f"the layer of line {self.line}", *(f"{k} {short_repr(v)}" for k, v in pairs)])
+        return ", ".join([f"the layer on line {self.line}", *(f"{k} {short_repr(v)}" for k, v in pairs)])
 
 
 def find_layers(source: Source, layer_type: str) -> list[RawLayer]:
-    """The layers of type `layer_type` in file order, those in the bodies of others too.
+    """Return the layers of type `layer_type` in file order, including those in nested bodies.
 
-    Raises InvalidArguments for what is no IR, or one of a version that is not known.
+    Raises InvalidArguments for anything but an IR of a known version.
     """
     collector = _Collector(layer_type)
     visit(source, collector)
@@ -53,7 +53,7 @@ def find_layers(source: Source, layer_type: str) -> list[RawLayer]:
 
 
 def to_int(text: str, name: str) -> int:
-    """A decimal integer of 64 bits. Errors name `name`."""
+    """Parse a 64-bit decimal integer. Errors name `name`."""
     stripped = text.strip()
     value = int(stripped) if _INTEGER.fullmatch(stripped) else _LIMIT
     if -_LIMIT <= value < _LIMIT:
@@ -62,7 +62,7 @@ def to_int(text: str, name: str) -> int:
 
 
 class _Collector:
-    """Follows the elements of a document; within a wanted layer, `path` leads to the current one."""
+    """Follows the elements of a document; inside a layer of the type, `path` leads to the current one."""
 
     def __init__(self, layer_type: str) -> None:
         self.layers: list[RawLayer] = []
@@ -134,5 +134,5 @@ def _check_root(tag: str, attributes: dict[str, str]) -> None:
 
 
 def _tag_text(tag: str) -> str:
-    """A tag in a message."""
+    """Return a tag for a message."""
     return f"<{tag if tag.isprintable() and len(tag) < _MOST_TEXT else tag[:8] + '...'}>"

@@ -1,7 +1,7 @@
-"""XML from a file that a stranger may have written: where it comes from, how much, and what is refused.
+"""Parses XML from untrusted files: opening them, bounding their size, and rejecting what is unsafe.
 
 Nothing is fetched and no entity is expanded: a document type is an error. The length, the depth, the length
-of one token, and the number of elements and attributes, which is what costs time, are bounded.
+of one token, and the number of elements and attributes, which determines the time, are bounded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MAX_TOKEN = 16 << 20
 MAX_NODES = 1 << 22
 _PIECE = 1 << 20
 _EXAMPLE = 64 << 10
-_XML_HINT = "name the .xml file of a model; the .bin file beside it holds its weights"
-# What expat finds wrong with a document that stops too early.
+_XML_HINT = "pass the .xml file of a model; the .bin file next to it contains its weights"
+# expat's errors for a truncated document.
 _ENDED = (
     expat.errors.XML_ERROR_NO_ELEMENTS,
     expat.errors.XML_ERROR_UNCLOSED_TOKEN,
@@ -36,38 +36,38 @@ _ENDED = (
 
 
 class Source(NamedTuple):
-    """The name of the XML in errors, and a function that gives the next bytes, or characters, of it."""
+    """The name of the XML in errors, and a function that returns its next bytes or characters."""
 
     name: str
     read: Callable[[int], Any]
 
 
 class Visitor(Protocol):
-    """Whoever wants the elements of a document, in their order."""
+    """Receives the elements of a document, in order."""
 
     def start(self, tag: str, attributes: dict[str, str], line: int) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
 
     def end(self) -> None:
-        """The innermost element ends."""
+        """Handle the end of the innermost element."""
 
     def text(self, piece: str) -> None:
-        """Characters, perhaps not all, of the innermost element."""
+        """Handle characters, perhaps not all, of the innermost element."""
 
 
-# --- where it comes from --------------------------------------------------------------------------------
+# --- opening --------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def opened(source: object) -> Iterator[Source]:
-    """The XML of a path, or of an open file, which stays open.
+    """Open the XML of a path, or use an open file, which stays open.
 
-    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no file.
+    Raises RuntimeFailure if the system refuses access to the file, InvalidArguments for anything else.
     """
     if isinstance(source, str | os.PathLike):
         try:
             path = str.__str__(os.fsdecode(source))
-        except Exception:  # a foreign __fspath__ may raise anything
+        except Exception:  # a foreign __fspath__ can raise anything
             raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
         with _opened_path(path) as file:
             yield Source(_quote(path), file.read)
@@ -85,12 +85,12 @@ def opened(source: object) -> Iterator[Source]:
 
 
 def _opened_path(path: str) -> Any:
-    """The plain file at `path`. Opening a pipe would wait for its writer, and no length bounds a device."""
+    """Open the plain file at `path`. Opening a pipe would wait for its writer, and a device has no length."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
-        hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
+        hint = "check the name" if error.errno == errno.ENOENT else "use a file that you can read"
+        hint = "pass XML text as io.StringIO(text)" if path.lstrip().startswith("<") else hint
         why = os.strerror(error.errno) if error.errno else str(error)
         raise refuse("RS-F02:xml", path=_quote(path), why=why, hint=hint) from None
     except ValueError:
@@ -105,14 +105,14 @@ def _quote(path: str) -> str:
     return path if path.isprintable() and 0 < len(path.strip()) == len(path) <= 200 else short_repr(path)
 
 
-# --- what is in it --------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------------
 
 
 def visit(source: Source, visitor: Visitor) -> None:
-    """Give `visitor` the elements of a document.
+    """Pass the elements of a document to `visitor`.
 
-    Raises InvalidArguments for what is no XML, is cut off, has a document type, or exceeds a bound; errors of
-    the visitor pass, with the file's name and the line.
+    Raises InvalidArguments for anything that is not XML, is truncated, has a document type, or exceeds a
+    bound; errors of the visitor pass through, with the file's name and the line added.
     """
     head = _head(source)
     reader = _XmlReader(source.name, visitor, is_text=isinstance(head, str))
@@ -123,7 +123,7 @@ def visit(source: Source, visitor: Visitor) -> None:
 
 
 def _head(source: Source) -> Any:
-    """The first 64 KiB, or all of a shorter document: files may give less than what is asked for."""
+    """Return the first 64 KiB, or a shorter document: files can return less than requested."""
     head = _next(source, _EXAMPLE)
     while 0 < len(head) < _EXAMPLE and (more := _next(source, _EXAMPLE)):
         if type(more) is not type(head):
@@ -137,7 +137,7 @@ def _next(source: Source, size: int) -> Any:
         piece = source.read(size)
     except OSError as error:
         raise refuse("RS-F02:xml-file", name=source.name, reason=str(error)[:200]) from None
-    except Exception as error:  # a foreign read() may raise anything
+    except Exception as error:  # a foreign read() can raise anything
         why = f"read() failed: {type(error).__name__} {str(error)[:200]}"
         raise refuse("RS-F04:not-open", name=source.name, why=why) from None
     if isinstance(piece, bytes | str):
@@ -160,9 +160,10 @@ _QUOTED_OR_ELLIPSIS = re.compile(rb"\"[^\"]*\"|'[^']*'|(?<=\s)\.\.\.(?=[\s/>])")
 
 
 def _without_ellipses(text: bytes) -> bytes:
-    """Documents write `<layer ... type="ShuffleChannels" ...>`, which is no XML: the dots go.
+    """Remove the dots of `<layer ... type="ShuffleChannels" ...>`, as documentation writes it, which is not
+    XML.
 
-    Nothing that is XML changes, as outside of quotes no tag holds dots between blanks.
+    Valid XML is unchanged, because no tag has dots between blanks outside quotes.
 
     >>> _without_ellipses(b'<layer ... name=" ... " ...>')
     b'<layer  name=" ... " >'
@@ -175,7 +176,7 @@ def _without_ellipses(text: bytes) -> bytes:
 
 
 class _XmlReader:
-    """One pass over a document, with every bound checked on the way."""
+    """One pass over a document that checks every bound."""
 
     def __init__(self, name: str, visitor: Visitor, *, is_text: bool) -> None:
         self._name, self._visitor = name, visitor
@@ -184,11 +185,11 @@ class _XmlReader:
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
         parser.CharacterDataHandler = visitor.text
-        # A document type is where entities are declared, and where other files are named.
+        # A document type can declare entities and refer to other files.
         parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = self._refuse_declarations
 
     def feed(self, piece: bytes) -> None:
-        """The next bytes."""
+        """Process the next bytes."""
         self._fed += len(piece)
         if self._fed > MAX_BYTES:
             raise refuse("RS-F04:longer-mib-no", name=self._name, max_bytes=MAX_BYTES >> 20)
@@ -197,7 +198,7 @@ class _XmlReader:
             raise refuse("RS-F04:tag-text-longer", name=self._name, max_token=MAX_TOKEN >> 20)
 
     def finish(self) -> None:
-        """There are no more bytes."""
+        """Process the end of the document."""
         if not self._fed:
             raise refuse("RS-F04:empty", name=self._name)
         self._parse(b"", True)
@@ -222,7 +223,7 @@ class _XmlReader:
                 reason=error,
                 why=why,
             ) from None
-        except (LookupError, ValueError) as error:  # of the encoding that the document names
+        except (LookupError, ValueError) as error:  # from the declared encoding
             raise refuse("RS-F04:encoding", name=self._name, reason=str(error)[:100]) from None
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -231,7 +232,7 @@ class _XmlReader:
             raise refuse("RS-F04:elements-nested-more", max_depth=MAX_DEPTH)
         self._nodes += 1 + len(attributes)
         if self._nodes > MAX_NODES:
-            what, why = f"there are more than {MAX_NODES} elements and attributes", "no model has so many"
+            what, why = f"there are more than {MAX_NODES} elements and attributes", "no model has that many"
             raise InvalidArguments(what, code="RS-F04", why=why, hint=_XML_HINT)
         self._visitor.start(tag, attributes, self._parser.CurrentLineNumber)
 

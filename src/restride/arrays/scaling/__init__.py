@@ -1,1 +1,1 @@
-"""Quantisation: scales for a tensor, an axis or groups of elements, found, applied and kept."""
+"""Quantization: finding, applying and storing scales for a tensor, an axis or groups of elements."""

@@ -1,8 +1,9 @@
-"""Blocks of bit fields made of real numbers: scales from the ends of each group, values to the nearest.
+"""Packs real numbers into blocks of bit fields: scales from the range of each group, values rounded to
+nearest.
 
-Where elements have minima, a group reaches from its least number to its largest; else the number of largest
-magnitude takes the end of the range that reaches farther, with its sign. Scales that are integers are those
-of the groups by the largest one's factor, rounded; values are found with what the scales have become.
+If elements have minima, a group's range is from its smallest number to its largest; otherwise the number of
+largest magnitude is mapped, with its sign, to the end of the range that is farther from 0. Integer scales are
+the group scales divided by one factor for the block, rounded; values are computed with the rounded scales.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from ...runtime.alloc import Array
 from ...runtime.memory import Memory
 from .packed_tensor import PackedTensor
 
-# Blocks that are worked on at a time: what lies between stays in the caches.
+# Blocks processed at a time, so that intermediate results stay in the caches.
 _TOGETHER = 1024
 
 
 def quantize_in_blocks(x: Memory, blocks: PackedBlocks) -> PackedTensor:
-    """Quantize floats to blocks. Raises InvalidArguments for rows that are no whole blocks."""
+    """Quantize floats to blocks. Raises InvalidArguments for rows that are not a whole number of blocks."""
     dims = x.desc.dims
     if dims[-1] % blocks.elements:
         raise refuse("RS-A15:last-dim", name=blocks.name, dims=dims[-1], dims2=dims, group=blocks.elements)
@@ -40,14 +41,14 @@ def quantize_in_blocks(x: Memory, blocks: PackedBlocks) -> PackedTensor:
 
 
 def _pack(x: Array, blocks: PackedBlocks, packed: Array) -> None:
-    """Write the bytes of some blocks. Only finite numbers make the ranges; NaN becomes 0."""
+    """Write the bytes of some blocks. Only finite numbers determine the ranges; NaN becomes 0."""
     x = np.nan_to_num(x.reshape(len(x), -1, blocks.group), nan=0.0, posinf=np.inf, neginf=-np.inf)
     finite = np.where(np.isfinite(x), x, np.float32(0))
     low, high = finite.min(2), finite.max(2)
     least, most = blocks.values.ends
     minimum = None
     if blocks.minimum_at is None:
-        # Of 8 bits -128 is left out.
+        # -128 is not used in 8 bits.
         end = np.float32(-127 if least == -128 else least)
         scale = np.where(-low >= high, low, high) / end
     else:
@@ -66,7 +67,7 @@ def _pack(x: Array, blocks: PackedBlocks, packed: Array) -> None:
 
 
 def _store(reals: Array, data_type: DataType, at: int, numbers: BitNumbers | None, packed: Array) -> Array:
-    """Write scales or minima of groups, as integers by one factor where they are such; what they become."""
+    """Write scales or minima of groups, as integers with one factor if needed; return the stored values."""
     kind: Any = np.float32 if data_type is DataType.f32 else np.float16
     top = np.float32(np.finfo(kind).max)
     if numbers is None:
@@ -86,7 +87,7 @@ def _store(reals: Array, data_type: DataType, at: int, numbers: BitNumbers | Non
 
 
 def _write(reals: Array, numbers: BitNumbers, packed: Array) -> Array:
-    """Write the nearest integers; the codes that stand for them."""
+    """Write the nearest integers; return their codes."""
     least, most = numbers.ends
     if numbers.table:
         table = np.array(numbers.table, np.float32)
@@ -97,7 +98,7 @@ def _write(reals: Array, numbers: BitNumbers, packed: Array) -> Array:
     for field in numbers.fields:
         places = np.array([field.bit(i) for i in range(field.count)])
         bits = ((codes >> below) & ((1 << field.bits) - 1)).astype(np.uint8) << (places % 8).astype(np.uint8)
-        # Numbers that share a byte stand in it with other shifts, one set of these after the other.
+        # Numbers that share a byte have different shifts, and are stored one set of shifts after the other.
         for shift in np.unique(places % 8):
             chosen = places % 8 == shift
             packed[:, places[chosen] // 8] |= bits[:, chosen]

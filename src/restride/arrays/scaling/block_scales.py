@@ -1,8 +1,8 @@
-"""Quantisation in groups: scales found from the data while it is near, in one pass over memory.
+"""Quantization in groups: scales are found from the data and applied in one pass over memory.
 
 One kernel finds the scale of a group and applies it (`ops/programs/group_quantization.py`).
 
-Scales are what a step is worth: `x` is about `scale * q`, or `scale * (q - zero_point)`.
+A scale is the size of a step: `x` is about `scale * q`, or `scale * (q - zero_point)`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MOST_F8 = 448.0
 def quantize_in_groups(
     x: Memory, scaling: GroupScaling, dst: Any = None, largest: float | None = None
 ) -> QuantizedTensor:
-    """Quantise with scales found from the data; of a part of a tensor `largest` is the largest magnitude in
-    all of it. Raises InvalidArguments for groups that do not divide.
+    """Quantize with scales found from the data; for a part of a tensor, `largest` is the largest magnitude in
+    the whole. Raises InvalidArguments for groups that do not divide.
     """
     md, engine = x.desc, x.engine
     scaling = scaling.for_dims(md.dims)
@@ -62,7 +62,7 @@ def quantize_in_groups(
 
 
 def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) -> Memory:
-    """A zero point for the whole tensor."""
+    """Return a zero point for the whole tensor."""
     memory = Memory(MemoryDesc((1,) * ndims, scaling.data_type), engine)
     reorder(np.full((1,) * ndims, value, np.uint8), None, out=memory)
     return memory
@@ -71,8 +71,8 @@ def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) ->
 def quantize_by_scales(
     x: Memory, scaling: GroupScaling, dst: Any, scales: Memory, *, has_groups: bool
 ) -> QuantizedTensor:
-    """Quantise with scales that are there. Raises InvalidArguments for scales of other types than `scaling`
-    has, and, with `has_groups`, of other groups.
+    """Quantize with given scales. Raises InvalidArguments for scales of types other than those of `scaling`,
+    and, with `has_groups`, of other groups.
     """
     _check_scales(x.desc, scaling, scales.desc, has_groups=has_groups)
     kind, middle = scaling.data_type, MIDDLE.get(scaling.data_type)
@@ -85,7 +85,7 @@ def quantize_by_scales(
 def _check_scales(x: MemoryDesc, scaling: GroupScaling, scales: MemoryDesc, *, has_groups: bool) -> None:
     if scaling.zero_type is not None:
         raise refuse("RS-A15:symmetric-false-scales")
-    # Which of them is the caller's choice unless a name, or `scale_type`, says it.
+    # The caller chooses among them unless a name or `scale_type` determines it.
     scale_types = SCALE_TYPES if scaling.scale_type is DataType.f32 else (scaling.scale_type,)
     if scales.data_type not in scale_types:
         raise refuse(
@@ -103,21 +103,21 @@ def _check_scales(x: MemoryDesc, scaling: GroupScaling, scales: MemoryDesc, *, h
 
 
 def _middle(data_type: DataType) -> list[GroupStep]:
-    """The steps that make 0 the middle of integers without a sign."""
+    """Return the steps that move 0 to the middle of unsigned integers."""
     if data_type not in MIDDLE:
         return []
     return [GroupStep("nan_to_zero"), GroupStep("linear", numbers=(1.0, float(MIDDLE[data_type])))]
 
 
 def _ends(data_type: DataType) -> list[GroupStep]:
-    """The steps that saturate floats which would become infinite or NaN."""
+    """Return the steps that saturate floats that would become infinite or NaN."""
     most = LARGEST[data_type]
     is_open = data_type in (DataType.f8_e4m3, DataType.f8_e5m2)
     return [GroupStep("clip", numbers=(-most, most))] if is_open else []
 
 
 def _quantize(x: Memory, tensor: QuantizedTensor, scaling: GroupScaling) -> None:
-    """Find the scales, and write elements, scales and zero points."""
+    """Find the scales; write elements, scales and zero points."""
     key = "quantize", x.desc, tensor.values.desc, tensor.scale.desc, scaling.rule
     executable: CpuExecutable | None = calls.find(key)
     if executable is None:
@@ -129,7 +129,7 @@ def _quantize(x: Memory, tensor: QuantizedTensor, scaling: GroupScaling) -> None
     if x.desc.data_type is DataType.f64:
         _check_range(x, scaling)
     zero = tensor.zero_point
-    if zero is not None and zero.desc.data_type.bits < 8:  # kernels write a byte for each
+    if zero is not None and zero.desc.data_type.bits < 8:  # kernels write one byte each
         zero = Memory(MemoryDesc(zero.desc.dims, scaling.rule.zero_type), zero.engine)
     others = (tensor.scale, *(() if zero is None else (zero,)))
     scalars = (tensor.tensor_scale,) if scaling.is_two_level else ()
@@ -147,12 +147,12 @@ def _check_range(x: Memory, scaling: GroupScaling) -> None:
     bottom, top = ENDS[scaling.data_type]
     keep = sum(1 << 2 * axis for axis in range(x.desc.ndims))
     low, high = min_max(split_in_groups(x.desc, scaling.groups), x.get_data_handle(), keep)
-    # Half of it is a number where the whole is beyond f64.
+    # Half of the range is finite even if the whole exceeds f64.
     _as_floats((np.maximum(high, 0) / 2 - np.minimum(low, 0) / 2) / ((top - bottom) / 2))
 
 
 def _as_floats(largest: Array) -> Array:
-    """Magnitudes as f32. Raises InvalidArguments for doubles beyond it."""
+    """Return magnitudes as f32. Raises InvalidArguments for doubles beyond its range."""
     if largest.dtype == np.float32:
         return largest
     if (largest > np.finfo(np.float32).max).any():
@@ -161,7 +161,7 @@ def _as_floats(largest: Array) -> Array:
 
 
 def _tensor_scale(x: Memory, scaling: GroupScaling, largest: float | None) -> float:
-    """The scale of the whole tensor: with it the largest block scale is the largest f8_e4m3."""
+    """Return the scale of the whole tensor, which makes the largest block scale the largest f8_e4m3."""
     if not scaling.is_two_level or not x.desc.nelems:
         return 1.0
     most = amax(x.desc, x.get_data_handle(), 0) if largest is None else np.asarray(largest)

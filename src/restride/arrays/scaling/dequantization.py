@@ -1,4 +1,4 @@
-"""`dequantize`: elements times their scales, as real numbers (N1, N4)."""
+"""`dequantize`: elements multiplied by their scales, as real numbers (N1, N4)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ def dequantize(
     dst: Any = None,
     out: Any = None,
 ) -> Any:
-    """`scale * (q - zero_point)` as floats: the inverse of `quantize`, up to rounding.
+    """Return `scale * (q - zero_point)` as floats: the inverse of `quantize`, up to rounding.
 
-    `q`: an array or a `Memory`, or a `QuantizedTensor`, which has its scales. Scales and zero points of as
-    many dims as `q`, at least two, are of groups: arrays or memories of any layout, and the zero point may be
-    one number. Otherwise `scale` and
-    `zero_point` are one number, or with `axis` one for each index of that axis. `dst` and `out` as in
-    `reorder`. `dtype`: that of `out`, or of a `MemoryDesc` in `dst`, unless given; else f32. Raises
-    InvalidArguments for a result that is not of floats.
+    `q`: an array or a `Memory`, or a `QuantizedTensor`, which has its own scales. Scales and zero points with
+    as many dims as `q`, at least two, are for groups: arrays or memory objects of any layout; the zero point
+    can also be one number. Otherwise `scale` and `zero_point` are one number, or with `axis` one for each
+    index of that axis. `dst` and `out` as in `reorder`. `dtype`: by default that of `out`, or of a
+    `MemoryDesc` in `dst`, else f32. Raises InvalidArguments unless the result has floats.
 
     >>> import numpy as np, restride as rs
     >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
@@ -51,7 +50,7 @@ def dequantize(
         return _real_numbers(q, dtype, dst, out)
     rank = _rank(scale)
     if rank > 1 and rank == _rank(q):  # scales of groups
-        _check_unused("the dims of scales say the groups along all axes", axis=axis)
+        _check_unused("the dims of the scales determine the groups along all axes", axis=axis)
         zero = None
         if zero_point is not None and is_scalar(zero_point):  # one for the whole tensor
             number = parse_int(zero_point, "dequantize: zero_point")
@@ -90,7 +89,7 @@ def _check_real(kind: DataType, out: Any, dst: Any) -> None:
 
 
 def _rank(x: Any) -> int:
-    """The number of axes of an array of any library; 0 for what is none."""
+    """Return the number of axes of an array of any library; 0 for anything else."""
     rank = attribute_of(x, "ndim")
     return rank if type(rank) is int else 0
 
@@ -112,13 +111,13 @@ def _real_numbers(tensor: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> An
 
 
 def _as_ours(error: Error) -> Error:
-    """An error of `reorder`, which does the work, under the name of the call."""
+    """Rephrase an error of `reorder`, which does the work, for this function."""
     what = error.what.replace("reorder: x cannot", "reorder: q cannot", 1)
     return error.with_context(what.replace("reorder: ", "dequantize: ", 1))
 
 
 def _type_of(out: Any, dst: Any) -> DataType:
-    """The type of what is written, where it is there already; else f32."""
+    """Return the type of the destination if it exists already, else f32."""
     if out is None:
         return dst.data_type if isinstance(dst, MemoryDesc) else DataType.f32
     if isinstance(out, Memory):

@@ -1,4 +1,4 @@
-"""Quantized tensors as products take them: scales and zero points row by row, no minima."""
+"""Quantized tensors as matrix products use them: scales and zero points row by row, no minima."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...runtime.transfer import from_host
 from .grouped import groups_of
 from .quantized_tensor import QuantizedTensor
 
-# A scale that is so much smaller than a minimum does not count.
+# A scale smaller than a minimum by this factor is negligible.
 _FAR = np.float32(2.0**40)
 
 
 def as_factor(q: QuantizedTensor) -> QuantizedTensor:
-    """The same numbers without minima: `scale * q + minimum` is `scale * (q - zero_point)`."""
+    """Return the same numbers without minima: `scale * q + minimum` as `scale * (q - zero_point)`."""
     scale, zero = q.scale, q.zero_point
     if q.minimum is not None:
         scale, zero = _without_minimum(q)
@@ -31,7 +31,7 @@ def as_factor(q: QuantizedTensor) -> QuantizedTensor:
 
 
 def by_columns(q: QuantizedTensor) -> QuantizedTensor:
-    """The same numbers with scales and zero points for each column, as blocks of columns need them."""
+    """Return the same numbers with scales and zero points for each column, as blocks of columns need them."""
 
     def spread(part: Memory) -> Memory:
         n, kind = q.dims[-1] // max(part.desc.dims[-1], 1), wide_type(part.desc.data_type)
@@ -45,10 +45,10 @@ def by_columns(q: QuantizedTensor) -> QuantizedTensor:
 
 
 def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:
-    """The scales, and zero points of f32 that stand for the minima too.
+    """Return the scales, and f32 zero points that include the minima.
 
-    Of groups whose scale is nothing beside their minimum, elements do not count: such a zero point is so
-    large that they are rounded away.
+    If a group's scale is negligible compared with its minimum, its elements have no effect: the zero point is
+    so large that they are rounded away.
     """
     assert q.minimum is not None
     groups = [groups_of(q.dims, part.desc) for part in (q.scale, q.minimum, q.zero_point) if part is not None]
@@ -70,13 +70,13 @@ def _without_minimum(q: QuantizedTensor) -> tuple[Memory, Memory]:
 
 
 def row_major(memory: Memory) -> Memory:
-    """The memory, or a copy of it whose elements follow each other row by row."""
+    """Return the memory, or a row-major copy of it."""
     plain = _plain(memory.desc)
     return memory if plain is None else memory.to(plain)
 
 
 @lru_cache(maxsize=256)
 def _plain(md: MemoryDesc) -> MemoryDesc | None:
-    """The row-major descriptor; None for one that is."""
+    """Return the row-major descriptor; None if it already is row-major."""
     plain = MemoryDesc(md.dims, md.data_type)
     return None if plain == md else plain

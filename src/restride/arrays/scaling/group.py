@@ -1,4 +1,4 @@
-"""Quantization in groups as a value, and the named ways to do it.
+"""Group quantization as a value, and its named schemes.
 
 | word | elements | group | scales | of all |
 | --- | --- | --- | --- | --- |
@@ -25,10 +25,11 @@ from .grouped import Dims
 
 @dataclass(frozen=True, slots=True)
 class GroupScaling:
-    """A quantization: the type of elements, the group of each axis, the types beside them.
+    """A quantization scheme: the type of elements, the group along each axis, the types of scales and zero
+    points.
 
-    `groups`: 0 stands for the whole axis. `zero_type`: that of zero points, None where there are none.
-    `is_two_level`: block scales are of the tensor divided by one f32 scale for all of it.
+    `groups`: 0 means the whole axis. `zero_type`: of zero points, None if there are none. `is_two_level`: the
+    tensor is divided by one f32 scale before block scales are computed.
     """
 
     data_type: DataType
@@ -39,13 +40,13 @@ class GroupScaling:
 
     @property
     def rule(self) -> ScaleRule:
-        """The rule for the scale of a group."""
+        """Return the rule for the scale of a group."""
         return ScaleRule(
             self.data_type, self.scale_type, self.is_two_level, has_zeros=self.zero_type is not None
         )
 
     def for_dims(self, dims: Dims) -> GroupScaling:
-        """With groups for each axis: those that are there are of the last ones."""
+        """Return the scheme with a group for each axis; existing groups apply to the last axes."""
         if len(self.groups) > len(dims):
             raise refuse(
                 "RS-A15:groups-axes-tensor",
@@ -63,17 +64,17 @@ NAMED = {
     "mxfp8": GroupScaling(DataType.f8_e4m3, (32,), DataType.e8m0),
     "nvfp4": GroupScaling(DataType.f4_e2m1, (16,), DataType.f8_e4m3, is_two_level=True),
 }
-"""Ways of quantising that have names."""
+"""Named quantization schemes."""
 
 SCALE_TYPES = (
     *(DataType.f32, DataType.f16, DataType.bf16),
     *(DataType.e8m0, DataType.f8_e4m3, DataType.f8_e5m2),
 )
-"""What scales of groups are held in."""
+"""The types of group scales."""
 
 
 def parse_kind(dtype: Any) -> DataType:
-    """The type of elements; for other words the error has the ways of quantising among what may be meant."""
+    """Return the type of elements; errors suggest quantization schemes as well."""
     try:
         return parse_type(dtype)
     except InvalidArguments as error:
@@ -87,7 +88,7 @@ def parse_kind(dtype: Any) -> DataType:
 def scaling_of(
     dtype: Any, axis: Any, symmetric: Any, group: Any, scale_type: Any, ndims: int
 ) -> GroupScaling:
-    """The quantization that the arguments of `quantize` ask for, of a tensor of so many dims."""
+    """Return the quantization scheme for the arguments of `quantize`, for a tensor with this many dims."""
     name = plain_text(dtype)
     if isinstance(name, str) and name in NAMED:
         scaling = NAMED[name]
@@ -112,7 +113,7 @@ def scaling_of(
 
 
 def _groups_of(group: Any, axis: Any, ndims: int) -> Dims:
-    """A group for each of the last axes, or for one axis that is named."""
+    """Return a group size for each of the last axes, or for the one axis given."""
     if isinstance(group, list | tuple):
         if axis is None:
             return parse_ints(group, "quantize: group")

@@ -1,7 +1,7 @@
-"""Scales and zero points that groups of elements share, as calls bring them.
+"""Scales and zero points shared by groups of elements, as arguments of calls.
 
-They have as many axes as the tensor, at least two, and along each as many values as there are groups. A
-memory may have any layout: what it holds is brought into a row-major one, which is small beside the tensor.
+They have as many axes as the tensor, at least two, and along each axis one value for each group. Memory
+objects can have any layout: they are copied to a row-major one, which is small compared with the tensor.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from ..calls.carriers import is_nibbles
 from ..calls.tensors import as_numpy, is_foreign
 from .factors import row_major
 
-_SUBJECT = Subject("reorder: the values of groups cannot be read", "reorder: the values of groups do not fit")
+_SUBJECT = Subject(
+    "reorder: the values of groups cannot be read", "reorder: the values of groups do not match"
+)
 
 
 def are_of_groups(value: Any, md: MemoryDesc) -> bool:
-    """True for what has as many axes as the tensor, which has several."""
+    """Return True for a value with as many axes as the tensor, at least two."""
     rank = value.desc.ndims if isinstance(value, Memory) and value else attribute_of(value, "ndim")
     return type(rank) is int and rank > 1 and rank == md.ndims
 
 
 def levels_of(value: Any, md: MemoryDesc) -> tuple[Any, Any]:
-    """The scales of groups, and the scale of the whole tensor above them, or None: (blocks, one number)."""
-    # A list of another type may do anything when it is asked.
+    """Return the scales of groups, and the scale of the whole tensor or None, from (groups, number)."""
+    # Operations on a list subclass can do anything.
     is_pair = type(value) in (list, tuple) and len(value) == 2 and are_of_groups(value[0], md)
     return (value[0], value[1]) if is_pair else (value, None)
 
 
 def group_sizes(name: str, counts: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The elements along each axis that share a value. Raises InvalidArguments where groups do not divide."""
+    """Return the group size along each axis. Raises InvalidArguments if groups do not divide the dims."""
     if all((m and n % m == 0) or m == n for n, m in zip(dims, counts, strict=True)):
         return tuple(n // m if m else 1 for n, m in zip(dims, counts, strict=True))
     axis = next(i for i, (n, m) in enumerate(zip(dims, counts, strict=True)) if not m or n % m)
@@ -56,12 +58,12 @@ def group_sizes(name: str, counts: tuple[int, ...], dims: tuple[int, ...]) -> tu
 
 
 def scale_memory(value: Any, engine: Engine) -> Memory:
-    """Scales of groups, row-major, of a type that scales have."""
+    """Return group scales, row-major, of a valid type."""
     return to_engine(row_major(_memory_of(value, np.dtype(np.float32), SCALE_TYPES, "scale", engine)), engine)
 
 
 def zero_point_memory(value: Any, engine: Engine) -> Memory:
-    """Zero points of groups, row-major, of a type that zero points have."""
+    """Return group zero points, row-major, of a valid type."""
     found = _memory_of(value, np.dtype(np.int32), ZERO_POINT_TYPES, "zero_point", engine)
     return to_engine(row_major(found), engine)
 

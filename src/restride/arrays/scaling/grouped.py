@@ -1,7 +1,7 @@
-"""Reorders with operands that a group of elements shares: scales and zero points in any layout (N1).
+"""Reorders with operands shared by groups of elements: scales and zero points in any layout (N1).
 
-An operand has the dims of the tensor, each divided by its group. Axes are split where groups begin, so that
-an operand is one that is repeated along dims of 1; what kernels do is what they do for any binary post-op.
+Each dim of an operand is that of the tensor divided by its group. Axes are split at group boundaries, so that
+an operand is broadcast along dims of 1, and kernels treat it like that of any binary post-op.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Dims = tuple[int, ...]
 
 
 class GroupStep(NamedTuple):
-    """One step of the arithmetic: a binary post-op with a memory, or an eltwise one with two numbers."""
+    """One arithmetic step: a binary post-op with a memory, or an eltwise one with two numbers."""
 
     name: str
     operand: Memory | None = None
@@ -34,10 +34,10 @@ class GroupStep(NamedTuple):
 
 
 class GroupedReorder:
-    """A reorder with such steps, made once for memories of some descriptors; immutable.
+    """A reorder with such steps, for memory objects of certain descriptors; immutable.
 
-    Raises InvalidArguments where the dims of an operand do not divide those of the tensor, where groups do
-    not nest, and where blocks of a layout cross the border of a group.
+    Raises InvalidArguments if the dims of an operand do not divide those of the tensor, if groups do not
+    nest, or if blocks of a layout cross a group boundary.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class GroupedReorder:
         self._primitive, self._engine = Reorder(pd), engines[1]
 
     def run(self, src: Memory, dst: Memory, operands: Sequence[Memory]) -> None:
-        """Write `dst`; operands are those of the steps, in their order."""
+        """Write `dst`; the operands are those of the steps, in order."""
         memories = (src, dst, *operands)
         views = (over(memory, md) for memory, md in zip(memories, self._views, strict=True))
         stream = Stream(self._engine)
@@ -69,7 +69,7 @@ class GroupedReorder:
 
 
 def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> None:
-    """Write `src`, changed by the steps in their order, into `dst`. Both have the same dims."""
+    """Write `src`, transformed by the steps in order, to `dst`, which has the same dims."""
     if not src.desc.nelems:
         return
     operands = [step.operand for step in steps if step.operand is not None]
@@ -84,7 +84,7 @@ def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> N
 
 
 def group_extents(dims: Dims, groups: Dims) -> Dims:
-    """The number of groups along each axis. Raises InvalidArguments for groups that do not divide."""
+    """Return the number of groups along each axis. Raises InvalidArguments for groups that do not divide."""
     for axis, (n, group) in enumerate(zip(dims, groups, strict=True)):
         if group < 1 or n % group:
             raise refuse("RS-A15:groups-elements-not", group=group, axis=axis, dims=dims, groups=groups, n=n)
@@ -92,13 +92,13 @@ def group_extents(dims: Dims, groups: Dims) -> Dims:
 
 
 def split_in_groups(md: MemoryDesc, groups: Dims) -> MemoryDesc:
-    """The descriptor with each axis as two: which group, and which element of it."""
+    """Return the descriptor with each axis split in two: the group, and the element inside it."""
     parts = [(n // group, group) for n, group in zip(md.dims, groups, strict=True)]
     return md.reshape([n for part in parts for n in part])
 
 
 def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]) -> list[MemoryDesc]:
-    """Source, destination and operands under dims that are cut where groups begin; within its groups an
+    """Return source, destination and operands with dims split at group boundaries; within its groups an
     operand has dims of 1.
     """
     dims = src.dims
@@ -106,14 +106,14 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
         raise refuse("RS-A15:destination-tensor", dims=dst.dims, dims2=dims)
     groups = [groups_of(dims, operand) for operand in operands]
     cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
-    # The tensor has its dims in parts; an operand has 1 in place of those within its groups.
+    # The tensor has its dims in parts; an operand has 1 instead of those within its groups.
     splits = [_split(dims, cuts, (1,) * len(dims))] * 2 + [_split(dims, cuts, group) for group in groups]
     pairs = zip((src, dst, *operands), splits, strict=True)
     return [md if md.dims == split else md.reshape(split) for md, split in pairs]
 
 
 def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
-    """The elements along each axis that share a number. Raises InvalidArguments where these do not divide."""
+    """Return the group size along each axis. Raises InvalidArguments if it does not divide the dims."""
     if len(operand.dims) == len(dims) and all(
         m and n % m == 0 for n, m in zip(dims, operand.dims, strict=True)
     ):
@@ -122,7 +122,7 @@ def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
 
 
 def _cuts(axis: int, n: int, groups: Sequence[int]) -> list[int]:
-    """The borders in one axis from the whole of it down to 1."""
+    """Return the boundaries along one axis, from the whole axis down to 1."""
     cuts = sorted({n, 1, *groups}, reverse=True) if n else [0]
     for outer, inner in pairwise(cuts):
         if outer % inner:
@@ -138,7 +138,7 @@ def _split(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
 
 
 def over(memory: Memory, md: MemoryDesc) -> Memory:
-    """Another descriptor over the bytes of a memory, which is kept alive."""
+    """Return another descriptor over the bytes of a memory, which is kept alive."""
     if md is memory.desc:
         return memory
     if not prod(md.dims):

@@ -1,4 +1,4 @@
-"""Tensors of blocks whose elements and scales are fields of bits, as ggml's K quants: read by kernels."""
+"""Tensors of blocks whose elements and scales are bit fields, such as ggml's K quants, read by kernels."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from .quantized_tensor import QuantizedTensor, new_memory
 class PackedTensor(QuantizedTensor):
     """A quantized tensor over blocks of bits, in place.
 
-    Its numbers are computed from the blocks. `values`, `scale` and `minimum` are unpacked when they are asked
-    for: elements in bytes, scales and minima in f32.
+    Kernels read the blocks. `values`, `scale` and `minimum` are unpacked on access: elements to bytes, scales
+    and minima to f32.
     """
 
     __slots__ = ("_blocks", "_data", "_dims", "_unpacked")
@@ -62,21 +62,21 @@ class PackedTensor(QuantizedTensor):
 
     @property
     def minimum(self) -> Memory | None:
-        """What is added in the end, in f32."""
+        """The summand of each group in f32, or None."""
         return self.unpack().minimum
 
     @property
     def zero_point(self) -> None:
-        """None: elements are unpacked without one."""
+        """None: elements are unpacked without a zero point."""
 
     @property
     def tensor_scale(self) -> float:
-        """1."""
+        """Always 1."""
         return 1.0
 
     @property
     def desc(self) -> MemoryDesc:
-        """The descriptor of the elements as they are unpacked."""
+        """The descriptor of the unpacked elements."""
         return MemoryDesc(self._dims, self._blocks.value_type)
 
     @property
@@ -86,7 +86,7 @@ class PackedTensor(QuantizedTensor):
 
     @property
     def format(self) -> str:
-        """The name of its blocks, as "q4_k"."""
+        """The name of its blocks, such as "q4_k"."""
         return self._blocks.name
 
     @property
@@ -96,13 +96,13 @@ class PackedTensor(QuantizedTensor):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the blocks."""
+        """Size of the blocks in bytes."""
         return self._data.desc.size
 
     def rows(self, indices: Any) -> PackedTensor:
-        """The same numbers at some indices of the first axis: their blocks are copied, nothing else is read.
+        """Return the same numbers at some indices of the first axis: only their blocks are copied.
 
-        Raises IndexError for one outside, as NumPy does.
+        Raises IndexError for an index out of range, as NumPy does.
         """
         data, (count, *others) = self._data, self._dims
         assert data.data is not None
@@ -112,8 +112,8 @@ class PackedTensor(QuantizedTensor):
 
     @property
     def T(self) -> QuantizedTensor:  # noqa: N802
-        """The same numbers with the last two axes exchanged: in elements of 4 bits where all of them fit."""
-        # No part of what is unpacked here is kept.
+        """The same numbers with the last two axes exchanged: as 4-bit elements if all of them fit."""
+        # The unpacked parts are not kept.
         q, (least, most) = self._unpacked or self._new_unpacked(), self._blocks.values.ends
         for kind, low, high in ((DataType.u4, 0, 15), (DataType.s4, -8, 7)):
             if low <= least and most <= high:
@@ -121,7 +121,7 @@ class PackedTensor(QuantizedTensor):
         return q.T
 
     def unpack(self) -> QuantizedTensor:
-        """The same numbers as elements in bytes, with scales and minima in f32; done once."""
+        """Return the same numbers as elements in bytes, with scales and minima in f32; computed once."""
         if self._unpacked is None:
             object.__setattr__(self, "_unpacked", self._new_unpacked())
         unpacked = self._unpacked
@@ -138,9 +138,9 @@ class PackedTensor(QuantizedTensor):
         return QuantizedTensor(parts[0], parts[1], minimum=minimum)
 
     def dequantize(self, dtype: Any = None, dst: Any = None, out: Memory | None = None) -> Memory:
-        """The real numbers that this stands for, as a `Memory`; `out` is written and returned.
+        """Return the real numbers that it represents, as a `Memory`; `out` is written and returned.
 
-        `dtype`: that of a `MemoryDesc` in `dst` unless given; else f32.
+        `dtype`: by default that of a `MemoryDesc` in `dst`, else f32.
         """
         engine, kind = self._data.engine, DataType.f32 if dtype is None else dtype
         if out is not None:

@@ -1,4 +1,4 @@
-"""`quantize`: scales found in one pass over the values, applied in a second (N1, N4)."""
+"""`quantize`: finds scales in one pass over the values and applies them in a second (N1, N4)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["quantize"]
 
 @dataclass(frozen=True, slots=True)
 class TargetRange:
-    """The range of quantized values: [low, high], and the place of 0 when the range is symmetric."""
+    """The range of quantized values, [low, high], and the position of 0 if the range is symmetric."""
 
     data_type: DataType
     low: int
@@ -52,8 +52,8 @@ TARGETS = {
         TargetRange(DataType.f8_e5m2, -57344, 57344, 0),
     )
 }
-"""What each type takes."""
-# Blocks of ggml whose parts are tensors.
+"""The range of each type."""
+# ggml blocks whose parts can be stored as tensors.
 WHOLE_BLOCKS = "q4_0", "q4_1", "q8_0"
 _KINDS = {kind.name: kind for kind in TARGETS}
 # Smaller scales would have no finite inverse.
@@ -63,7 +63,7 @@ _ONE = np.float32(1)
 
 
 def _target_range(dtype: Any, symmetric: Any) -> TargetRange:
-    """The range of values of a type. Raises InvalidArguments for types that nothing is quantized to."""
+    """Return the range of a type. Raises InvalidArguments for types that cannot be quantized to."""
     kind = _KINDS.get(dtype) if type(dtype) is str else None
     kind = kind or parse_kind(dtype)
     if kind not in TARGETS:
@@ -76,7 +76,7 @@ def _target_range(dtype: Any, symmetric: Any) -> TargetRange:
 def _scale_and_zero(
     source: Memory, axis: int | None, target: TargetRange, symmetric: bool
 ) -> tuple[Any, Any]:
-    """Scales as f32 and zero points as s32, without axes where there is one of each."""
+    """Return scales as f32 and zero points as s32; scalars if there is one of each."""
     keep = 0 if axis is None else 1 << axis
     source = to_host(source)
     address = source.get_data_handle()
@@ -95,7 +95,7 @@ def _scale_and_zero(
 
 
 def _scale(extent: Array, steps: float) -> Array:
-    """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
+    """Return the f32 scale that maps `extent` to `steps`; 1 if the extent is 0."""
     exact = np.asarray(extent, np.float64) / steps
     if (exact > _LARGEST).any():
         raise refuse("RS-A15:large-step", exact=float(exact.max()))
@@ -116,28 +116,29 @@ def quantize(
     scale_type: Any = "f32",
     format: Any = None,
 ) -> Any:
-    """Quantise floats: `(q, scale, zero_point)` with `x` about `scale * (q - zero_point)`.
+    """Quantize floats: return `(q, scale, zero_point)` with `x` about `scale * (q - zero_point)`.
 
     x          an array or `Memory` of f64, f32, bf16, f16 or f8; results are arrays of its kind
     dtype      s8, u8, s4, u4, f8_e4m3 or f8_e5m2 (4-bit: `q` is a packed `Memory`); with groups also f4_e2m1
-               and f4_e3m0. Or a way of quantising that has a name: "mxfp4", "mxfp8", "nvfp4", or one of
-               ggml's blocks, as "q4_0" and "q4_k", which take no other words. `format` is another word for it
+               and f4_e3m0. Or a named scheme: "mxfp4", "mxfp8", "nvfp4", or one of ggml's blocks, such as
+               "q4_0" and "q4_k", which take no other options. `format` is an alias
     axis       None: one scale (an np.float32) and one zero point (an int); else one for each index of that
                axis, as arrays of f32 and s32
-    symmetric  True: from the largest magnitude, and the zero point is 0 (128 for u8, 8 for u4); False: from
-               the smallest and largest value, 0 among them, so that 0 stays exact
+    symmetric  True: scale from the largest magnitude, with zero point 0 (128 for u8, 8 for u4); False: from
+               the smallest and largest value and 0, so that 0 stays exact
     dst        the format of `q`; None keeps that of `x`
-    group      how many elements share a scale along `axis`, the last one unless given; or a number for each
-               of the last axes, as (128, 128); 0 stands for a whole axis. With groups, and with a name, the
-               result is a `QuantizedTensor`, whose parts are memories
-    scale      "absmax", found from the data in one pass over it; or the scales, of the dims divided by
-               groups: then `symmetric` is True, and integers without a sign have their middle as zero point
-    scale_type  of the scales of groups: f32, f16, bf16, e8m0, f8_e4m3 or f8_e5m2
+    group      number of elements that share a scale along `axis`, by default the last; or a number for each
+               of the last axes, such as (128, 128); 0 means a whole axis. With groups, and with a named
+               scheme, the result is a `QuantizedTensor`, whose parts are memory objects
+    scale      "absmax", computed from the data in one pass; or the scales, with the dims divided by the
+               groups: then `symmetric` is True, and the zero point of unsigned integers is the middle of
+               their range
+    scale_type  of group scales: f32, f16, bf16, e8m0, f8_e4m3 or f8_e5m2
 
-    Only finite values make the range, and infinities saturate: to 448 in f8_e4m3, to 57344 in f8_e5m2. NaN
-    stays NaN in f8; as an integer it becomes the zero point, which stands for 0. Where all values are 0, or
+    Only finite values determine the range, and infinities saturate: to 448 in f8_e4m3, to 57344 in f8_e5m2.
+    NaN stays NaN in f8; as an integer it becomes the zero point, which represents 0. If all values are 0, or
     none is finite, the scale is 1. The zero point of f8 is 0. Raises InvalidArguments for other types, and
-    for f64 of a range that no f32 scale can express.
+    for f64 with a range that no f32 scale can express.
 
     >>> import numpy as np, restride as rs
     >>> q, scale, zero_point = rs.quantize(np.float32([[0.5, -2.0], [1.0, np.inf]]))
@@ -192,7 +193,7 @@ def quantize(
 
 
 def quantize_by(x: Memory, data_type: DataType, scale: Any, zero: int, dst: MemoryDesc) -> Any:
-    """The elements of a tensor by one scale and one zero point, which `quantize` has found before."""
+    """Return the elements of a tensor with one scale and one zero point, which `quantize` has computed."""
     return _quantized(x, TARGETS[data_type], scale, zero, None, dst)
 
 
@@ -200,7 +201,7 @@ def _quantized(x: Any, target: TargetRange, scale: Any, zero: Any, axis: int | N
     with np.errstate(all="ignore"):
         inverse = np.float32(1) / scale
     has_shift = zero if axis is None else zero.any()
-    # What saturates floats, which a reorder would make infinite or NaN beyond their ends.
+    # Saturate floats that a reorder would make infinite or NaN beyond the range.
     ends: Any = None if target.data_type.is_integral else [("clip", target.low, target.high)]
     shift, chain = (zero, "nan_to_zero") if has_shift else (None, ends)
     options = {"scale": _scalar(inverse), "zero_point": _scalar(shift), "axis": axis, "post_ops": chain}
@@ -208,7 +209,7 @@ def _quantized(x: Any, target: TargetRange, scale: Any, zero: Any, axis: int | N
 
 
 def _scalar(value: Any) -> Any:
-    """One value as a number, several as an array."""
+    """Return one value as a number, several as an array."""
     return value if value is None or np.ndim(value) else value.item() if hasattr(value, "item") else value
 
 

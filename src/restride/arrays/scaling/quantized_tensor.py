@@ -1,4 +1,4 @@
-"""Elements beside the scales that groups of them share, and the real numbers that they stand for."""
+"""Elements together with the scales shared by groups of them, and the real numbers that they represent."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from .grouped import Dims, GroupStep, groups_of, over, reorder_in_groups
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedTensor:
-    """Elements and the scales that groups of them share: `x` is about `scale * (values - zero_point)`.
+    """Elements and the scales shared by groups of them: `x` is about `scale * (values - zero_point)`.
 
     values        a `Memory` of the tensor's dims, in any layout
-    scale         a `Memory` of the dims divided by the groups
+    values        a `Memory` with the tensor's dims, in any layout
+    scale         a `Memory` with the dims divided by the groups
     zero_point    a `Memory` of the same dims, or None
-    tensor_scale  one more factor for the whole tensor
-    minimum       a `Memory` of the same dims, of what is added in the end, or None
+    tensor_scale  an additional factor for the whole tensor
+    minimum       a `Memory` of the same dims whose values are added at the end, or None
 
-    Zero points and minima may have groups of their own. Raises InvalidArguments for parts that are no
-    memories, of dims that do not divide those of the tensor, or of types that such numbers do not have.
+    Zero points and minima can have other groups. Raises InvalidArguments for parts that are not memory
+    objects, have dims that do not divide those of the tensor, or have invalid types.
     """
 
     values: Memory
@@ -55,7 +56,7 @@ class QuantizedTensor:
 
     def _check_part(self, name: str, part: Any, kinds: tuple[str, ...]) -> None:
         if not isinstance(part, Memory) or not part:
-            what, why = f"{name} is {type(part).__name__}", "each part is a Memory of some data"
+            what, why = f"{name} is {type(part).__name__}", "each part must be a Memory with data"
             raise refuse("RS-A15:rs-memory-numpy", what=what, why=why)
         if part.desc.data_type.kind not in kinds:
             what = f"{name} is of {part.desc.data_type}"
@@ -68,7 +69,7 @@ class QuantizedTensor:
 
     @property
     def dims(self) -> Dims:
-        """Extents of the tensor."""
+        """The extents of the tensor."""
         return self.desc.dims
 
     @property
@@ -89,9 +90,9 @@ class QuantizedTensor:
         return QuantizedTensor(values, scale, zero, self.tensor_scale, minimum)
 
     def rows(self, indices: Any) -> QuantizedTensor:
-        """The same numbers at some indices of the first axis, in their order: nothing else is read.
+        """Return the same numbers at some indices of the first axis, in order; nothing else is read.
 
-        Raises IndexError for one outside, as NumPy does.
+        Raises IndexError for an index out of range, as NumPy does.
 
         >>> import numpy as np, restride as rs
         >>> q = rs.quantize(np.arange(128, dtype="f4").reshape(4, 32), "u8", group=32)
@@ -104,10 +105,10 @@ class QuantizedTensor:
         return QuantizedTensor(**taken, tensor_scale=self.tensor_scale)
 
     def in_groups(self, groups: Any) -> tuple[QuantizedTensor, Array]:
-        """Rows put side by side whose scale is the same, as GPTQ's `g_idx` names it for each: (the tensor,
-        the order of its rows). `rs.matmul(x[..., order], tensor)` multiplies with the rows as they were.
+        """Group together the rows that share a scale, as GPTQ's `g_idx` specifies it for each: return (the
+        tensor, the order of its rows). `rs.matmul(x[..., order], tensor)` multiplies by the original rows.
 
-        Raises InvalidArguments where the rows are not named, or not as many for each scale.
+        Raises InvalidArguments unless each row is given a scale, and each scale has the same number of rows.
 
         >>> import numpy as np, restride as rs
         >>> q = rs.quantize(np.arange(128, dtype="f4").reshape(64, 2), "s8", 0, group=32)
@@ -126,21 +127,21 @@ class QuantizedTensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of elements, scales and zero points."""
+        """Size of elements, scales and zero points in bytes."""
         parts = (self.values, self.scale, self.zero_point, self.minimum)
         return sum(part.desc.size for part in parts if part is not None)
 
     def dequantize(self, dtype: Any = None, dst: Any = None, out: Memory | None = None) -> Memory:
-        """The real numbers that this stands for, as a `Memory`; `out` is written and returned.
+        """Return the real numbers that it represents, as a `Memory`; `out` is written and returned.
 
-        `dtype`: that of a `MemoryDesc` in `dst` unless given; else f32.
+        `dtype`: by default that of a `MemoryDesc` in `dst`, else f32.
         """
         engine = self.values.engine
         if out is not None:
             result = out
         elif isinstance(dst, MemoryDesc):
             result = new_memory(target_desc(self.values.desc, dst, dtype), engine)
-        else:  # row-major unless `dst` says another format
+        else:  # row-major unless `dst` specifies another format
             result = new_memory(MemoryDesc(self.dims, DataType.f32 if dtype is None else dtype, dst), engine)
         steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
         steps.append(GroupStep("mul", self.scale))
@@ -159,7 +160,7 @@ _KINDS = {"values": _NUMBERS, "scale": ("float",), "zero_point": _NUMBERS, "mini
 
 
 def _rows(memory: Memory, indices: Array) -> Memory:
-    """Rows of a memory in a new one, with gaps and all where a row lies by itself."""
+    """Return rows of a memory in a new one, including gaps if a row is stored separately."""
     md, data = memory.desc, memory.data
     layout, kind = md.layout, md.data_type
     step = layout.strides[0] * kind.bits
@@ -177,14 +178,14 @@ def _rows(memory: Memory, indices: Array) -> Memory:
 
 
 def turned_memory(memory: Memory) -> Memory:
-    """A view with the last two axes exchanged."""
+    """Return a view with the last two axes exchanged."""
     axes = list(range(memory.desc.ndims))
     axes[-2:] = reversed(axes[-2:])
     return over(memory, memory.desc.permute_axes(axes))
 
 
 def new_memory(md: MemoryDesc, engine: Engine) -> Memory:
-    """A memory for results: on the CPU in the pages that results get again."""
+    """Return a memory for results: on the CPU from the pool for results."""
     if not md.nelems or engine != Engine("cpu"):
         return Memory(md, engine)
     memory: Memory = maker_of(md, is_memory=True)()[1]

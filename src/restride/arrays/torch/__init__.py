@@ -1,1 +1,1 @@
-"""The parts of `restride.torch`: these modules import torch, and nothing else imports them."""
+"""The implementation of `restride.torch`: these modules import torch, and nothing else imports them."""

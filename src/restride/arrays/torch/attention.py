@@ -1,6 +1,7 @@
-"""Attention of torch's tensors: an operator with gradients, which compilers know.
+"""Attention on torch tensors: an operator with gradients, known to torch's compiler.
 
-This module imports torch; nothing does so but `restride.torch`. Results lie as their queries do, dense.
+Only `restride.torch` may import this module, because it imports torch. Results have the layout of their
+queries, dense.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ def _new_attention(query: Any, key: Any, value: Any, *_: Any) -> tuple[Any, Any]
 def _attention(
     query: Any, key: Any, value: Any, mask: Any, scale: float | None, is_causal: bool
 ) -> tuple[Any, Any]:
-    """The result, and the logarithm of the sum of the powers of each row of scores."""
+    """Return the result, and the logarithm of the sum of the powers for each row of scores."""
     if not query.dim() == key.dim() == value.dim() == _NDIMS:
-        raise _misfit((query, key, value), "the operator takes four dims: batch, heads, positions, width")
+        raise _misfit((query, key, value), "the operator requires four dims: batch, heads, positions, width")
     results = _new_attention(query, key, value)
     tensors = {ARG_SRC: query, ARG_SRC_1: key, ARG_SRC_2: value, ARG_SHIFT: mask}
     tensors |= {ARG_DST: results[0], ARG_DST_1: results[1]}
@@ -64,7 +65,7 @@ def _memories(tensors: Mapping[int, Any]) -> dict[int, Memory]:
 
 
 def _causal(is_causal: bool) -> str:
-    """Torch counts places from the first query and the first key."""
+    """Return the corner for causality: torch aligns the first query with the first key."""
     return "top_left" if is_causal else "none"
 
 
@@ -87,7 +88,7 @@ def _attention_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
 def _many_attentions(
     info: Any, in_dims: Any, query: Any, key: Any, value: Any, mask: Any, *how: Any
 ) -> tuple[Any, tuple[int, int]]:
-    """One call for all parts, which are more elements of the batch."""
+    """Run one call for all parts, merged into the batch."""
     size, tensors = info.batch_size, []
     for x, at in zip((query, key, value, mask), in_dims[:4], strict=True):
         part = x if x is None or at is None else x.movedim(at, 0)
@@ -108,7 +109,7 @@ def _many_attentions(
 def _new_gradients(
     grad: Any, query: Any, key: Any, value: Any, mask: Any, *more: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """Gradients without values; that of a mask is empty unless it is wanted, the last argument."""
+    """Return empty gradients; that of a mask has no elements unless `to_mask`, the last argument."""
     of_mask = new_like(mask) if more[-1] else query.new_empty(0)
     return new_like(query), new_like(key), new_like(value), of_mask
 
@@ -125,7 +126,7 @@ def _attention_back(
     is_causal: bool,
     to_mask: bool,
 ) -> tuple[Any, Any, Any, Any]:
-    """By the kernel; by torch's functions where a mask has a gradient, and in f64, as statistics are f32."""
+    """Use the kernel, or torch's functions if a mask has a gradient and for f64, as statistics are f32."""
     gradients = _new_gradients(grad, query, key, value, mask, to_mask)
     if to_mask or torch.float64 in (query.dtype, key.dtype, value.dtype):
         made = _by_formula((grad, query, key, value, mask, out, stats), scale, is_causal)
@@ -140,11 +141,11 @@ def _attention_back(
 
 
 def _by_formula(tensors: Sequence[Any], scale: float | None, is_causal: bool) -> Iterator[Any]:
-    """The gradients of query, key, value and scores, with all scores in memory once more."""
+    """Return the gradients of query, key, value and scores, computing all scores again in memory."""
     grad, query, key, value, mask, out, stats = tensors
     factor = max(query.shape[-1], 1) ** -0.5 if scale is None else scale
     real = torch.float64 if torch.float64 in (query.dtype, key.dtype, value.dtype) else torch.float32
-    # Heads of queries as groups of those that a head of keys serves.
+    # Heads of queries are grouped by the key head that they share.
     groups = key.shape[1], query.shape[1] // max(key.shape[1], 1)
     q, y, dy = (x.detach().to(real).unflatten(1, groups) for x in (query, out, grad))
     k, v = (x.detach().to(real).unsqueeze(2) for x in (key, value))
@@ -159,7 +160,7 @@ def _by_formula(tensors: Sequence[Any], scale: float | None, is_causal: bool) ->
 
 
 def _masked(scores: Any, mask: Any, is_causal: bool) -> Any:
-    """Scores of (batch, key heads, heads of each, queries, keys) with what is added, and hidden."""
+    """Return scores (batch, key heads, heads of each, queries, keys) with mask and causality applied."""
     batch, key_heads, group, *places = scores.shape
     if mask is not None:
         wide = mask.detach().expand(batch, key_heads * group, *places).unflatten(1, (key_heads, group))
@@ -187,25 +188,25 @@ for _operator in (
     _operator.register()
 
 
-# --- what functions take ------------------------------------------------------------------------------------
+# --- entry points -------------------------------------------------------------------------------------------
 
 
 def attended(tensors: Sequence[Any], mask: Any, scale: Any, *, is_causal: bool, in_groups: bool) -> Any:
-    """Attention of query, key and value as torch's function has it: leading dims of 1 are repeated.
+    """Return the attention of query, key and value as in torch's function: leading dims of 1 are broadcast.
 
-    `in_groups`: each head of keys may serve several heads of queries. Raises InvalidArguments for what does
-    not fit.
+    `in_groups`: a key head can serve several query heads. Raises InvalidArguments for arguments that do not
+    match.
     """
     operands = [tensor_of(x) for x in tensors]
     if not torch.compiler.is_compiling():
         is_causal = parse_bool(f"{_NAME}: is_causal", is_causal)
     if any(x.dim() < _MATRIX for x in operands):
-        raise _misfit(operands, "each has two dims or more: positions and width")
+        raise _misfit(operands, "each must have at least two dims: positions and width")
     is_usual = all(x.dim() == _NDIMS and x.shape[0] == operands[0].shape[0] for x in operands)
     is_usual = is_usual and (
         in_groups or operands[0].shape[1] == operands[1].shape[1] == operands[2].shape[1]
     )
-    if is_usual and mask is None:  # all below would leave it as it is
+    if is_usual and mask is None:  # nothing below would change it
         return _of_four_dims((*operands, None), scale, is_causal)
     ndims = max(_NDIMS, *(x.dim() for x in operands))
     wide = [x[(None,) * (ndims - x.dim())] for x in operands]
@@ -213,19 +214,21 @@ def attended(tensors: Sequence[Any], mask: Any, scale: Any, *, is_causal: bool, 
         batch = torch.broadcast_shapes(*(x.shape[:-3] for x in wide))
         heads = None if in_groups else torch.broadcast_shapes(*(x.shape[-3:-2] for x in wide))[0]
     except RuntimeError:
-        why = "leading dims are equal or 1; with enable_gqa=True heads of keys may serve several of queries"
+        why = (
+            "leading dims must be equal or 1; with enable_gqa=True, a key head can serve several query heads"
+        )
         raise _misfit(operands, why) from None
     for i, x in enumerate(wide):
-        # A head of keys serves all heads of queries as it is.
+        # A key head already serves all query heads.
         is_one = i > 0 and wide[1].shape[-3] == wide[2].shape[-3] == 1
         own = x.shape[-3] if heads is None or is_one else heads
         wide[i] = x.expand(*batch, own, *x.shape[-2:]).flatten(0, ndims - _NDIMS)
     if mask is not None:
         mask = tensor_of(mask)[(None,) * (ndims - mask.dim())]
-        # Dims of 1 are left, unless several become one.
+        # Dims of 1 are kept, unless several are merged.
         dims = mask.shape[:-3] if ndims == _NDIMS else batch
         if mask.dim() != ndims or any(n not in (1, m) for n, m in zip(mask.shape, dims, strict=False)):
-            raise _misfit([*operands, mask], "the mask is of the dims of the scores, or 1 in their place")
+            raise _misfit([*operands, mask], "each dim of the mask must be that of the scores, or 1")
         mask = mask.expand(*dims, *mask.shape[-3:]).flatten(0, ndims - _NDIMS)
     result = _of_four_dims((*wide, mask), scale, is_causal)
     if ndims > _NDIMS:
@@ -248,5 +251,5 @@ def _of_four_dims(tensors: Sequence[Any], scale: Any, is_causal: bool) -> Any:
 
 def _misfit(operands: Sequence[Any], why: str) -> Error:
     where = ", ".join(str(tuple(x.shape)) for x in operands)
-    hint = "give query, key and value as torch's function takes them"
+    hint = "pass query, key and value as for torch's function"
     return refuse("RS-R10:misfit", what=f"restride.torch.{_NAME}", where=where, why=why, hint=hint)

@@ -1,6 +1,6 @@
-"""Kernels on torch's tensors: calls found by shapes, strides and types, run on the tensors' addresses.
+"""Kernels on torch tensors: calls looked up by shapes, strides and types, run on the tensors' addresses.
 
-This module imports torch; nothing does so but `restride.torch`.
+Only `restride.torch` may import this module, because it imports torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ..shuffles import shuffle as shuffle_arrays
 
 _FLOATS = ("float64", "float32", "bfloat16", "float16", "float8_e5m2", "float8_e4m3fn")
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
-# Older torch lacks the wide integers without a sign.
+# Older torch versions lack wide unsigned integers.
 _BY_NAME = {
     DataType.parse(name): getattr(torch, name)
     for name in (*_FLOATS, *_INTEGERS, "bool")
@@ -42,11 +42,11 @@ _BY_NAME = {
 }
 _TWINS: dict[Any, np.dtype[Any]] = {kind: data_type.numpy for data_type, kind in _BY_NAME.items()}  # type: ignore[misc]
 
-# By a name of this module, as each look-up inside of torch is a tenth of what a kernel takes.
+# Bound to names here: each lookup inside torch takes a tenth of a kernel's time.
 _empty_strided = torch.empty_strided
 _CPU = torch.device("cpu")
 _HALF = 8
-# From here on results lie in the pool: torch takes large ones anew from the system each time.
+# From this size on, results come from the pool: torch requests large ones from the system each time.
 _POOLED_BYTES = 1 << 20
 RULES = {rule.call: rule for rule in (SHUFFLE, SHUFFLE_CHANNELS, CHANNEL_SHUFFLE)}
 
@@ -55,9 +55,9 @@ RULES = {rule.call: rule for rule in (SHUFFLE, SHUFFLE_CHANNELS, CHANNEL_SHUFFLE
 
 
 def dtype_of(data_type: Any) -> Any:
-    """The type of torch that a name, a type of NumPy's or of restride's, or torch's own stands for.
+    """Return the torch type for a name or a type of NumPy, restride or torch.
 
-    Raises InvalidArguments for types that torch lacks.
+    Raises InvalidArguments for types that torch does not have.
     """
     if isinstance(data_type, torch.dtype):
         return data_type
@@ -68,14 +68,14 @@ def dtype_of(data_type: Any) -> Any:
 
 
 def order_of(dst: str, ndims: int) -> tuple[int, ...]:
-    """The axes of a plain format, outermost first. Raises InvalidArguments for other formats."""
+    """Return the axes of a plain format, outermost first. Raises InvalidArguments for other formats."""
     return plain_order("restride.torch.reorder", dst, ndims)
 
 
 def tag_of(order: Sequence[int]) -> str:
-    """The tag of a plain format with these axes, outermost first.
+    """Return the tag of a plain format with these axes, outermost first.
 
-    Raises InvalidArguments unless each axis is there once.
+    Raises InvalidArguments unless each axis occurs once.
     """
     if sorted(order) != list(range(len(order))) or len(order) > len(LETTERS):
         raise refuse("RS-A17:order-no-order", order=short_repr(list(order)), count=len("abcdefghijkl"))
@@ -83,13 +83,13 @@ def tag_of(order: Sequence[int]) -> str:
 
 
 def order_by_stride(x: Any) -> list[int]:
-    """The axes of a tensor, outermost first."""
+    """Return the axes of a tensor, outermost first."""
     strides = x.stride()
     return sorted(range(x.dim()), key=lambda d: (-strides[d], d))
 
 
 def dense_strides(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]:
-    """The strides of a dense tensor whose axes lie in that order; extents may be symbols of the compiler."""
+    """Return the strides of a dense tensor with this order of axes; extents can be the compiler's symbols."""
     stride: Any = 1
     strides = [stride] * len(shape)
     for d in reversed(order):
@@ -99,7 +99,7 @@ def dense_strides(shape: Sequence[Any], order: Sequence[int]) -> tuple[Any, ...]
 
 
 def new_like(x: Any, dtype: Any = None, shape: Any = None, order: Sequence[int] | None = None) -> Any:
-    """A dense tensor without values, like `x` where nothing else is said; works for fake tensors too.
+    """Return an uninitialized dense tensor, like `x` by default; works for fake tensors too.
 
     `order`: its axes, outermost first.
     """
@@ -109,7 +109,7 @@ def new_like(x: Any, dtype: Any = None, shape: Any = None, order: Sequence[int] 
 
 
 def array_of(x: Any, name: str = "restride.torch") -> Any:
-    """The numbers of a tensor, whatever is recorded of it."""
+    """Return the numbers of a tensor, without its autograd history."""
     return as_numpy(x.detach().resolve_conj().resolve_neg(), name)
 
 
@@ -117,8 +117,8 @@ def array_of(x: Any, name: str = "restride.torch") -> Any:
 
 
 class _TensorCall:
-    """A call, and what has to be known of tensors beside it: the bytes of an element and of all that is read,
-    how a tensor for the result is made, and how the same is done on arrays, which writes verbose lines.
+    """A call, and what it needs for tensors: the bytes of an element and of everything read, a function that
+    creates the result tensor, and the same operation on arrays, which writes verbose lines.
     """
 
     __slots__ = ("call", "itemsize", "new_result", "on_arrays", "reach")
@@ -133,14 +133,14 @@ class _TensorCall:
         dtype: Any,
     ) -> None:
         self.call, self.reach, self.itemsize, self.on_arrays = call, call.reach, itemsize, on_arrays
-        # The device by name: `with torch.device("meta")` is not about our results.
+        # The device is explicit: `with torch.device("meta")` is not meant for our results.
         self.new_result: Callable[[], Any] = partial(_empty_strided, shape, strides, dtype=dtype, device=_CPU)
         if math.prod(shape) * dtype.itemsize >= _POOLED_BYTES:
             self.new_result = partial(_new_in_pool, math.prod(shape), shape, strides, dtype)
 
 
 def _new_in_pool(count: int, shape: Any, strides: Any, dtype: Any) -> Any:
-    """A tensor in the pool, which is no view of another: autograd has rules for those."""
+    """Return a tensor in the pool that is not a view of another: autograd has rules for views."""
     buffer, twin = take_bytes(count * dtype.itemsize)[1], _TWINS.get(dtype)
     if twin is None or twin.kind == "V":
         return torch.frombuffer(buffer, dtype=dtype, count=count).as_strided_(shape, strides)
@@ -149,9 +149,9 @@ def _new_in_pool(count: int, shape: Any, strides: Any, dtype: Any) -> Any:
 
 
 def reorder_new(x: Any, dst: str, dtype: Any = None, scale: float | None = None) -> Any:
-    """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm.
+    """Reorder a CPU tensor to a new one; one lookup if the kind of call is cached.
 
-    Raises InvalidArguments for what has no answer, and for storage that has been cut short.
+    Raises InvalidArguments for unsupported calls, and for storage that has been truncated.
     """
     values = NO_VALUES if scale is None else scale_values(to_factor(scale, "scale"))
     kind = _bind_reorder, x.shape, x.stride(), x.dtype, dst, dtype, values is not NO_VALUES
@@ -159,7 +159,7 @@ def reorder_new(x: Any, dst: str, dtype: Any = None, scale: float | None = None)
 
 
 def shuffle_new(call: str, x: Any, number: int = 1, axis: int = 1) -> Any:
-    """Run a shuffle of a tensor of the CPU into a new one of its layout; `call`: which rule counts groups.
+    """Shuffle a CPU tensor to a new one of its layout; `call`: the rule for counting groups.
 
     Raises as `reorder_new`.
     """
@@ -167,7 +167,7 @@ def shuffle_new(call: str, x: Any, number: int = 1, axis: int = 1) -> Any:
 
 
 def _run(kind: tuple[Any, ...], x: Any, values: Values) -> Any:
-    """The result of the call of a kind, which begins with what makes it, and of what."""
+    """Return the result of the call of a kind, whose first items say how and from what to create it."""
     tensor_call: _TensorCall | None = calls.find(kind)
     if tensor_call is None:
         tensor_call = calls.keep(kind, kind[0](*kind[1:]))
@@ -179,7 +179,7 @@ def _run(kind: tuple[Any, ...], x: Any, values: Values) -> Any:
     if flags.profile:
         tensor_call.on_arrays(x, out, values)
     else:
-        # Strides of torch are never negative: element offset 0 is where the tensor starts.
+        # torch strides are never negative: element offset 0 is the start of the tensor.
         tensor_call.call.run(x.data_ptr(), out.data_ptr(), values)
     return out
 
@@ -221,9 +221,9 @@ def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> ArrayKind:
 
 
 def _kind_of_bits(shape: Any, strides: Any, dtype: Any) -> ArrayKind:
-    """The kind of a tensor whose bits are moved: of 16 bytes the halves are an axis of their own.
+    """Return the kind of a tensor whose bits are moved: with 16 bytes, the halves are an additional axis.
 
-    Unsigned integers carry the bits of any type of their width; of others the error tells the bytes.
+    Unsigned integers carry the bits of any type of their width; for others the error shows the size.
     """
     if dtype.itemsize == 2 * _HALF:
         return _kind((*shape, 2), (*(2 * step for step in strides), 1), carried(np.dtype(np.uint64)))
@@ -237,7 +237,7 @@ def _bits(x: Any) -> Any:
 
 
 def _twin(dtype: Any, *, is_named: bool = False) -> np.dtype[Any]:
-    """NumPy's type of elements of torch's; `is_named`: it is the `dtype` of a call, not that of `x`."""
+    """Return the NumPy type for a torch type; `is_named`: it is the `dtype` of a call, not that of `x`."""
     if dtype in _TWINS:
         return _TWINS[dtype]
     if is_named:

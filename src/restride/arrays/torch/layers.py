@@ -1,6 +1,7 @@
-"""Softmax, layer normalization and pooling of torch's tensors: operators with gradients.
+"""Softmax, layer normalization and pooling on torch tensors: operators with gradients.
 
-This module imports torch; nothing does so but `restride.torch`. Results lie as their sources do, dense.
+Only `restride.torch` may import this module, because it imports torch. Results have the layout of their
+sources, dense.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _NORM = ArrayFunction("layer_norm", "forward_training")
 _NORM_BACK = ArrayFunction("layer_norm", "backward")
 _POOL = ArrayFunction("pool", "forward_training")
 _POOL_BACK = ArrayFunction("pool", "backward_data")
-# Positions of windows up to so many are bytes.
+# Positions in windows of up to this size are bytes.
 _MOST_IN_BYTES = 256
 
 
@@ -59,14 +60,14 @@ def _memory(function: ArrayFunction, x: Any) -> Memory:
 
 
 def _check_shape(function: ArrayFunction, name: str, x: Any, shape: Any) -> None:
-    """Raise InvalidArguments for a tensor of another shape, or of another type where `shape` is a tensor."""
+    """Raise InvalidArguments for a tensor of another shape, or of another type if `shape` is a tensor."""
     is_right = tuple(x.shape) == tuple(getattr(shape, "shape", shape))
     if not is_right or x.dtype is not getattr(shape, "dtype", x.dtype):
         raise refuse("RS-R10:not-fit", call=function.name, name=name, shape=tuple(x.shape), dtype=x.dtype)
 
 
 def _new_fractions(x: Any, *_: Any) -> Any:
-    """A result like `x`, of its own type, or of float32 where it has integers."""
+    """Return a result like `x`, of its own type, or of float32 if it has integers."""
     return new_like(x, x.dtype if x.is_floating_point() or x.is_complex() else torch.float32)
 
 
@@ -85,7 +86,7 @@ def _keep_softmax(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _softmax_gradient(ctx: Any, grad: Any) -> Any:
-    """By torch's own functions: so it has every derivative, and a compiler fuses it."""
+    """Use torch's own functions, so that all derivatives exist and a compiler can fuse it."""
     (y,) = ctx.saved_tensors
     if ctx.log:
         return grad - y.exp() * grad.sum(ctx.axis, keepdim=True), None, None
@@ -93,7 +94,7 @@ def _softmax_gradient(ctx: Any, grad: Any) -> Any:
 
 
 def _many_softmaxes(info: Any, in_dims: Any, x: Any, axis: int, log: bool) -> Any:
-    """One softmax of all parts: the axis of the parts goes first."""
+    """Run one softmax for all parts: the batch axis is moved to the front."""
     whole = x.movedim(in_dims[0], 0)
     return torch.ops.restride.softmax(whole, axis if axis < 0 else axis + 1, log), 0
 
@@ -102,7 +103,7 @@ def _many_softmaxes(info: Any, in_dims: Any, x: Any, axis: int, log: bool) -> An
 
 
 def _real(x: Any) -> Any:
-    """The type of statistics and of gradients of scale and shift."""
+    """Return the type of statistics and of gradients of scale and shift."""
     return torch.float64 if x.dtype is torch.float64 else torch.float32
 
 
@@ -148,13 +149,13 @@ def _layer_norm_back(
 def _run_norm(
     function: ArrayFunction, tensors: Mapping[int, Any], at: int, has_shift: bool, epsilon: float
 ) -> None:
-    """Normalize along axis `at`, or find the gradients of that."""
+    """Normalize along axis `at`, or compute the gradients."""
     source = with_axis_last(_memory(function, tensors[ARG_SRC]), at).desc
     check_data(function, check_known("layer_norm", "x", source))
     real = tensors[ARG_MEAN].dtype
     own = MemoryDesc((source.dims[-1],), DataType.f64 if real is torch.float64 else DataType.f32, "a")
     weights = {
-        # Complex numbers stay, and are refused.
+        # Complex numbers stay and are rejected.
         arg: as_numpy(x.detach() if x.is_complex() else x.detach().to(real), "layer_norm: a tensor")
         for arg, x in tensors.items()
         if arg in (ARG_SCALE, ARG_SHIFT) and x is not None
@@ -195,7 +196,7 @@ def _layer_norm_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
 
 
 def _new_positions(result: Any, windows: Windows, alg: str) -> Any:
-    """The tensor for the positions of maxima: empty for an average."""
+    """Return the tensor for the positions of maxima: empty for an average."""
     if alg != MAX:
         return result.new_empty(0, dtype=torch.uint8)
     kind = torch.uint8 if windows.positions < _MOST_IN_BYTES else torch.int32
@@ -203,7 +204,7 @@ def _new_positions(result: Any, windows: Windows, alg: str) -> Any:
 
 
 def _new_pool(x: Any, alg: str, *numbers: list[int]) -> tuple[Any, Any]:
-    """The windows are those of operators: kernel, strides, dilation, where 0 is dense, left and right."""
+    """Return new tensors; `numbers`: kernel, strides, dilation, where 0 is dense, left and right padding."""
     kernel, strides, *more = map(tuple, numbers)
     windows = Windows(strides, kernel, *more)
     out = new_like(x, shape=(*x.shape[:2], *(windows.output(d, n) for d, n in enumerate(x.shape[2:]))))
@@ -211,14 +212,14 @@ def _new_pool(x: Any, alg: str, *numbers: list[int]) -> tuple[Any, Any]:
 
 
 def _new_pool_back(grad: Any, workspace: Any, dims: Any, alg: str, *_: Any) -> Any:
-    """Positions lie as gradients do."""
+    """Return a new gradient; positions have its layout."""
     return new_like(workspace if alg == MAX else grad, grad.dtype, dims)
 
 
 def _parse_numbers(
     dims: Any, kernel: list[int], strides: list[int], dilation: list[int], left: list[int], right: list[int]
 ) -> PooledDims:
-    """The windows of numbers that nobody has looked at. Raises InvalidArguments for those that do not fit."""
+    """Return the windows of unchecked numbers. Raises InvalidArguments if they do not fit."""
     apart = [n + 1 for n in dilation]
     return parse_windows(tuple(dims), kernel, strides, list(zip_longest(left, right)), apart)
 
@@ -264,7 +265,7 @@ def _pool_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
 
 
 def pool_recorded(x: Any, alg: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
-    """`torch.ops.restride.pool` of the numbers of a call."""
+    """Return `torch.ops.restride.pool` for the arguments of a call."""
     refuse_derivative("pool")
     windows = parse_windows(tuple(x.shape), kernel, stride, padding, dilation).windows
     numbers = (windows.kernel, windows.strides, windows.dilation, windows.padding_l, windows.padding_r)

@@ -1,6 +1,7 @@
-"""The demands of torch on a call beyond its result: gradients, a compiler's graph, a mode, a transform.
+"""Contexts in which torch needs more than the result of a call: gradients, a compiler's graph, a mode, a
+transform.
 
-Every private name of torch that is used stands here; where one is missing, calls go by the operators.
+All private names of torch that are used are in this module; if one is missing, calls use the operators.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
 _innermost = getattr(getattr(_c, "_functorch", None), "peek_interpreter_stack", lambda: True)
 _is_tracing = getattr(_c, "_is_tracing", lambda: True)
 _forward_ad = torch.autograd.forward_ad
-# By names of this module, as each look-up inside of torch is paid at every call.
+# Bound to names here, because each lookup inside torch costs time on every call.
 _is_compiling, _is_recording, _Tensor = torch.compiler.is_compiling, torch.is_grad_enabled, torch.Tensor
 
 _keys = _c.DispatchKeySet
@@ -24,17 +25,17 @@ NO_KEYS = _keys(_c.DispatchKey.Undefined)
 _DENSE_KEYS = _keys(_c.DispatchKey.CPU) | _keys(_c.DispatchKey.AutogradCPU)
 
 below_autograd = _c._AutoDispatchBelowAutograd
-"""A context in which an operator runs its kernel, and records nothing."""
+"""A context in which an operator runs its kernel and records nothing."""
 
 
 def check_device(x: Any) -> None:
-    """Raise InvalidArguments for a tensor on another device than the CPU, as torch names no way out."""
+    """Raise InvalidArguments for a tensor on another device than the CPU; torch's own error has no hint."""
     if not x.is_cpu and not x.is_meta:
         raise refuse("RS-A04:tensor", name="restride.torch: x", device=x.device, which="x.cpu()")
 
 
 def is_plain(x: Any) -> bool:
-    """True where the result is all that is wanted: no gradient, compiler, tracer, mode or transform."""
+    """Return True if only the result is needed: no gradient, compiler, tracer, mode or transform."""
     if _is_compiling() or type(x) is not _Tensor or not x.is_cpu or (x.requires_grad and _is_recording()):
         return False
     if x.layout is not torch.strided or x.is_nested or x.is_quantized:
@@ -45,19 +46,19 @@ def is_plain(x: Any) -> bool:
 
 
 def is_only_data(keys: Any, x: Any) -> bool:
-    """The same inside of autograd's kernel of an operator, where `keys` are those that are left to dispatch.
+    """Return the same inside autograd's kernel of an operator, where `keys` are the remaining dispatch keys.
 
-    Modes, transforms, views that conjugate or negate, zero tensors and every other kind of storage have keys.
+    Modes, transforms, conjugate or negated views, zero tensors and all other kinds of storage have keys.
     """
     try:
         is_wanted = x.requires_grad and _is_recording()
-    except AttributeError:  # torch lets None pass as a tensor
+    except AttributeError:  # torch accepts None as a tensor
         raise refuse("RS-A17:no-tensor", type=type(x).__name__) from None
     return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
 
 
 def is_symbol(value: Any) -> bool:
-    """True for what stands for a number while torch compiles, traces or exports: it is checked later."""
+    """Return True for a symbol that represents a number while torch compiles, traces or exports."""
     if _is_compiling() or isinstance(value, torch.SymInt | torch.SymFloat):
         return True
     return hasattr(type(value), "__torch_function__") and (
@@ -66,18 +67,18 @@ def is_symbol(value: Any) -> bool:
 
 
 def in_transform() -> bool:
-    """True inside of a transform of torch.func that takes functions apart, and outside of a compiler."""
+    """Return True inside a torch.func transform that decomposes functions, and outside a compiler."""
     return not _is_compiling() and _transform() not in ("", "Functionalize")
 
 
 def refuse_derivative(call: str, *, is_operator: bool = False) -> None:
-    """Raise Unimplemented inside of a derivative of torch.func: no operator from Python can take part."""
+    """Raise Unimplemented inside a derivative of torch.func: operators defined in Python cannot take part."""
     if in_transform() and _transform() != "Vmap":
         raise refuse("RS-A17:torch-ops-restride" if is_operator else "RS-A17:derivative", call=call)
 
 
 def refuse_transforms(call: str, *tensors: Any) -> None:
-    """Raise Unimplemented inside of torch.func, and for tensors with tangents: zeros would come out."""
+    """Raise Unimplemented inside torch.func, and for tensors with tangents: the result would be zeros."""
     is_dual = _forward_ad._current_level >= 0 and any(
         tensor is not None and _forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
     )
@@ -87,7 +88,7 @@ def refuse_transforms(call: str, *tensors: Any) -> None:
 
 
 def _transform() -> str:
-    """The innermost transform of torch.func, by torch's name for it; empty where there is none."""
+    """Return torch's name for the innermost transform of torch.func, or an empty string."""
     innermost = _innermost()
     if innermost is None:
         return ""
@@ -95,6 +96,6 @@ def _transform() -> str:
 
 
 def refuse_second(call: str, *tensors: Any) -> None:
-    """Raise Unimplemented where a gradient, which is a function of these tensors, is to have a gradient."""
+    """Raise Unimplemented if a gradient, which is a function of these tensors, needs a gradient itself."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         raise refuse("RS-A17:second-derivative", call=call)

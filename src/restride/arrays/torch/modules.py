@@ -1,6 +1,6 @@
-"""Layers of torch whose products are restride's: linear and two-dimensional convolution, as modules too.
+"""torch layers computed by restride: linear and two-dimensional convolution, as functions and modules.
 
-This module imports torch; nothing does so but `restride.torch`.
+Only `restride.torch` may import this module, because it imports torch.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _CONV_SIZES = (
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`torch.nn.functional.linear`: `x @ weight.T + bias`, with gradients.
+    """Compute `torch.nn.functional.linear`, `x @ weight.T + bias`, with gradients.
 
-    `x` (..., inputs), `weight` (outputs, inputs), `bias` (outputs), all of one type of floats.
+    `x` (..., inputs), `weight` (outputs, inputs), `bias` (outputs), all of the same floating-point type.
     """
     _check_tensors("linear", x, weight, bias)
     if x.dim() == 1:
@@ -43,9 +43,10 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> torch.Tensor:
-    """`torch.nn.functional.conv2d`, with gradients, in the layout of `x`.
+    """Compute `torch.nn.functional.conv2d`, with gradients, in the layout of `x`.
 
-    `x` (N, C, H, W) or (C, H, W), `weight` (O, C / groups, kh, kw), `bias` (O), all of one type of floats.
+    `x` (N, C, H, W) or (C, H, W), `weight` (O, C / groups, kh, kw), `bias` (O),
+    all of one floating-point type.
     `padding`: numbers, "valid" or, where `stride` is 1, "same".
     """
     _check_tensors("conv2d", x, weight, bias)
@@ -59,10 +60,10 @@ def conv2d(
 
 
 class Linear(torch.nn.Linear):  # type: ignore[misc]
-    """A drop-in for `torch.nn.Linear`. Where no gradient is wanted, weights are packed at the first call.
+    """Drop-in replacement for `torch.nn.Linear`. Without gradients, weights are packed at the first call.
 
-    They are packed anew when the parameter has been changed; a change of `weight.data`, of which torch keeps
-    no count, is not seen.
+    They are packed again after the parameter has changed; changes through `weight.data`, which torch does not
+    track, are not detected.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -71,12 +72,12 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     @classmethod
     def of(cls, module: torch.nn.Linear) -> Self:
-        """The layer with the parameters of another."""
+        """Create the layer with the parameters of another."""
         layer: Self = _layer_of(cls, module, "in_features", "out_features")
         return layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The product, and the bias."""
+        """Return the product plus bias."""
         if x.dim() == 1 or not _is_fixed(x, self):
             return linear(x, self.weight, self.bias)
         _check_types("Linear", x, self.weight, self.bias)
@@ -84,14 +85,14 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
         return result
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for copies, which pack their own weights."""
+        """Return the state for copies, which pack their own weights."""
         return {**self.__dict__, "_packed": PackedWeights()}
 
 
 class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
-    """A drop-in for `torch.nn.Conv2d`. Where no gradient is wanted, weights are packed at the first call.
+    """Drop-in replacement for `torch.nn.Conv2d`. Without gradients, weights are packed at the first call.
 
-    As `Linear`. Padding other than of zeros, and by a word, is torch's own.
+    Otherwise as `Linear`. Nonzero padding modes, and padding given as a word, are left to torch.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -100,12 +101,12 @@ class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
 
     @classmethod
     def of(cls, module: torch.nn.Conv2d) -> Self:
-        """The layer with the parameters of another."""
+        """Create the layer with the parameters of another."""
         layer: Self = _layer_of(cls, module, *_CONV_SIZES)
         return layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The convolution, in the layout of `x`."""
+        """Return the convolution, in the layout of `x`."""
         if self.padding_mode != "zeros" or isinstance(self.padding, str) or x.dim() != 2 + _SPATIAL:
             result: torch.Tensor = super().forward(x)
             return result
@@ -118,7 +119,7 @@ class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
         return output
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for copies, which pack their own weights."""
+        """Return the state for copies, which pack their own weights."""
         return {**self.__dict__, "_packed": PackedWeights()}
 
 
@@ -131,7 +132,7 @@ def _layer_of(cls: Any, module: Any, *sizes: str) -> Any:
 
 
 def _check_types(call: str, x: Any, weight: Any, bias: Any) -> None:
-    """Raise InvalidArguments for tensors of different types, which torch would refuse too."""
+    """Raise InvalidArguments for tensors of different types, which torch would reject too."""
     kinds = {tensor.dtype for tensor in (x, weight, bias) if tensor is not None}
     if len(kinds) > 1:
         raise refuse("RS-A17:tensors-different-types", call=call, kinds=", ".join(sorted(map(str, kinds))))
@@ -146,7 +147,7 @@ def _check_tensors(call: str, x: Any, weight: Any, bias: Any) -> None:
 
 
 def _is_fixed(x: torch.Tensor, module: Any) -> bool:
-    """True where the result alone is wanted, of tensors as they are."""
+    """Return True if only the result is needed, for plain tensors."""
     return is_plain(x) and all(
         tensor is None or (tensor.is_cpu and not (tensor.requires_grad and torch.is_grad_enabled()))
         for tensor in (module.weight, module.bias)
@@ -168,5 +169,5 @@ def _padded(
 
 
 def _pair(value: Any) -> list[int]:
-    """One number for both dims, or one for each."""
+    """Return one number for each of both dims, from one or two numbers."""
     return list(value) if isinstance(value, Sequence) else [value] * _SPATIAL

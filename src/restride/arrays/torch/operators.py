@@ -1,6 +1,6 @@
-"""Operators of torch: what torch is told of each, and those that are linear, with every derivative.
+"""torch operators: their registration, and the linear operators with all derivatives.
 
-This module imports torch; nothing does so but `restride.torch`.
+Only `restride.torch` may import this module, because it imports torch.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _TAGS = (torch.Tag.pt2_compliant_tag,)
 class Operator(NamedTuple):
     """An operator `torch.ops.restride.<name>`.
 
-    kernel    what it does with tensors of the CPU
-    new       its results without values, of the same arguments, fake tensors among them
-    keep      what autograd keeps of a call, and
-    gradient  what it makes of that; None for an operator without derivatives
-    batched   what `torch.vmap` calls, which calls the operator for each part where this is None
+    kernel    implementation for CPU tensors
+    new       uninitialized results for the same arguments, including fake tensors
+    keep      saves what autograd needs from a call
+    gradient  computes the gradient from that; None for an operator without derivatives
+    batched   implementation for `torch.vmap`, which by default calls the operator for each part
     """
 
     name: str
@@ -53,7 +53,7 @@ class Operator(NamedTuple):
     batched: Callable[..., Any] | None = None
 
     def register(self) -> None:
-        """Let torch know it."""
+        """Register it with torch."""
         full = f"restride::{self.name}"
         _LIBRARY.define(f"{self.name}{self.schema}", tags=_TAGS)
         _LIBRARY.impl(self.name, self.kernel, "CPU")
@@ -70,8 +70,8 @@ class Operator(NamedTuple):
 class LinearRule(NamedTuple):
     """The rules of an operator that moves elements, as functions of a tensor and arguments.
 
-    `new`: the result without values; `back`: the arguments that take a gradient to the layout and the type of
-    the source; `batched`: those for a tensor whose axis 0 counts parts.
+    `new`: the uninitialized result; `back`: the arguments that convert a gradient to the layout and the type
+    of the source; `batched`: the arguments for a tensor whose axis 0 is the batch axis of vmap.
     """
 
     new: Callable[..., Any]
@@ -80,7 +80,7 @@ class LinearRule(NamedTuple):
 
 
 def _shuffle_rule(call: str) -> LinearRule:
-    """A shuffle undoes a shuffle: the group size and the number of groups change places."""
+    """Return the rule of a shuffle; in its inverse, group size and number of groups are exchanged."""
 
     def batched(whole: Any, number: int, axis: int) -> tuple[Any, ...]:
         return number, RULES[call].split(tuple(whole.shape[1:]), axis, number)[0] + 1
@@ -104,8 +104,8 @@ _RULES = {
 
 
 def apply_linear(name: str, x: Any, *args: Any) -> Any:
-    """`torch.ops.restride.<name>` with every derivative: torch.func can look into a function, but not into an
-    operator.
+    """Apply `torch.ops.restride.<name>` with all derivatives: torch.func can differentiate a function, but
+    not an operator.
     """
     return _LinearFunction.apply(x, name, *args) if in_transform() else _operator(name, x, *args)
 
@@ -117,7 +117,7 @@ def _operator(name: str, x: Any, *args: Any) -> Any:
 
 
 class _LinearFunction(torch.autograd.Function):  # type: ignore[misc]
-    """A linear operator: autograd's kernel applies it, and so do transforms of torch.func."""
+    """A linear operator, applied by autograd's kernel and by transforms of torch.func."""
 
     @staticmethod
     def forward(x: Any, name: str, *args: Any) -> Any:
@@ -136,12 +136,12 @@ class _LinearFunction(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        """The same of the tangent; integers have none."""
+        """Apply it to the tangent; integers have none."""
         return apply_linear(ctx.name, tangent, *ctx.args) if ctx.is_real else None
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, x: Any, name: str, *args: Any) -> Any:
-        """One call for all parts, which follow each other in memory."""
+        """Run one call for all parts, which are contiguous in memory."""
         whole = x.movedim(in_dims[0], 0)
         return apply_linear(name, whole, *_RULES[name].batched(whole, *args)), 0
 
@@ -149,7 +149,7 @@ class _LinearFunction(torch.autograd.Function):  # type: ignore[misc]
 def _register_linear(
     name: str, schema: str, arguments: Callable[..., tuple[Any, ...]], run: Callable[..., Any]
 ) -> None:
-    """Let torch know an operator. `arguments`: those of its rule, of those of the schema, as of `run`."""
+    """Register an operator with torch. `arguments`: converts those of the schema to those of its rule."""
     call = name.partition(".")[0]
     rule = _RULES[call]
 
@@ -157,7 +157,7 @@ def _register_linear(
         return rule.new(x, *arguments(*args, **kwargs))
 
     def recorded(keys: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """The kernel itself where no derivative is wanted, which spares half of torch's cost."""
+        """Run the kernel directly if no derivative is needed, which saves half of torch's overhead."""
         if is_only_data(keys, x):
             return run(x, *args, **kwargs)
         refuse_derivative(call, is_operator=True)
@@ -170,7 +170,7 @@ def _register_linear(
     Operator(name, schema, run, new, batched=batched).register()
     if _TAKES_KEYS:
         _LIBRARY.impl(name, recorded, "Autograd", with_keyset=True)
-    else:  # without keys all calls go through autograd: right, and slower
+    else:  # without keys all calls go through autograd: correct but slower
         _LIBRARY.impl(name, partial(recorded, NO_KEYS), "Autograd")
 
 
@@ -204,11 +204,11 @@ for _row in (
     _register_linear(*_row)
 
 
-# --- what functions take ------------------------------------------------------------------------------------
+# --- entry points -------------------------------------------------------------------------------------------
 
 
 def tensor_of(x: Any) -> Any:
-    """`x`, if an operator can take it: a tensor with strides, or what torch.fx traces with."""
+    """Return `x` if an operator accepts it: a tensor with strides, or a proxy of torch.fx."""
     if isinstance(x, torch.Tensor):
         check_device(x)
         check_strided(x, "restride.torch: x")
@@ -219,22 +219,22 @@ def tensor_of(x: Any) -> Any:
 
 
 def tag_text_of(dst: Any, x: Any) -> str:
-    """A format that is no str as the text of its tag."""
+    """Return the tag of a format that is not a str."""
     key = plain_text(dst)
     return tag_of(order_by_stride(tensor_of(x))) if key in (None, "preserve_format") else tag_text(key)
 
 
 def parse_scale(scale: Any) -> Any:
-    """A scale as operators take it. Raises InvalidArguments for what is no number."""
+    """Return a scale for operators. Raises InvalidArguments for anything but a number."""
     if scale is None or type(scale) is float or is_symbol(scale):
         return scale
     return to_factor(scale, "scale")
 
 
 def shuffled(call: str, x: Any, number: Any, axis: Any) -> Any:
-    """A shuffle whose groups are counted as `call` does, with every derivative.
+    """Apply a shuffle whose groups are counted as in `call`, with all derivatives.
 
-    Raises InvalidArguments for what is no count; what a compiler or a tracer puts in its place is left to it.
+    Raises InvalidArguments for an invalid count; symbols of a compiler or a tracer are passed through.
     """
     if type(number) is not int or type(axis) is not int:
         rule = RULES[call]

@@ -1,7 +1,8 @@
-"""Products of torch's tensors: operators with gradients, which compilers know, and what modules keep packed.
+"""Products of torch tensors: operators with gradients, known to torch's compiler, and packed weights of
+modules.
 
-`torch.ops.restride.matmul` and `.convolution` run restride's kernels on the CPU; so do their gradients. This
-module imports torch; nothing does so but `restride.torch`.
+`torch.ops.restride.matmul` and `.convolution` run restride's kernels on the CPU, and so do their gradients.
+Only `restride.torch` may import this module, because it imports torch.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ def _matmul_gradient(ctx: Any, grad: Any) -> Any:
 
 
 def _convolution(x: Any, weight: Any, bias: Any, *window: Any) -> Any:
-    """The convolution, in the layout of `x`."""
+    """Return the convolution, in the layout of `x`."""
     return convolved(x, array_of(weight), bias, weight.shape, *window)
 
 
 def convolved(x: Any, weights: Any, bias: Any, shape: Any, *window: Any) -> Any:
-    """The same for weights that are an array, or packed; `shape` is that of torch's weights."""
+    """Return the same for weights that are an array, or packed; `shape` is that of torch's weights."""
     out = _empty_result(x, shape, *window)
     options = dict(zip(("stride", "padding", "dilation", "groups"), window, strict=True))
     convolution_arrays(array_of(x), weights, _array(bias), **options, out=array_of(out))
@@ -99,7 +100,7 @@ def _weights_gradient(x: Any, grad: Any, like: Any, *window: Any) -> Any:
 
 
 def _new_weights(x: Any, grad: Any, like: Any, *_: Any) -> Any:
-    """Row-major, as packing takes them."""
+    """Return uninitialized row-major weights, as packing requires."""
     return torch.empty(like.shape, dtype=like.dtype, device=like.device)
 
 
@@ -129,7 +130,7 @@ def _memory(x: Any) -> Memory:
 
 
 def _grouped(weight: Any, groups: int) -> Memory:
-    """Weights with a dim of groups where there are more than one, over the same bytes."""
+    """Return weights with a group dim if there are several groups, over the same bytes."""
     return _memory(weight if groups == 1 else weight.unflatten(0, (groups, weight.shape[0] // groups)))
 
 
@@ -159,18 +160,18 @@ for _operator in (
     _operator.register()
 
 
-# --- what modules keep --------------------------------------------------------------------------------------
+# --- packed weights of modules ------------------------------------------------------------------------------
 
 
 class PackedWeights:
-    """The packed weights of a module, and of which state of its parameter they are."""
+    """The packed weights of a module, and the version of the parameter that they were packed from."""
 
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
         self._packed: Memory | None = None
 
     def of(self, weight: Any, primitive: str, groups: int = 1) -> Memory:
-        """The weights, packed anew where the parameter has changed since."""
+        """Return the weights, packed again if the parameter has changed."""
         version = -1 if weight.is_inference() else weight._version
         state = (weight.data_ptr(), version, weight.dtype, weight.shape, weight.stride())
         if self._packed is None or state != self._of:
@@ -180,5 +181,5 @@ class PackedWeights:
 
 
 def packed_matmul(x: Any, packed: Memory, bias: Any) -> Any:
-    """The product with packed weights, of which nothing is recorded."""
+    """Return the product with packed weights, without recording it."""
     return to_torch(np.ascontiguousarray(matmul_arrays(array_of(x), packed, _array(bias))))

@@ -1,7 +1,7 @@
-"""Linear layers with quantized weights, and how a model gets them in place.
+"""Linear layers with quantized weights, and their in-place substitution in a model.
 
-This module imports torch; nothing does so but `restride.torch`. Weights are buffers of bytes, which a change
-of a module's type leaves as they are: the elements and the scales of their groups, as a product reads them.
+Only `restride.torch` may import this module, because it imports torch. Weights are byte buffers, unaffected
+by a change of the module's type: the elements and the scales of their groups, in the order of the kernels.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def _parts_of(q: QuantizedTensor, mode: str) -> dict[str, Memory]:
-    """The parts of weights (outputs, inputs) as a product reads them."""
+    """Return the parts of weights (outputs, inputs) in the order of the kernels."""
     packed = pack_weights(q.T, fpmath_mode=mode)
     named = (("values", packed.values), ("scale", packed.scale), ("zero_point", packed.zero_point))
     parts = {name: part for name, part in named if part is not None}
@@ -52,7 +52,7 @@ def _parts_of(q: QuantizedTensor, mode: str) -> dict[str, Memory]:
 
 @lru_cache(maxsize=256)
 def _descs(form: str) -> dict[str, MemoryDesc]:
-    """The descriptors that a form lists: "strict: values s4 256x96 BA16b8a, scale f32 2x96 ab"."""
+    """Parse the descriptors of a form such as "strict: values s4 256x96 BA16b8a, scale f32 2x96 ab"."""
     descs = {}
     for row in form.partition(": ")[2].split(", "):
         name, kind, dims, tag = row.split(" ")
@@ -62,7 +62,7 @@ def _descs(form: str) -> dict[str, MemoryDesc]:
 
 @lru_cache(maxsize=1024)
 def _view(form: str, addresses: tuple[int, ...], tensor_scale: float, owner: Any = None) -> QuantizedTensor:
-    """Weights (inputs, outputs) over the bytes at some addresses, for as long as somebody keeps these."""
+    """Return weights (inputs, outputs) over the bytes at some addresses, valid while their owner exists."""
     memories = {
         name: Memory.from_pointer(address, md.size, md, _CPU, owner=owner, readonly=True)
         for address, (name, md) in zip(addresses, _descs(form).items(), strict=True)
@@ -72,9 +72,9 @@ def _view(form: str, addresses: tuple[int, ...], tensor_scale: float, owner: Any
 
 
 def _weights(parts: Any, form: str, *, keeps: bool = False) -> QuantizedTensor:
-    """Weights (inputs, outputs) over the bytes of tensors, which are kept alive where `keeps` says so.
+    """Return weights (inputs, outputs) over the bytes of tensors, which are kept alive if `keeps`.
 
-    Raises InvalidArguments for tensors of other bytes.
+    Raises InvalidArguments for tensors of other sizes.
     """
     whole = 1.0
     for part, (name, md) in zip(parts, _descs(form).items(), strict=True):
@@ -89,7 +89,7 @@ def _weights(parts: Any, form: str, *, keeps: bool = False) -> QuantizedTensor:
 
 
 def _check_part(name: str, part: Any) -> None:
-    """Raise InvalidArguments for a part of weights that is not in the memory of the CPU."""
+    """Raise InvalidArguments for a part of weights that is not in CPU memory."""
     if not part.is_cpu:
         which = "a module on the CPU whose weights are loaded: module.to('cpu')"
         raise refuse("RS-A04:tensor", name=f"QuantizedLinear: {name}", device=part.device, which=which)
@@ -99,7 +99,7 @@ def _check_part(name: str, part: Any) -> None:
 
 
 def _linear(x: Any, parts: Any, form: str, bias: Any) -> Any:
-    """`x @ weights + bias`, in the type of `x`."""
+    """Return `x @ weights + bias`, in the type of `x`."""
     if x.dtype not in _FLOATS:
         raise refuse("RS-A17:activations", dtype=x.dtype)
     q = _weights(parts, form)
@@ -110,7 +110,7 @@ def _linear(x: Any, parts: Any, form: str, bias: Any) -> Any:
 
 
 def _linear_gradient(grad: Any, parts: Any, form: str) -> Any:
-    """The gradient of the source: the product with the real numbers, which are there as long as it runs."""
+    """Return the gradient of the source: the product with dequantized weights, which exist only meanwhile."""
     rows = grad.detach().reshape(prod(grad.shape[:-1]), grad.shape[-1])
     weights = _weights(parts, form).dequantize(dst="ba").T
     return _tensor(matmul_arrays(array_of(rows.float()), weights), grad)
@@ -165,14 +165,14 @@ for _operator in (
 
 
 class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
-    """A linear layer whose weights are quantized: `x @ weight.T + bias`, with gradients of `x` and the bias.
+    """A linear layer with quantized weights: `x @ weight.T + bias`, with gradients of `x` and the bias.
 
-    weight  a `rs.QuantizedTensor` (outputs, inputs), as `rs.quantize` and files of GGUF give it
+    weight  a `rs.QuantizedTensor` (outputs, inputs), as `rs.quantize` or a GGUF file provides it
     bias    (outputs), or None
-    fpmath_mode  as `rs.matmul` takes it
+    fpmath_mode  as in `rs.matmul`
 
-    Takes f32, bf16 and f16, and gives the type of `x`. Weights are buffers of bytes: they have no gradient,
-    and `module.to(dtype)` changes the bias alone. `form` lists them, with the dims of the product.
+    Accepts f32, bf16 and f16, and returns the type of `x`. Weights are byte buffers: they have no gradient,
+    and `module.to(dtype)` affects only the bias. `form` lists them, with the dims of the product.
     """
 
     in_features: int
@@ -192,12 +192,12 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
         _hold(self, _parts_of(weight, fpmath_mode), fpmath_mode, like)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The product, and the bias."""
+        """Return the product plus bias."""
         x = tensor_of(x)
         parts, bias = [self._buffers[name] for name in self._names], self.bias
         product = torch.ops.restride.quantized_linear
         if is_plain(x) and not (bias is not None and bias.requires_grad and torch.is_grad_enabled()):
-            product = _linear  # spares torch's dispatch
+            product = _linear  # avoids torch's dispatch
         else:
             refuse_transforms("QuantizedLinear", x, bias)
             for name, part in zip(self._names, () if x.is_meta else parts, strict=False):
@@ -212,17 +212,17 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
 
     @property
     def weight(self) -> torch.Tensor:
-        """The real numbers (outputs, inputs) that the weights stand for, computed at each access."""
+        """The real numbers (outputs, inputs) that the weights represent, computed on each access."""
         return to_torch(self.quantized.dequantize(dst="ba").T.to_numpy()).to(self._like.dtype)
 
     def get_extra_state(self) -> torch.Tensor:
-        """The form as bytes, for the state dict."""
+        """Return the form as bytes, for the state dict."""
         return torch.tensor(list(self.form.encode()), dtype=torch.uint8, device="cpu")
 
     def set_extra_state(self, state: torch.Tensor) -> None:
-        """Check the form, and copy bytes that begin in a file where no number of four bytes may.
+        """Check the form, and copy bytes whose offset in a file is not aligned to four bytes.
 
-        Raises InvalidArguments for the state of weights that are quantized otherwise.
+        Raises InvalidArguments for the state of weights with another quantization.
         """
         found = bytes(state.tolist()).decode(errors="replace")
         if found != self.form:
@@ -232,15 +232,15 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
             self._buffers[name] = part.clone() if part.data_ptr() % 4 else part
 
     def extra_repr(self) -> str:
-        """The text in the module's repr."""
+        """Return the text in the module's repr."""
         sizes = f"in_features={self.in_features}, out_features={self.out_features}"
         return f"{sizes}, bias={self.bias is not None}, {self.form}"
 
 
 def _hold(module: Any, parts: dict[str, Memory], mode: str, like: torch.Tensor) -> None:
-    """Give a module the buffers of its weights, on the device of a tensor.
+    """Add the buffers of its weights to a module, on the device of a tensor.
 
-    An empty one has the type of the tensor, and those that the module is changed to.
+    An empty buffer follows the module's type, starting with that of the tensor.
     """
     rows = ((name, part.desc, "x".join(map(str, part.desc.dims))) for name, part in parts.items())
     module.form = f"{mode}: " + ", ".join(f"{name} {md.data_type} {dims} {md.tag}" for name, md, dims in rows)
@@ -254,9 +254,9 @@ def _hold(module: Any, parts: dict[str, Memory], mode: str, like: torch.Tensor) 
 def quantize_layers(
     model: torch.nn.Module, dtype: Any, filter_fn: Any, how: dict[str, Any], mode: str
 ) -> None:
-    """Make linear layers of a model quantized ones, all or none: the modules stay, and are of another class.
+    """Replace linear layers of a model by quantized ones, all or none: the modules stay and change class.
 
-    `how`: what `rs.quantize` takes.
+    `how`: arguments of `rs.quantize`.
     """
     if not isinstance(model, torch.nn.Module):
         raise refuse("RS-V08:no-module", type=type(model).__name__)
@@ -278,7 +278,7 @@ def quantize_layers(
 
 
 def _quantized(x: Any, dtype: Any, how: dict[str, Any]) -> QuantizedTensor:
-    """What `rs.quantize` gives, with a scale for each row where there is no group; and all blocks of ggml."""
+    """Quantize as `rs.quantize` does, with a scale for each row if there is no group; also ggml's blocks."""
     name = plain_text(dtype)
     is_of_rows = how["group"] is None and name not in {*NAMED, *GGML_BLOCKS, *WHOLE_BLOCKS}
     result: QuantizedTensor = quantize(x, dtype, **how | ({"group": 0} if is_of_rows else {}))
@@ -286,15 +286,15 @@ def _quantized(x: Any, dtype: Any, how: dict[str, Any]) -> QuantizedTensor:
 
 
 def _is_plain_linear(module: Any) -> bool:
-    """True for a linear layer of torch or of restride, whose weight is a parameter of some elements.
+    """Return True for a linear layer of torch or restride whose weight is a non-empty parameter.
 
-    Others compute with their weight in their own way, or have others compute with it.
+    Others compute with their weight differently, or share it with other code.
     """
     weight = module._parameters.get("weight")
     return type(module) in (torch.nn.Linear, Linear) and weight is not None and weight.numel() > 0
 
 
 def _values(weight: torch.Tensor) -> Any:
-    """The numbers of a weight; zeros for one of the meta device, whose numbers are loaded later."""
+    """Return the numbers of a weight; zeros on the meta device, whose numbers are loaded later."""
     check_device(weight)
     return array_of(torch.zeros(weight.shape, device="cpu") if weight.is_meta else weight)

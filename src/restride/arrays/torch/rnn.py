@@ -1,8 +1,9 @@
-"""Weights of torch's recurrent modules as tensors of the primitives, and back.
+"""Converts weights of torch's recurrent modules to tensors for the primitives, and back.
 
-torch has for each layer and direction `weight_ih` (gates * C, I), `weight_hh` (gates * C, C) and two biases.
-Gates of an LSTM stand in the order of the primitives; of a GRU the reset comes first. An LSTM and a vanilla
-RNN add both biases at once. A GRU is linear before its reset: its last gate has the bias of the state alone.
+For each layer and direction torch has `weight_ih` (gates * C, I), `weight_hh` (gates * C, C) and two biases.
+LSTM gates have the same order as in the primitives; in a GRU the reset gate comes first. An LSTM and a
+vanilla RNN add both biases at once. A GRU is linear before its reset: its last gate has a separate bias for
+the state.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 class RNNWeights(NamedTuple):
     """The weights of one layer: `weights_layer` (1, D, I, gates, C), `weights_iter` (1, D, C, gates, C) and
-    `bias` (1, D, gates, C), of a GRU one gate more; None without biases.
+    `bias` (1, D, gates, C), with one gate more for a GRU; None without biases.
     """
 
     weights_layer: Any
@@ -30,12 +31,12 @@ class RNNWeights(NamedTuple):
 
 
 def rnn_weights(module: Any) -> list[RNNWeights]:
-    """The weights of a `torch.nn.RNN`, `LSTM` or `GRU`: of each layer those of one primitive, as new tensors.
+    """Return the weights of a `torch.nn.RNN`, `LSTM` or `GRU`: new tensors, for one primitive per layer.
 
-    A GRU is an `LBRGRUForward`. Layers of one primitive do not mix directions, those of torch do: a module of
-    several layers is one primitive for each, and the destination of one is the source of the next.
+    A GRU is an `LBRGRUForward`. Layers of a primitive do not mix directions, but torch's do: a module of
+    several layers needs one primitive for each, and the destination of one is the source of the next.
 
-    Raises InvalidArguments for another module and for one whose storage has been freed, Unimplemented for
+    Raises InvalidArguments for other modules and for a module whose storage has been freed, Unimplemented for
     projections.
     """
     what = "restride.torch.rnn_weights"
@@ -47,13 +48,13 @@ def rnn_weights(module: Any) -> list[RNNWeights]:
 
 
 def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
-    """Write weights, as `rnn_weights` gives them, into a module of the same kind and shape.
+    """Write weights as returned by `rnn_weights` to a module of the same kind and shape.
 
-    torch has two biases that are added: the first gets their sum, the second zeros. Weights are dense tensors
-    of f16, bf16, f32 or f64, whose finite values the module's type holds. Nothing is written unless all fits.
+    torch adds two biases: the first gets their sum, the second zeros. Weights are dense tensors of f16, bf16,
+    f32 or f64, whose finite values must fit the module's type. Nothing is written unless everything is valid.
 
-    Raises InvalidArguments for what does not fit, and for a module whose parameters are computed from others
-    (weight_norm, pruning) or have no data; Unimplemented for projections.
+    Raises InvalidArguments for weights that do not match, and for a module whose parameters are computed from
+    others (weight_norm, pruning) or have no data; Unimplemented for projections.
     """
     what = "restride.torch.set_rnn_weights"
     gates = _gates_of(what, module)
@@ -75,7 +76,7 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
 
 
 def _check_parameters(what: str, module: Any) -> None:
-    """Raise InvalidArguments unless the module has parameters of its own, with data, to be written."""
+    """Raise InvalidArguments unless the module has its own parameters, with data that can be written."""
     own = dict(module.named_parameters(recurse=False, remove_duplicate=False))
     kinds = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if module.bias else ()))
     names = [
@@ -96,17 +97,17 @@ def _check_parameters(what: str, module: Any) -> None:
 
 
 def _check_whole(what: str, tensor: Any) -> None:
-    """Raise InvalidArguments for a tensor whose storage is shorter than its shape: torch reads past it."""
+    """Raise InvalidArguments for a tensor with storage shorter than its shape: torch reads past the end."""
     try:
         has_bytes = tensor.layout is not torch.strided or is_whole(tensor)
     except (TypeError, RuntimeError):
-        return  # a tensor without a storage, as torch.func makes it
+        return  # a tensor without storage, as in torch.func
     if not has_bytes:
         raise refuse("RS-A04:resized", name=what)
 
 
 def _check_tensor(what: str, name: str, tensor: Any, own: Any) -> None:
-    """Raise InvalidArguments unless a tensor can be written where the module has `own`."""
+    """Raise InvalidArguments unless a tensor can be written in place of `own` of the module."""
     if tensor is not None and (tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta):
         raise refuse("RS-A17:no-dense-tensor", what=what, name=name, given=tensor)
     shapes = [None if x is None else tuple(x.shape) for x in (tensor, own)]
@@ -126,7 +127,7 @@ def _check_tensor(what: str, name: str, tensor: Any, own: Any) -> None:
 
 
 def _gates_of(what: str, module: Any) -> int:
-    """The gates of a module. Raises InvalidArguments unless it is recurrent."""
+    """Return the number of gates of a module. Raises InvalidArguments unless it is recurrent."""
     if not isinstance(module, torch.nn.RNNBase):
         raise refuse("RS-A17:no-recurrent-module", what=what, type=type(module).__name__)
     if getattr(module, "proj_size", 0):
@@ -135,18 +136,18 @@ def _gates_of(what: str, module: Any) -> int:
 
 
 def _directions(module: Any, layer: int) -> list[str]:
-    """The endings of the names of a layer's parameters, for each direction."""
+    """Return the suffixes of the names of a layer's parameters, for each direction."""
     return [f"l{layer}{end}" for end in ("", "_reverse")[: 2 if module.bidirectional else 1]]
 
 
 def _ordered(rows: Any) -> Any:
-    """Rows of gates in the order of the other side: of a GRU the first two are exchanged."""
+    """Return gate rows in the order of the other side: for a GRU, the first two are exchanged."""
     return rows[[1, 0, 2]] if len(rows) == _GATES["GRU"] else rows
 
 
 def _layer(module: Any, layer: int, gates: int) -> RNNWeights:
     def rows(kind: str, end: str) -> Any:
-        """A parameter as (gates, C, ...), in the order of the primitives."""
+        """Return a parameter as (gates, C, ...), in the order of the primitives."""
         parameter = getattr(module, f"{kind}_{end}")
         return _ordered(parameter.reshape(gates, -1, *parameter.shape[1:]))
 

@@ -1,4 +1,4 @@
-"""The plan of a conversion: the step of every tensor, the files of the result, and each array's place."""
+"""The plan of a conversion: the step of every tensor, the output files, and the position of each array."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from .steps import (
 from .targets import MisfitTensor, ShapeMisfit, fallback_of, parts_beside, target_of
 from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
 
-_HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
+_HINT = "put a matching rule for this tensor before it: 'NAME=keep' copies it"
 
 
 def plan_step(
@@ -60,24 +60,23 @@ def plan_step(
     in_boxes: bool = False,
     is_gguf: bool = False,
 ) -> ConversionStep:
-    """The step of a tensor by a rule, in tiles of at most about `most_bytes`.
+    """Return the step of a tensor under a rule, in tiles of at most about `most_bytes`.
 
-    `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. `is_gguf`: it is
-    written to a file that has types for blocks. Raises an error that names the tensor and the rule where they
-    do not fit.
+    `in_boxes`: its tiles are boxes of the tensor, as they always are if it is read in chunks. `is_gguf`: the
+    output file has types for blocks. Raises an error that names the tensor and the rule if they do not match.
     """
     room = _TileRoom(tensor, most_bytes, in_boxes, is_gguf)
     if rule is None or rule.is_copy:
         return _copy_step(room, rule)
     try:
         step = _step_by_rule(room, rule)
-    except ShapeMisfit:  # told with all others
+    except ShapeMisfit:  # reported together with all others
         raise
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
         is_own = isinstance(error, OutOfMemory) or error.code == "RS-F07"
         hint = error.hint if is_own else _HINT
-        what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
+        what = f"the rule {str(rule)!r} does not match {tensor.array.name[:120]!r}"
         where = f"{tensor.stored_array.kind.word} {tensor.stored_array.shape}"
         raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
     return room.check(step)
@@ -94,14 +93,14 @@ class _TileRoom:
 
     @property
     def in_boxes(self) -> bool:
-        """True where the tensor lies in chunks on one side."""
+        """True if the tensor is chunked on either side."""
         return self.written_in_boxes or bool(self.tensor.chunks)
 
     def grid(self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: Ints = ()) -> TileGrid:
-        """Tiles of the tensor, of whole chunks of what is read where that fits into the memory."""
+        """Return tiles of the tensor, made of whole source chunks if they fit into the memory limit."""
         units = units or (1,) * src.ndims
         if self.tensor.units:
-            # As long as that fits into the memory: else numbers are computed more than once.
+            # Unless that exceeds the limit: then some numbers are computed more than once.
             together = tuple(map(lcm, units, self.tensor.units))
             fits = box_bytes((src, dst), tuple(map(min, together, src.dims))) <= self.most_bytes
             units = together if fits else units
@@ -118,8 +117,8 @@ class _TileRoom:
     def whole(
         self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: Ints
     ) -> tuple[TileGrid, TensorRange | None]:
-        """Tiles of a tensor that has a scale for all of it: one, or where that does not fit into the memory
-        others, of `units`, with what finds the largest values.
+        """Return tiles of a tensor with a single scale: one tile, or, if that exceeds the limit, several made
+        of `units`, together with the search for the largest values.
         """
         if box_bytes((src, src, dst, dst), src.dims) <= self.most_bytes:
             return TileGrid.of_one(src.dims), None
@@ -127,7 +126,7 @@ class _TileRoom:
         return grid, TensorRange(src, grid) if len(grid) > 1 else None
 
     def check(self, step: ConversionStep) -> ConversionStep:
-        """The step. Raises OutOfMemory where its tiles, or the source's chunks, do not fit into memory."""
+        """Return the step. Raises OutOfMemory if its tiles, or the source's chunks, exceed the limit."""
         most, chunk = 2 * self.most_bytes, self.tensor.chunk_bytes
         if max(step.tile_bytes, chunk) <= most:
             return step
@@ -141,14 +140,15 @@ class _TileRoom:
 
 
 def _copy_step(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
-    """A tensor as it is: its bytes, or boxes of them where it lies in chunks."""
+    """Return the step that copies a tensor: its bytes, or boxes of them if it is chunked."""
     array = room.tensor.array
     src = array.moved_as
     if src is None or not (array.is_fortran or (room.in_boxes and array.shape)):
         return CopyStep.of(room.tensor, rule)
     result, dst = array, src
     if array.is_fortran:
-        # No other format says so of an array: it is row-major there, and the same to every reader.
+        # Other formats cannot express this order: the array becomes row-major, which all readers see the same
+        # way.
         result, dst = plain_array(array.name, array.kind, array.shape), MemoryDesc(src.dims, src.data_type)
     return room.check(MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result)))
 
@@ -156,7 +156,7 @@ def _copy_step(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
 def _target_desc(
     array: StoredArray, src: MemoryDesc, format: str | None, data_type: DataType | None
 ) -> MemoryDesc:
-    """The elements in another format and type; without a format they stay as readers see them."""
+    """Return the elements' descriptor in another format and type; without a format, as readers see them."""
     return target_desc(MemoryDesc(src.dims, src.data_type) if array.is_fortran else src, format, data_type)
 
 
@@ -164,7 +164,7 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
     if array.kind.word in gguf.BLOCK_FORMATS and is_direct(rule):
-        # Elements in bytes stand for those of blocks: none is cut.
+        # Bytes represent elements of blocks: none is split.
         src = MemoryDesc(array.shape, DataType.s8)
         dst = _target_desc(array, src, rule.format, rule.data_type)
         result = replace(array_of(array.name, dst), unknown=array.unknown)
@@ -174,12 +174,12 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
         return _copy_step(room, rule)
     if src is None and array.kind.block > 1:
         is_read = array.kind.word in gguf.BLOCK_FORMATS
-        why = "they have no other layout" if is_read else "restride does not know which bits are whose"
+        why = "they have no other layout" if is_read else "restride does not know the layout of their bits"
         raise refuse("RS-F07:only-copied-blocks", word=array.kind.word, why=why)
     if src is None:
         raise refuse(
             "RS-F07:only-copied",
-            word=f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor of no axes",
+            word=f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor with no axes",
         )
     if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
         if array.desc is None or array.kind.data_type is None:
@@ -198,14 +198,14 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
         result = replace(result, kind=array.kind)
     is_line = is_same_layout and not room.in_boxes and not room.tensor.parts and 0 not in src.dims
     if is_line and is_dense(src) and is_dense(dst):
-        # As one axis, where only the type changes: all such tensors run the same kernels.
+        # As a single axis if only the type changes: then all such tensors share their kernels.
         line = (prod(src.physical_shape),)
         src, dst = MemoryDesc(line, src.data_type), MemoryDesc(line, dst.data_type)
     return MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result))
 
 
 def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
-    """A tensor with scales beside it: one, one for each index of an axis, or those of groups."""
+    """Return the step for a tensor with separate scales: one, or one for each index of an axis or group."""
     array, is_symmetric = room.tensor.array, rule.scale == "absmax"
     if src.data_type not in REALS:
         raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
@@ -223,7 +223,7 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
         descs = {"scale": MemoryDesc(extents, DataType.f32)}
         if not is_symmetric or data_type.kind == "uint":
             descs["zero_point"] = MemoryDesc(extents, DataType.s32)
-        # A tile has all that shares a scale.
+        # A tile contains all elements that share a scale.
         units = () if axis is None else tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
     else:
         data_type, descs = scaling.data_type, parts_beside(target, src.dims)
@@ -243,18 +243,18 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
 
 
 def _moved(step: ConversionStep, most_bytes: int, in_boxes: bool) -> list[ConversionStep]:
-    """The steps that move elements, scales and zero points, where they are of the types that the rule makes:
-    nothing is rounded again. Else the step.
+    """Return steps that move elements, scales and zero points unchanged, if they already have the rule's
+    types; nothing is rounded again. Otherwise return the step.
     """
     source, parts = step.source, {k: v for k, v in step.source.parts.items() if k != ORDER}
     if not isinstance(step, QuantizeStep) or source.zero_shift:
         return [step]
     results = {"values": step.results[0]} | {step.part_of(result): result for result in step.results[1:]}
     note, own = step.results[0].scaling, parts["values"].array.scaling if "values" in parts else None
-    # Rows of groups in another order have one part more, and are never the same.
+    # With rows of groups in another order there is an additional part, so these are never the same.
     is_same = parts.keys() == results.keys() and (own is None or (note is not None and own.axis == note.axis))
     if "zero_point" in results:
-        # Those of a symmetric range are what its type, or its format, has for all.
+        # Zero points of a symmetric range are constants of the type or the format.
         has_any = step.rule.scale == "minmax" if step.scaling is None else step.scaling.zero_type is not None
         is_same &= has_any or (step.scaling is not None and step.rule.named is None)
     moved: list[ConversionStep] = []
@@ -269,19 +269,19 @@ def _moved(step: ConversionStep, most_bytes: int, in_boxes: bool) -> list[Conver
 
 
 def _holds_all(data_type: DataType, stored: DataType, part: str) -> bool:
-    """True where a part is of the same type, or integers of one that has no others."""
+    """Return True if a part has the same type, or is an integer part of a type without alternatives."""
     is_wider = stored.kind == data_type.kind and stored.bits <= data_type.bits
     return stored is data_type or (part == "zero_point" and is_wider)
 
 
 @lru_cache(maxsize=64)
 def _try_type(data_type: DataType, is_symmetric: bool) -> None:
-    """Find mistakes in the type before anything is written."""
+    """Find errors in the type before anything is written."""
     quantize(np.zeros((1, 1), np.float32), data_type, 0, is_symmetric)
 
 
 def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
-    """The axis of the scales, from 0; None for one scale."""
+    """Return the axis of the scales, from 0; None for one scale."""
     if rule.axis is None:
         return None
     if -src.ndims <= rule.axis < src.ndims:
@@ -290,7 +290,7 @@ def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
 
 
 def check_scaled(step: ConversionStep) -> None:
-    """Refuse a rule that rounds floats and does not say how they are scaled: all of them may become 0."""
+    """Reject a rule that rounds floats without a scale: they may all become 0."""
     rule, src, dst = step.rule, step.source.array.moved_as, step.results[0].desc
     if rule is None or rule.data_type is None or (rule.scale, rule.named) != (None, None):
         return
@@ -309,12 +309,12 @@ def check_scaled(step: ConversionStep) -> None:
     )
 
 
-# --- all of the work ---------------------------------------------------------------------------------------
+# --- the whole conversion ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedStep:
-    """A step, the file that it reads, and of each of its results the file of the draft and the start."""
+    """A step, its input file, and, for each result, the draft's file and the start position."""
 
     step: ConversionStep
     source: int
@@ -323,10 +323,11 @@ class PlacedStep:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """All of the work: tiles are numbered through all steps, `firsts` has the number of each step's first.
+    """The whole conversion: tiles are numbered across all steps; `firsts` has the number of each step's
+    first.
 
-    `lost_metadata`: keys of the source that the files have no place for. `misfits`: tensors that have not
-    become what their rules say.
+    `lost_metadata`: keys of the source that the output files cannot store. `misfits`: tensors that were not
+    converted according to their rules.
     """
 
     steps: tuple[PlacedStep, ...]
@@ -344,26 +345,26 @@ class Conversion:
 
     @property
     def nbytes_read(self) -> int:
-        """Bytes of all tensors that are read."""
+        """Size of all tensors that are read, in bytes."""
         return sum(placed.step.source.array.nbytes for placed in self.steps)
 
     @property
     def nbytes_written(self) -> int:
-        """Bytes of all files that are written."""
+        """Size of all files that are written, in bytes."""
         return sum(file.image.nbytes for file in self.files)
 
     @property
     def tile_bytes(self) -> int:
-        """The memory that the largest tile takes."""
+        """The memory of the largest tile in bytes."""
         return max((placed.step.tile_bytes for placed in self.steps), default=0)
 
     def at(self, tile: int) -> tuple[int, int]:
-        """The number of a tile's step, and the tile's number in it."""
+        """Return the number of a tile's step, and the tile's number in it."""
         number = bisect_right(self.firsts, tile) - 1
         return number, tile - self.firsts[number]
 
     def weight_before(self, tile: int) -> int:
-        """The weight of the tiles before this one."""
+        """Return the weight of the tiles before this one."""
         total = 0
         for placed, first, last in zip(self.steps, self.firsts, self.firsts[1:], strict=False):
             if last <= tile:
@@ -381,13 +382,13 @@ def plan_conversion(
     make: MakeImage | None = None,
     fallback: str | None = None,
 ) -> Conversion:
-    """Plan all steps, and lay out the files, which `make` makes unless their names say how.
+    """Plan all steps and the layout of the files, which `make` creates unless their names determine how.
 
-    What the shape of a tensor does not allow is told of all of them together: in their place is the
-    `fallback`, or for a dry run without one a copy.
+    Tensors whose shapes do not match their rules are reported together; they get the `fallback`, or are
+    copied in a dry run without one.
 
-    Raises InvalidArguments where rules do not fit, or names would stand in a file twice; Unimplemented for
-    what the files cannot hold.
+    Raises InvalidArguments if rules do not match, or if a name would occur twice in a file; Unimplemented for
+    tensors that the files cannot store.
     """
     is_folder = source.is_folder and not is_file_name(dst)
     in_boxes = is_zarr_name(dst)
@@ -403,7 +404,7 @@ def plan_conversion(
     misfits: list[MisfitTensor] = []
     for number, (name, members) in enumerate(outputs):
         steps = []
-        # What is written in the format of what is read, as by `make`, has types for no more.
+        # Output in the format of the input, as with `make`, has no additional types.
         is_gguf = name.lower().endswith(".gguf")
         for at in members:
             # Files without tensors are copied.
@@ -443,11 +444,11 @@ def _image(
     steps: Sequence[ConversionStep],
     make: MakeImage | None,
 ) -> Image:
-    """The file of what the steps make, with the metadata of the files that they read."""
+    """Return the image of a file with the results of steps, and the metadata of the files that they read."""
     arrays: dict[str, StoredArray] = {}
     for step in steps:
         for result in step.results:
-            if result.name in arrays:  # those of scales are made here
+            if result.name in arrays:  # names of scales are generated here
                 name, file, rule = result.name[:120], shown(name), step.rule
                 raise refuse("RS-F07:two-tensors-called-scales", name=name, file=file, rule=rule)
             arrays[result.name] = result
@@ -466,7 +467,7 @@ def _image(
 
 
 def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any]:
-    """The metadata of files that become one; the first that has a key counts."""
+    """Merge the metadata of files; the first file with a key takes precedence."""
     metadata: dict[str, Any] = {}
     for at in reversed(members):
         contents = source.files[at].contents
@@ -477,7 +478,7 @@ def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any
 def _with_indexes(
     source: ConversionSource, files: Sequence[DraftFile], planned: Sequence[PlacedStep]
 ) -> list[DraftFile]:
-    """The files, each the like of one of the source, with the indexes of shards as they are now."""
+    """Return the files, each corresponding to one of the source, with updated indexes of shards."""
     results_by_file: list[list[StoredArray]] = [[] for _ in files]
     for placed in planned:
         for result, (number, _) in zip(placed.step.results, placed.targets, strict=True):
@@ -511,7 +512,7 @@ def _with_indexes(
 def _plan_hash(
     files: Sequence[DraftFile], planned: Sequence[PlacedStep], rules: Sequence[ConversionRule]
 ) -> str:
-    """A hash that differs for other work on the same source, tiles and options included."""
+    """Return a hash that differs for other work on the same source, including tiles and options."""
     texts = [f"{file.name}\0{file.image.digest}\n" for file in files]
     for placed in planned:
         step = placed.step

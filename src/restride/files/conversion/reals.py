@@ -1,7 +1,7 @@
-"""Tensors of files that stand for real numbers: ggml's blocks, elements with scales beside them, layers of
-AWQ and GPTQ.
+"""Tensors of files that represent real numbers: ggml's blocks, elements with separate scales, layers of AWQ
+and GPTQ.
 
-A conversion reads such a tensor as one of f32, box by box, and does with it what it does with floats.
+A conversion reads such a tensor as f32, box by box, and treats it like any floats.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .tiles import Ints, compact, least_box
 from .value_errors import as_f64
 
 ORDER = ".g_idx"
-"""The end of the name of a tensor that says which group each row of a layer is of: it makes no numbers where
-groups follow each other, and is the part `_ROW_GROUPS` where they do not.
+"""The suffix of the tensor that specifies the group of each row of a layer: not needed if groups are
+contiguous, else the part `_ROW_GROUPS`.
 """
 
 _CPU = Engine("cpu")
 _BLOCKS, _ROW_GROUPS = "blocks", "row_groups"
-# The parts of a linear layer of AWQ or GPTQ, by the ends of their names; the layer's weight is (out, in).
+# The parts of an AWQ or GPTQ linear layer, by the suffixes of their names; the layer's weight is (out, in).
 _LAYER = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
 _AWQ_TAG = "bA2@1a4@2a"
-# What the versions of GPTQ have subtracted from zero points.
+# The constants that GPTQ versions subtracted from zero points.
 _ZERO_SHIFTS = {"gptq": 1, "gptq_v2": 0}
 _MOST_CONFIG = 16 << 20
 
@@ -51,9 +51,9 @@ _MOST_CONFIG = 16 << 20
 def as_read(
     file: SourceFile | ZarrFolder, rules: Sequence[ConversionRule]
 ) -> list[tuple[StoredTensor, ConversionRule | None]]:
-    """The tensors of a file as their rules read them, each with its rule.
+    """Return the tensors of a file as their rules read them, each with its rule.
 
-    Those whose numbers a rule converts are of f32; what is multiplied into these is left out.
+    Tensors whose numbers a rule converts are f32; their scales are omitted.
     """
     by_name = {tensor.array.name: tensor for tensor in file.tensors}
     chosen: list[tuple[StoredTensor, ConversionRule | None]] = []
@@ -61,7 +61,7 @@ def as_read(
         array = tensor.array
         rule, read = rule_for(array.name, rules), tensor
         if array.kind.word in gguf.BLOCK_FORMATS:
-            # Blocks become floats without a step between.
+            # Blocks become floats directly.
             if rule is not None and rule.is_of_numbers and not is_direct(rule):
                 read = _of_blocks(tensor)
         elif array.scaling is not None and array.desc is not None and array.kind.data_type is not None:
@@ -83,7 +83,7 @@ def stored_parts(
     file: SourceFile | ZarrFolder,
     reads: Sequence[tuple[StoredTensor, ConversionRule | None]],
 ) -> list[StoredTensor]:
-    """A tensor as the file holds it: those of its parts that are not read for themselves."""
+    """Return a tensor as stored in the file, including those of its parts that are not read separately."""
     if not tensor.parts:
         return [tensor]
     names = {part.array.name for part in tensor.parts.values()}
@@ -92,12 +92,12 @@ def stored_parts(
 
 
 def is_direct(rule: ConversionRule) -> bool:
-    """True where numbers only become floats of a type."""
+    """Return True if numbers are only converted to a floating-point type."""
     return rule.data_type in REALS and rule.scale is rule.zero_point is None
 
 
 def place_of(file: SourceFile | ZarrFolder, tensor: StoredTensor) -> TensorPlace:
-    """The place of a tensor of a file, or of the numbers that its parts stand for."""
+    """Return the place of a tensor of a file, or of the numbers that its parts represent."""
     if not tensor.parts:
         return file.place(tensor)
     return RealPlace(tensor, {name: file.place(part) for name, part in tensor.parts.items()})
@@ -106,7 +106,7 @@ def place_of(file: SourceFile | ZarrFolder, tensor: StoredTensor) -> TensorPlace
 def _view(
     name: str, dims: Ints, units: Ints, parts: Mapping[str, StoredTensor], unknown: Mapping[str, object]
 ) -> StoredTensor:
-    """Real numbers of these parts. `units`: boxes of them begin and end at multiples of these."""
+    """Return real numbers computed from these parts. `units`: boxes begin and end at multiples of these."""
     nbytes, first = sum(part.array.nbytes for part in parts.values()), next(iter(parts.values()))
     desc = MemoryDesc(dims, DataType.f32)
     array = StoredArray(name, KINDS["F32"], dims, nbytes, desc, unknown=unknown)
@@ -121,7 +121,7 @@ def _of_blocks(tensor: StoredTensor) -> StoredTensor:
 
 
 def _of_scaled(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> StoredTensor:
-    """Elements with scales for all, for each index of an axis, or for groups, as the file's metadata say."""
+    """Return elements with scales for all, for each index of an axis, or for groups, as the metadata say."""
     array = tensor.array
     note, values = array.scaling, array.desc
     assert note is not None
@@ -139,7 +139,7 @@ def _of_scaled(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Sto
 
 
 def _extents(dims: Ints, axis: int | None, groups: Ints) -> Ints | None:
-    """The extents of the scales; None where they go with no tensor of these dims."""
+    """Return the extents of the scales; None if they match no tensor of these dims."""
     if groups:
         is_whole = len(groups) == len(dims) and not any(n % g for n, g in zip(dims, groups, strict=True))
         return tuple(n // g for n, g in zip(dims, groups, strict=True)) if is_whole else None
@@ -149,7 +149,7 @@ def _extents(dims: Ints, axis: int | None, groups: Ints) -> Ints | None:
 
 
 def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> StoredTensor | None:
-    """The weight of a layer of AWQ or GPTQ whose packed elements this is."""
+    """Return the weight of an AWQ or GPTQ layer, given its packed elements."""
     array = tensor.array
     if not array.name.endswith(_LAYER["values"]) or tensor.chunks:
         return None
@@ -183,10 +183,10 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
 
 
 def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> StoredTensor:
-    """The layer with what is added to its zero points, which only the configuration beside the file says.
+    """Return the layer with its zero-point shift, which only the configuration next to the file specifies.
 
-    Of AWQ nothing is added. Raises InvalidArguments where the version is not known, or where rows are of
-    groups that are not there.
+    AWQ has no shift. Raises InvalidArguments if the version is unknown, or if rows refer to groups that do
+    not exist.
     """
     rows, groups = tensor.array.shape[1], tensor.parts["scale"].array.shape[0]
     if tensor.parts["values"].array.shape[0] == rows:
@@ -210,7 +210,7 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
 
 
 def _gptq_version(folder: str) -> str:
-    """The word for the version in the configuration of a folder; "" where there is none."""
+    """Return the version in the configuration of a folder; "" if there is none."""
     for name in ("quantize_config.json", "config.json"):
         path = os.path.join(folder, name)
         if not os.path.isfile(path):
@@ -229,7 +229,7 @@ def _units(values: MemoryDesc, beside: Mapping[str, MemoryDesc | None]) -> Ints:
 
 
 def units_of(dims: Ints, units: Ints, beside: Mapping[str, MemoryDesc | None]) -> Ints:
-    """Multiples, of `units` too, at which boxes of elements begin so that theirs of all parts are whole."""
+    """Return multiples, also of `units`, at which boxes can begin so that those of all parts are whole."""
     for desc in beside.values():
         if desc is not None and desc.ndims == len(dims) and 0 not in dims and set(desc.dims) != {1}:
             least = least_box([desc], (1,) * len(dims)) or desc.dims
@@ -240,13 +240,13 @@ def units_of(dims: Ints, units: Ints, beside: Mapping[str, MemoryDesc | None]) -
 
 @dataclass(frozen=True, slots=True)
 class RealPlace:
-    """The place of real numbers, in f32, that are computed from parts, each at its own place."""
+    """The place of real numbers, in f32, computed from parts that have their own places."""
 
     tensor: StoredTensor
     places: Mapping[str, FilePlace | ZarrPlace]
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
-        """Fill `into` with a box. Raises InvalidArguments for scales that are no numbers."""
+        """Fill `into` with a box. Raises InvalidArguments for non-finite scales."""
         ends = [at + n for at, n in zip(start, size, strict=True)]
         units = self.tensor.units
         first = tuple(at // unit * unit for at, unit in zip(start, units, strict=True))
@@ -261,7 +261,7 @@ class RealPlace:
         content[...] = make(first, extents).dequantize().to_numpy()[box]
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
-        """Never: a source is read."""
+        """Raise: sources are only read."""
         raise NotImplementedError
 
     def _of_blocks(self, start: Ints, size: Ints) -> QuantizedTensor:
@@ -285,7 +285,7 @@ class RealPlace:
                 continue
             first, extents = self._box_beside(desc, start, size)
             if order is not None:
-                # Those of all groups that the rows are of, which may be anywhere.
+                # All groups of the rows, which may be anywhere.
                 low, high = int(order.min()), int(order.max()) + 1
                 first, extents = (first[0], low), (extents[0], high - low)
             memory = read[name] = self._read(name, desc, first, extents)
@@ -304,21 +304,21 @@ class RealPlace:
         return QuantizedTensor(**read, tensor_scale=factor)
 
     def _row_groups(self, start: Ints, size: Ints) -> Array | None:
-        """Of each row of a layer's box its group; None where groups follow each other."""
+        """Return the group of each row of a layer's box; None if groups are contiguous."""
         if _ROW_GROUPS not in self.places:
             return None
         desc = MemoryDesc(self.tensor.array.shape[1:], DataType.s32)
         return self._read(_ROW_GROUPS, desc, start[1:], size[1:]).to_numpy()
 
     def _shaped(self, memory: Memory, ndims: int) -> Memory:
-        """Scales of all, or of each index of an axis, with the axes of the tensor."""
+        """Return scales for the tensor, or for each index of an axis, with the axes of the tensor."""
         note = self.tensor.parts["values"].array.scaling
         axis = None if note is None else note.axis
         shape = tuple(-1 if d == (axis or 0) else 1 for d in range(ndims))
         return Memory.from_numpy(memory.to_numpy().reshape(shape))
 
     def _box_beside(self, desc: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
-        """The box of scales that goes with one of elements."""
+        """Return the box of scales that corresponds to one of elements."""
         dims = self.tensor.array.shape
         if set(desc.dims) <= {1}:
             return (0,) * desc.ndims, desc.dims
@@ -339,23 +339,23 @@ class RealPlace:
         return Memory(box, _CPU, content)
 
 
-# --- blocks of ggml ------------------------------------------------------------------------------------
+# --- ggml blocks ---------------------------------------------------------------------------------------
 
 
 def in_bytes(kind: ElementKind, box: Ints) -> Ints:
-    """A place among elements of blocks, or extents, with bytes along the last axis."""
+    """Convert a position among elements of blocks, or extents, to bytes along the last axis."""
     return (*box[:-1], box[-1] // kind.block * kind.bits // 8)
 
 
 def check_scales(tensor: StoredTensor, blocks: Array) -> None:
-    """Raise InvalidArguments where the scale or the minimum of a block of the tensor is no finite number."""
+    """Raise InvalidArguments if the scale or the minimum of any block of the tensor is not finite."""
     kind = (tensor.parts[_BLOCKS] if tensor.parts else tensor).array.kind
     if not are_finite(kind, blocks):
         raise _not_finite(tensor)
 
 
 def are_finite(kind: ElementKind, blocks: Array) -> bool:
-    """True where scales and minima of all blocks are finite numbers."""
+    """Return True if scales and minima of all blocks are finite."""
     rows = blocks.reshape(-1, kind.bits // 8)
     return all(
         bool(np.isfinite(np.ascontiguousarray(rows[:, at : at + n]).view(number).astype(np.float32)).all())
@@ -365,7 +365,7 @@ def are_finite(kind: ElementKind, blocks: Array) -> bool:
 
 @lru_cache(maxsize=64)
 def _scale_places(word: str) -> tuple[tuple[int, int, Any], ...]:
-    """Of scales and minima in a block the byte where they begin, their length, and NumPy's type."""
+    """Return, for scales and minima in a block, the first byte, their number, and NumPy's type."""
     form = gguf.BLOCK_FORMATS[word]((256,))
     if form.blocks is not None:
         places = [(form.blocks.scale_at, form.blocks.scale_type), (form.blocks.minimum_at, DataType.f16)]

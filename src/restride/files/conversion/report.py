@@ -1,4 +1,4 @@
-"""Progress of a conversion, and the report of what became of each tensor."""
+"""Progress of a conversion, and the report of the outcome for each tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .targets import MisfitTensor
 
 @dataclass(frozen=True, slots=True)
 class ConversionProgress:
-    """The progress of a conversion: bytes of the source that are done, of all, and the tensor at work."""
+    """The progress of a conversion: source bytes that are done, total bytes, and the current tensor."""
 
     stage: str
     done: int
@@ -24,11 +24,12 @@ class ConversionProgress:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedTensor:
-    """The outcome for a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes.
+    """The outcome for a tensor: the matching rule, or "" for a copy; its form before and after, and the
+    sizes.
 
-    `largest_error`, `mean_error`: how far its values are from the source's, where that was verified, and None
-    where they are the same; relative to the range of the values that share a scale: their largest magnitude,
-    or with "minmax" from the smallest to the largest.
+    `largest_error`, `mean_error`: deviation of its values from the source's, if verified; None if they are
+    the same. Relative to the range of the values that share a scale: their largest magnitude, or with
+    "minmax" from the smallest to the largest.
     """
 
     name: str
@@ -44,16 +45,16 @@ class ConvertedTensor:
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """All that was done, or with `dry_run` would be: tensors, bytes of files, and the memory for tiles.
+    """The work done, or with `dry_run` planned: tensors, bytes of files, and the memory for tiles.
 
-    `seconds`: the time it took; of a dry run None. `expected_seconds`: of a dry run, the time it would take,
-    from some tiles that were tried; None where nothing could be tried. `resumed_at`: bytes of the source that
-    an earlier run had done. `verified`: bytes of the source that were compared with what was written.
-    `shortfall`: of a dry run, the bytes that are missing where the result goes; 0 where there is room.
-    `unused_rules`: those that are the first to fit for no tensor: misspelt, or behind one that fits as well.
-    `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files have no place for.
-    `misfits`: tensors that are the fallback, or in a dry run without one would be refused, as their shapes do
-    not fit their rules.
+    `seconds`: elapsed time; None for a dry run. `expected_seconds`: for a dry run, the estimated time from a
+    few sample tiles; None if no sample could be taken. `resumed_at`: bytes of the source that an earlier run
+    had done. `verified`: bytes of the source that were compared with the output. `shortfall`: for a dry run,
+    the bytes of disk space that are missing at the destination; 0 if there is enough. `unused_rules`: rules
+    that were not the first match for any tensor: misspelled, or after another rule that matches.
+    `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files cannot store. `misfits`:
+    tensors that got the fallback, or would be rejected without one, because their shapes do not match their
+    rules.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -77,7 +78,7 @@ def report_of(
     jobs: int,
     errors: Mapping[int, tuple[float, float]],
 ) -> ConversionReport:
-    """The report of a conversion, without its times; `errors`: the largest and the mean one, by the step."""
+    """Return the report of a conversion, without times; `errors`: the largest and the mean error, by step."""
     tensors = []
     for number, placed in enumerate(work.steps):
         array, result = placed.step.source.stored_array, placed.step.results[0]

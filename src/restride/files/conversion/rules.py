@@ -1,4 +1,4 @@
-"""Rules of a conversion, by globs of names: the first that fits wins (`GLOB=FORMAT,TYPE,...`)."""
+"""Rules of a conversion, by globs of names: the first match wins (`GLOB=FORMAT,TYPE,...`)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
 _FOUND = ("absmax", "minmax")
 _KEEP = "keep"
 _GGUF = "gguf."
-# Of floats that become what they are not: other floats.
+# For floats converted to another type: other floats.
 WIDE_REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16)
 REALS = (*WIDE_REALS, DataType.f8_e4m3, DataType.f8_e5m2)
-# What the refusal of a type suggests.
+# The suggestion in the error for a type.
 _MEANT = re.compile(r"did you mean [^?]*\?")
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionRule:
-    """A format and a type for the tensors whose names fit `glob`; with neither they are copied byte for byte.
+    """A format and a type for tensors whose names match `glob`; with neither, they are copied byte for byte.
 
-    `named`: a format of `rs.formats`, as mxfp4 and awq, or q4_k for a .gguf file. `scale`: a number that
-    multiplies, or how scales are found from the data: "absmax" for symmetric ranges, "minmax" for those with
-    a zero point. Found scales are for the whole tensor, for each index of `axis`, or for each `group` of so
-    many along it, by default along the last; several numbers are for the last axes. `scale_type` is that of
-    the scales of groups.
+    `named`: a format of `rs.formats`, such as mxfp4 and awq, or q4_k for a .gguf file. `scale`: a factor, or
+    how scales are found from the data: "absmax" for symmetric ranges, "minmax" for those with a zero point.
+    Scales are found for the whole tensor, for each index of `axis`, or for each `group` of that many elements
+    along it, by default along the last; several numbers apply to the last axes. `scale_type` is the type of
+    group scales.
     """
 
     glob: str
@@ -52,24 +52,24 @@ class ConversionRule:
 
     @property
     def is_copy(self) -> bool:
-        """True where nothing is to be done."""
+        """True if nothing is to be done."""
         words = (self.format, self.data_type, self.scale, self.zero_point, self.named)
         return words == (None,) * len(words)
 
     @property
     def is_found(self) -> bool:
-        """True where scales are found from the data."""
+        """True if scales are found from the data."""
         return isinstance(self.scale, str)
 
     @property
     def is_of_numbers(self) -> bool:
-        """True where the numbers that a tensor stands for get another type; else its elements are moved."""
+        """True if the numbers that a tensor represents get another type; otherwise its elements are moved."""
         return self.is_found or self.data_type is not None
 
     def block_word(self, is_gguf: bool) -> str:
-        """The word that ggml has for the blocks that are made; "" where others are.
+        """Return ggml's name for the blocks to create; "" for other targets.
 
-        `is_gguf`: the file has types for them. What is called as in OCP's formats is in blocks there alone.
+        `is_gguf`: the file has types for them. Names shared with OCP's formats mean blocks only there.
         """
         word = (self.named or "").removeprefix(_GGUF).upper()
         is_plain = self.named not in NAMED or (is_gguf and (self.format, self.group) == (None, None))
@@ -85,7 +85,7 @@ class ConversionRule:
 
 
 class _BadRule(Exception):
-    """The fault of a rule, and a word that may be meant."""
+    """The error in a rule, and a suggestion."""
 
     def __init__(self, why: str, meant: str = "") -> None:
         super().__init__(why)
@@ -93,15 +93,15 @@ class _BadRule(Exception):
 
 
 def parse_rules(rules: object) -> tuple[ConversionRule, ...]:
-    """The rules of a call: texts, `ConversionRule`s, or tuples of what a text has between its commas.
+    """Return the rules of a call: texts, `ConversionRule`s, or tuples of the comma-separated parts of a text.
 
-    Raises InvalidArguments that shows the rule and says what is wrong with it.
+    Raises InvalidArguments that shows the rule and what is wrong with it.
     """
     parsed: list[ConversionRule] = []
     rule = rules
     try:
         if isinstance(rules, str | ConversionRule) or not isinstance(rules, Sequence):
-            raise _BadRule("rules are a list")
+            raise _BadRule("rules must be a list")
         for rule in rules:
             parsed.append(_parse_rule(rule))
     except _BadRule as error:
@@ -112,13 +112,13 @@ def parse_rules(rules: object) -> tuple[ConversionRule, ...]:
 
 
 def rule_for(name: str, rules: Sequence[ConversionRule], other: str = "") -> ConversionRule | None:
-    """The first rule that fits a tensor's name, or the `other` one that it has."""
+    """Return the first rule that matches a tensor's name, or its `other` name."""
     names = (name, other or name)
     return next((rule for rule in rules if any(fnmatchcase(one, rule.glob) for one in names)), None)
 
 
 def needs_scale(src: DataType, dst: DataType) -> bool:
-    """True for floats that become integers, or floats of 4 bits: small ones, as weights are, would be 0."""
+    """Return True for floats that become integers or 4-bit floats: small values would become 0."""
     is_coarse = dst.kind in ("int", "uint") or dst.bits <= 4
     return src.kind == "float" and is_coarse and src.bits > 4
 
@@ -130,7 +130,7 @@ def _parse_rule(rule: object) -> ConversionRule:
         return _of_words(rule[0], list(rule[1:]))
     if not isinstance(rule, str):
         raise _BadRule("it is neither text nor a tuple")
-    # The glob may hold '=': up to the first comma there is one '=' more, and another one where the first word
+    # The glob may contain '=': up to the first comma there is one more '=', and another one if the first word
     # has a value.
     head, comma, tail = rule.partition(",")
     glob, mark, first = head.rpartition("=")
@@ -153,9 +153,9 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
         if isinstance(word, dict):
             for name, value in word.items():
                 if name in values:
-                    raise _BadRule(f"it says {name} twice")
+                    raise _BadRule(f"it specifies {name} twice")
                 if name not in _WORDS:
-                    raise _BadRule(f"there is no word {short_repr(name)}: it has {', '.join(_WORDS)}")
+                    raise _BadRule(f"unknown option {short_repr(name)}: use {', '.join(_WORDS)}")
                 values[name] = _number(name, value)
         else:
             name, value = _format_or_type(word)
@@ -164,25 +164,24 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
             values[name] = value
     if values.get("format") == _KEEP:
         if len(values) > 1:
-            raise _BadRule(f"{_KEEP!r} copies, and takes no other words")
+            raise _BadRule(f"{_KEEP!r} copies, and allows no other options")
         return ConversionRule(glob)
     if "named" in values:
         values.setdefault("scale", "absmax")
     rule = ConversionRule(glob, **values)
     group, axis, way, is_found = rule.group, rule.axis, rule.named, rule.is_found
     faults = {
-        "group is how many elements share a scale, 1 or more, or 0 for all of an axis": group is not None
-        and min(group, default=-1) < 0,
-        "groups of several axes are of the last ones: leave axis out": group is not None
+        "group must be at least 1, or 0 for a whole axis": group is not None and min(group, default=-1) < 0,
+        "groups of several axes apply to the last ones: omit axis": group is not None
         and len(group) > 1
         and axis is not None,
-        "scale_type is for scales of groups: say group=32": rule.scale_type is not None
+        "scale_type requires groups: add group=32": rule.scale_type is not None
         and (group is None or way is not None),
-        f"{way} says how scales are found, and along which axis unless a group is named": way is not None
+        f"{way} determines scales and their axis itself unless a group is given": way is not None
         and (rule.scale != "absmax" or (axis is not None and group is None)),
-        "group and axis are for scales that are found: say scale=absmax": not is_found
+        "group and axis require scales from the data: add scale=absmax": not is_found
         and (group is not None or axis is not None),
-        "values are quantised to a type: name one, as s8": is_found
+        "quantization requires a type: add one, such as s8": is_found
         and rule.data_type is None
         and way is None,
         "zero points are found with the scales": is_found and rule.zero_point is not None,
@@ -193,7 +192,7 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
 
 
 def _format_or_type(word: object) -> tuple[str, Any]:
-    """The field of a rule that a word without a name is: a data type, else it must be a format."""
+    """Return the field of a rule for a word without a name: a data type, else it must be a format."""
     if word == _KEEP:
         return "format", word
     if isinstance(word, str) and (name := _format_name(word)):
@@ -206,7 +205,7 @@ def _format_or_type(word: object) -> tuple[str, Any]:
         suggestion = next(iter(_MEANT.findall(error.hint)), "")
     else:
         if data_type is DataType.undef:
-            raise _BadRule("elements need a type")
+            raise _BadRule("the type must not be undef")
         return "data_type", data_type
     try:
         parse_tag(word)
@@ -220,7 +219,7 @@ def _format_or_type(word: object) -> tuple[str, Any]:
 
 
 def _format_name(word: str) -> str:
-    """The name of a format that restride has; those of GGUF are short where no other is called so."""
+    """Return the name of one of restride's formats; GGUF's names are short unless they are ambiguous."""
     short = word.removeprefix(_GGUF)
     if short.upper() in gguf.BLOCK_FORMATS:
         return word if short in NAMED else short
@@ -228,7 +227,7 @@ def _format_name(word: str) -> str:
 
 
 def _number(name: str, value: Any) -> Any:
-    """The value of a word: a number, several, a type, or how scales are found."""
+    """Return the value of an option: a number, several, a type, or how scales are found."""
     if name == "group":
         parts = value.split("x") if isinstance(value, str) else value
         return tuple(_integer(name, part) for part in (parts if isinstance(parts, tuple | list) else [parts]))
@@ -247,11 +246,13 @@ def _number(name: str, value: Any) -> Any:
         number = float("nan")
     if number and isfinite(number):
         return number
-    raise _BadRule(f"scale is {short_repr(value)}: it is a number but 0, or one of {', '.join(_FOUND)}")
+    raise _BadRule(
+        f"scale is {short_repr(value)}: it must be a nonzero number, or one of {', '.join(_FOUND)}"
+    )
 
 
 def _integer(name: str, value: object) -> int:
     try:
         return int(value) if isinstance(value, str) else parse_int(value, name)
     except ValueError:
-        raise _BadRule(f"{name} is {short_repr(value)}, no whole number") from None
+        raise _BadRule(f"{name} is {short_repr(value)}, not an integer") from None

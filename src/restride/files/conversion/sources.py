@@ -1,7 +1,7 @@
-"""The source of a conversion: a file, or a folder of files that is a checkpoint in parts.
+"""The source of a conversion: a file, or a folder that contains a sharded checkpoint.
 
-Every file of a folder has its like in the result: tensor files are converted, the index of shards is made
-anew, all others are copied.
+Every file of a folder corresponds to one in the result: tensor files are converted, the index of shards is
+recreated, all others are copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..zarr.arrays import ZarrFolder, is_zarr, open_zarr
 INDEX_END = ".safetensors.index.json"
 _USUAL_INDEX = f"model{INDEX_END}"
 _TENSOR_ENDS = (".safetensors", ".npy", ".npz", ".gguf")
-# Of a folder without an index: a .npy file has no names of tensors.
+# In a folder without an index; .npy files are excluded, because they have no tensor names.
 _NAMED_ENDS = (".safetensors", ".npz", ".gguf")
 _MOST_INDEX = 100_000_000
 _MOST_FILES = 100_000
@@ -31,9 +31,9 @@ _MOST_FILES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that is read: its name below the source, its contents where it holds tensors, its state.
+    """A file that is read: its name below the source, its contents if it contains tensors, its state.
 
-    `file` is where the bytes lie: of a compressed file another one, into which it was expanded.
+    `file` contains the bytes: for a compressed file, another one into which it was expanded.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SourceFile:
 
     @property
     def tensors(self) -> tuple[StoredTensor, ...]:
-        """The tensors; of a file that holds none, its bytes as one."""
+        """The tensors; for a file without tensors, its bytes as one."""
         if self.contents is not None:
             return self.contents.tensors
         if self.index is not None:
@@ -60,18 +60,18 @@ class SourceFile:
         return (self.name, *self.state, [digest for _, digest in heads])
 
     def place(self, tensor: StoredTensor) -> FilePlace:
-        """The place of a tensor in the file."""
+        """Return the place of a tensor in the file."""
         return FilePlace(self.file.fileno(), self.path, tensor.start)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
 
     @property
     def is_changed(self) -> bool:
-        """True where the file is no longer what it was when it was opened."""
+        """Return True if the file has changed since it was opened."""
         try:
-            # While it is read it may be linked, or its permissions change: what it holds is the same.
+            # Links and permissions can change while it is read: the content is the same.
             return FileState.of(os.stat(self.path))[:-1] != self.state[:-1]
         except OSError:
             return True
@@ -86,23 +86,23 @@ class ConversionSource:
     files: list[SourceFile | ZarrFolder] = field(default_factory=list)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for source_file in self.files:
             source_file.close()
 
     def changed(self) -> str | None:
-        """The path of a file that has changed since it was opened."""
+        """Return the path of a file that has changed since it was opened."""
         return next((source_file.path for source_file in self.files if source_file.is_changed), None)
 
 
 def open_source(
     path: str, override: NpyOverride | None = None, *, follow_links: bool = False, spare: str | None = None
 ) -> ConversionSource:
-    """A file, a folder, a folder named by the index of its shards, or arrays of Zarr.
+    """Open a file, a folder, a folder specified by the index of its shards, or Zarr arrays.
 
-    `spare`: the folder in which compressed files are expanded, where there is room for the result too.
-    Raises InvalidArguments for damaged files, shards that are missing, links that lead out of the folder
-    unless they are followed, RuntimeFailure where the system refuses.
+    `spare`: the folder in which compressed files are expanded if there is also room for the result. Raises
+    InvalidArguments for damaged files, missing shards, and links that lead out of the folder unless they are
+    followed; RuntimeFailure if the system refuses access.
     """
     if is_zarr(path):
         arrays = open_zarr(path, follow_links=follow_links)
@@ -125,9 +125,9 @@ def open_source(
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The files of a folder that hold tensors: those that its index names, else all whose names say so.
+    """The tensor files of a folder: those that its index names, else all whose names indicate tensors.
 
-    `index`: the name of that file, "" for none; `shards`: the files by the names of tensors that it says.
+    `index`: the index file's name, or ""; `shards`: tensor name -> file, according to the index.
     """
 
     folder: str
@@ -137,15 +137,15 @@ class Checkpoint:
 
 
 def is_checkpoint(path: str) -> bool:
-    """True for a folder that is no array of Zarr, and for an index of shards."""
+    """Return True for a folder that is not a Zarr array, and for an index of shards."""
     return path.endswith(INDEX_END) or (os.path.isdir(path) and not is_zarr(path))
 
 
 def find_checkpoint(path: str) -> Checkpoint:
-    """The files of a folder, or of the folder of an index; not those in folders below. Links are followed.
+    """Find the files of a folder, or of the folder of an index, excluding subfolders. Links are followed.
 
-    Raises InvalidArguments for a folder without tensors and for a damaged index, RuntimeFailure where the
-    system refuses.
+    Raises InvalidArguments for a folder without tensors and for a damaged index, RuntimeFailure if the system
+    refuses access.
     """
     folder, index = (path, "") if os.path.isdir(path) else os.path.split(path)
     folder = folder or "."
@@ -171,9 +171,9 @@ def find_checkpoint(path: str) -> Checkpoint:
 
 
 def open_checkpoint(path: str) -> ConversionSource:
-    """The open files of a folder or an index, as `find_checkpoint` finds them, to be closed.
+    """Open the files of a folder or an index, as found by `find_checkpoint`; the caller closes them.
 
-    Raises InvalidArguments for damaged files and shards that are missing too.
+    Raises InvalidArguments also for damaged files and missing shards.
     """
     found = find_checkpoint(path)
     source = ConversionSource(found.folder, is_folder=True)
@@ -203,7 +203,7 @@ def _open_folder(folder: str, follow_links: bool, spare: str | None) -> Conversi
 
 
 def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
-    """The names of all files in the folder and those in it."""
+    """Yield the names of all files in the folder and its subfolders."""
     here = os.path.join(folder, below)
     try:
         entries = list(os.scandir(here))
@@ -233,7 +233,7 @@ def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
 
 
 def _read_index(file: BinaryIO, path: str) -> dict[str, Any]:
-    """An index of shards. Raises InvalidArguments unless it has the names of files by those of tensors."""
+    """Read an index of shards. Raises InvalidArguments unless it maps tensor names to file names."""
     nbytes = state_of(file).nbytes
     if nbytes > _MOST_INDEX:
         raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=nbytes)
@@ -248,7 +248,7 @@ def _read_index(file: BinaryIO, path: str) -> dict[str, Any]:
 
 
 def _check_shards(source: ConversionSource) -> None:
-    """Every tensor that an index names is in its shard, and in no other file of that index."""
+    """Check that every tensor in an index is in its shard, and in no other file of that index."""
     for index in source.files:
         if index.index is None:
             continue
@@ -262,7 +262,7 @@ def _check_shards(source: ConversionSource) -> None:
             if shard not in shards:
                 raise refuse("RS-F01:shard-missing", path=shown(index.path), shard=shard[:80])
             if name not in shards[shard]:
-                why = f"it says that {name[:80]!r} is in {shard[:80]!r}, which it is not"
+                why = f"it lists {name[:80]!r} in {shard[:80]!r}, which does not contain it"
                 raise refuse("RS-F01:index", path=shown(index.path), why=why)
         tensors: set[str] = set()
         for shard in set(index.index["weight_map"].values()):

@@ -1,7 +1,7 @@
 """Steps of a conversion: one tensor each, copied, moved to another layout and type, or quantized.
 
-A tile reads its box of the source and writes its boxes of the results, and nothing else: tiles can be done in
-any order, and a conversion that was killed goes on with those that are not done, and gives the same bytes.
+A tile reads its box of the source, writes its boxes of the results, and does nothing else: tiles can be done
+in any order, and an interrupted conversion continues with the remaining ones and produces the same bytes.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
 from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
 
 _CPU = Engine("cpu")
-# What f32 arithmetic may be off by, relative to a value.
+# Error bound of f32 arithmetic, relative to a value.
 _ROUNDING = 2.0**-22
 
 Targets = Sequence[TensorPlace]
 
 
 class TileBox(NamedTuple):
-    """A box that a tile writes: of which result, by which descriptor, from where on, of which extents."""
+    """A box that a tile writes: the number of the result, its descriptor, the start and the extents."""
 
     result: int
     desc: MemoryDesc
@@ -58,8 +58,8 @@ class ConversionStep:
 
     source   the tensor that is read
     results  the arrays that are written; the first one has the tensor's name
-    rule     the rule that fits the tensor
-    src, dst  the descriptors by which tiles are read, and the first result is written
+    rule     the rule that matches the tensor
+    src, dst  the descriptors for reading tiles and for writing the first result
     grid     the tiles
     """
 
@@ -77,27 +77,27 @@ class ConversionStep:
 
     @property
     def tile_bytes(self) -> int:
-        """The memory that one tile takes."""
+        """The memory of one tile in bytes."""
         return box_bytes((self.src, self.dst), self.grid.box)
 
     @property
     def result_boxes(self) -> tuple[Ints, ...]:
-        """Of each result the extents of what the first tile writes of its array."""
+        """The extents of what the first tile writes of each result."""
         boxes = self._boxes_of((0,) * self.dst.ndims, self.grid.box)
         return tuple(box_shape(self.results[box.result], box.desc, box.size) for box in boxes)
 
     @property
     def tolerance(self) -> ErrorBound | None:
-        """The distance that values may have from the source's; None where all bits are the same."""
+        """The error bound for values; None if all bits are the same."""
         return None
 
     def weight(self, tile: int) -> int:
-        """The bytes of the source that a tile stands for: the share of its box."""
+        """Return the number of source bytes that a tile represents: the share of its box."""
         _, size = self.grid[tile]
         return self.source.array.nbytes * prod(size) // max(self.src.nelems, 1)
 
     def boxes(self, tile: int) -> Sequence[TileBox]:
-        """The boxes that a tile writes, in the order in which it does."""
+        """Return the boxes that a tile writes, in order."""
         return self._boxes_of(*self.grid[tile])
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
@@ -105,18 +105,18 @@ class ConversionStep:
         raise NotImplementedError
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """The errors of what a tile has written, which is read back."""
+        """Read back what a tile has written, and return its errors."""
         raise NotImplementedError
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
-        """The boxes that the tile of this box of the source writes."""
+        """Return the boxes that the tile for this source box writes."""
         return [TileBox(0, self.dst, start, size)]
 
 
 def read_box(
     place: TensorPlace, desc: MemoryDesc, start: Ints, size: Ints, space: Workspace, name: str
 ) -> Memory:
-    """A box of a tensor, gathered, in memory that `space` has under a name."""
+    """Read a box of a tensor, gathered, into a buffer of `space`."""
     box = compact(desc, size)
     content = space.bytes(name, box.size)
     place.read(desc, start, size, content)
@@ -125,33 +125,33 @@ def read_box(
 
 @lru_cache(maxsize=1024)
 def _line_of(nbytes: int) -> MemoryDesc:
-    """So many bytes. Tensors of a checkpoint have few lengths, and there may be thousands of them."""
+    """Describe a number of bytes. Cached: a checkpoint's thousands of tensors have few distinct lengths."""
     return MemoryDesc((nbytes,), DataType.u8)
 
 
 class CopyStep(ConversionStep):
-    """The bytes as they are: both descriptors are of the bytes in a line."""
+    """Copies bytes unchanged: both descriptors are of a row of bytes."""
 
     CHUNK = 32 << 20
 
     @classmethod
     def of(cls, source: StoredTensor, rule: ConversionRule | None) -> CopyStep:
-        """The step for a tensor."""
+        """Return the step for a tensor."""
         line = _line_of(source.array.nbytes)
         return cls(source, (source.array,), rule, line, line, TileGrid(line.dims, (cls.CHUNK,)))
 
     @property
     def tile_bytes(self) -> int:
-        """A buffer, whatever the tensor."""
+        """The size of a buffer, whatever the tensor."""
         return PIECE
 
     @property
     def result_boxes(self) -> tuple[Ints, ...]:
-        """All of the array: where arrays lie in boxes, only those without axes are copied so."""
+        """The whole array: where arrays are written in boxes, only those without axes are copied this way."""
         return (self.results[0].shape,)
 
     def weight(self, tile: int) -> int:
-        """The bytes of a chunk."""
+        """Return the size of a chunk."""
         return min(self.CHUNK, self.source.array.nbytes - tile * self.CHUNK)
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
@@ -165,7 +165,7 @@ class CopyStep(ConversionStep):
             targets[0].write(line, at, count, piece)
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """None, where both chunks are the same."""
+        """Return no errors if both chunks are the same."""
         for _, line, at, count in self.boxes(tile):
             source_bytes, target_bytes = space.bytes("source", *count), space.bytes("written", *count)
             source.read(line, at, count, source_bytes)
@@ -175,13 +175,13 @@ class CopyStep(ConversionStep):
         return ValueErrors()
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
-        """A chunk, in pieces."""
+        """Return a chunk, in pieces."""
         first, end = start[0], start[0] + size[0]
         return [TileBox(0, self.dst, (at,), (min(PIECE, end - at),)) for at in range(first, end, PIECE)]
 
 
 class MoveStep(ConversionStep):
-    """Another layout, another type, a number that multiplies, or all of it."""
+    """Changes the layout, the type, or both, optionally with a factor."""
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Read, reorder, write."""
@@ -190,7 +190,7 @@ class MoveStep(ConversionStep):
 
     @property
     def tolerance(self) -> ErrorBound | None:
-        """None where the result has the same values, because its type has all of the source's."""
+        """None if the values stay the same, because the result's type contains all of the source's."""
         src, dst = self.src.data_type, self.dst.data_type
         has_all = src is dst or (
             src.numpy is not None and dst.numpy is not None and np.can_cast(src.numpy, dst.numpy, "safe")
@@ -198,8 +198,8 @@ class MoveStep(ConversionStep):
         return None if has_all and not self._factors else HALF_LOST
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """Values that keep their type, moved back, are the source; others are what the source converts to,
-        and their distance from it is measured.
+        """Check a tile: values that keep their type are moved back and must equal the source; others must
+        equal the converted source, and their distance from it is measured.
         """
         start, size = self.grid[tile]
         if self.src.data_type is not self.dst.data_type or self._factors:
@@ -207,7 +207,7 @@ class MoveStep(ConversionStep):
         result = read_box(targets[0], self.dst, start, size, space, "written")
         exact = read_box(source, self.src, start, size, space, "source")
         back, again = space.bytes("back", exact.desc.size), space.bytes("again", result.desc.size)
-        # Gaps and padding of the source may hold anything: they are taken as they are.
+        # Gaps and padding of the source are arbitrary and are not compared.
         back[:] = bytes_of(exact)
         returned = Memory(exact.desc, _CPU, back)
         reorder(result, None, out=returned)
@@ -220,7 +220,7 @@ class MoveStep(ConversionStep):
     def _errors(
         self, start: Ints, size: Ints, source: TensorPlace, target: TensorPlace, space: Workspace
     ) -> ValueErrors:
-        """The errors of the values of a box, as long as the bytes are what they must be."""
+        """Return the errors of the values of a box if its bytes are as expected."""
         factors = self._factors
         with np.errstate(all="ignore"):
             step = np.float64(1) / factors.get("scale", 1.0)
@@ -247,7 +247,7 @@ class MoveStep(ConversionStep):
         return {name: value for name, value in factors.items() if value is not None}
 
     def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
-        """The bytes of the result's box; those of the source are in `space` under "source"."""
+        """Return the bytes of the result's box; those of the source are in `space` under "source"."""
         dst = compact(self.dst, size)
         exact, converted = (
             read_box(source, self.src, start, size, space, "source"),
@@ -258,21 +258,21 @@ class MoveStep(ConversionStep):
 
 
 class DequantizeStep(MoveStep):
-    """Blocks of ggml as real numbers, in another type and layout."""
+    """Converts ggml blocks to real numbers, in another type and layout."""
 
     @property
     def tolerance(self) -> None:
-        """None: the numbers are those that the blocks stand for, rounded to the type."""
+        """None: the numbers are those that the blocks represent, rounded to the type."""
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """None, where what was written is what the blocks stand for."""
+        """Return no errors if the output equals the numbers that the blocks represent."""
         start, size = self.grid[tile]
         result = read_box(targets[0], self.dst, start, size, space, "written")
         made = self._converted(source, start, size, space)
         return ValueErrors(is_right=np.array_equal(bytes_of(result), made))
 
     def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
-        """The bytes of the result's box."""
+        """Return the bytes of the result's box."""
         kind, dst = self.source.array.kind, compact(self.dst, size)
         dims, first, extents = (in_bytes(kind, box) for box in (self.src.dims, start, size))
         blocks = read_box(source, MemoryDesc(dims, DataType.u8), first, extents, space, "source")
@@ -284,7 +284,7 @@ class DequantizeStep(MoveStep):
 
 
 class PackStep(ConversionStep):
-    """Real numbers as blocks of ggml, of which tiles have whole ones."""
+    """Packs real numbers into ggml blocks; tiles consist of whole blocks."""
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Read, quantize, write."""
@@ -292,7 +292,7 @@ class PackStep(ConversionStep):
         targets[0].write(box.desc, box.start, box.size, self._packed(tile, source, space))
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """None, where what was written are the blocks of the source."""
+        """Return no errors if the output equals the quantized source."""
         (box,) = self.boxes(tile)
         result = read_box(targets[0], box.desc, box.start, box.size, space, "written")
         return ValueErrors(is_right=np.array_equal(bytes_of(result), self._packed(tile, source, space)))
@@ -311,10 +311,10 @@ class PackStep(ConversionStep):
 
 
 class TensorRange:
-    """The smallest and the largest value of a tensor that is larger than a tile: its scale depends on both.
+    """The smallest and the largest value of a tensor that is larger than a tile and has a single scale.
 
-    All threads find them together when the first one needs them, box by box. Who comes when no box is left
-    waits for those that are still being read.
+    When the first thread needs them, all threads compute them together, box by box. Threads that find no box
+    left wait for those still being read.
     """
 
     def __init__(self, src: MemoryDesc, grid: TileGrid) -> None:
@@ -325,9 +325,9 @@ class TensorRange:
         self._error: BaseException | None = None
 
     def find(self, source: TensorPlace, space: Workspace) -> tuple[float, float]:
-        """The smallest and the largest finite value, and 0 among them.
+        """Return the smallest and the largest finite value, including 0.
 
-        Raises what reading raises, in each thread.
+        Raises whatever reading raises, in each thread.
         """
         try:
             while (box := self._take()) is not None:
@@ -350,7 +350,7 @@ class TensorRange:
             return self._low, self._high
 
     def _take(self) -> int | None:
-        """The next box; None where there is none, or none is needed any more."""
+        """Return the next box; None if there is none, or none is needed any more."""
         with self._turn:
             if self._error is not None or self._taken >= len(self._grid):
                 return None
@@ -360,10 +360,10 @@ class TensorRange:
 
 @dataclass(frozen=True, slots=True)
 class QuantizeStep(ConversionStep):
-    """Scales are found from the data: one for the tensor, for each index of `axis`, or for groups.
+    """Quantizes with scales found from the data: for the tensor, for each index of `axis`, or for groups.
 
-    A tile has all elements that share a scale, so that it reads its box once and writes values and scales.
-    Where all of a tensor shares one and does not fit into a tile, the tensor is read before, for its
+    A tile contains all elements that share a scale, so it reads its box once and writes values and scales. If
+    a single scale applies to a tensor that does not fit into a tile, the tensor is read in advance, for its
     `value_range`.
     """
 
@@ -374,12 +374,12 @@ class QuantizeStep(ConversionStep):
 
     @property
     def tile_bytes(self) -> int:
-        """A box on both sides, and what lies between."""
+        """The size of a box on both sides, and of intermediate results."""
         return box_bytes((self.src, self.src, self.dst, self.dst), self.grid.box)
 
     @property
     def tolerance(self) -> ErrorBound:
-        """Half a step of each group, and what the rounding of scales adds."""
+        """Half a step of each group, plus the rounding error of scales."""
         scale, has_zeros = self.results[1].desc, self.rule.scale == "minmax"
         assert scale is not None
         bound, least = bound_of(self.dst.data_type, scale.data_type, has_zeros=has_zeros)
@@ -397,8 +397,8 @@ class QuantizeStep(ConversionStep):
             place.write(box.desc, box.start, box.size, part)
 
     def _quantized(self, exact: Memory, dst: MemoryDesc, ends: tuple[float, float] | None) -> list[Array]:
-        """The bytes of the values' box, and of the boxes of what is beside them; `ends` are the whole
-        tensor's, where the box has not all that shares a scale.
+        """Return the bytes of the values' box, and of the boxes of the other parts; `ends` are those of the
+        whole tensor, if the box does not contain all elements that share a scale.
         """
         is_symmetric = self.rule.scale == "absmax"
         if ends is None:
@@ -414,7 +414,7 @@ class QuantizeStep(ConversionStep):
     def _quantized_in_groups(
         self, exact: Memory, dst: MemoryDesc, ends: tuple[float, float] | None
     ) -> list[Array]:
-        """As that, by `scaling`."""
+        """Do the same with the groups of `scaling`."""
         assert self.scaling is not None
         # Groups are axes of plain layouts.
         plain = (
@@ -437,11 +437,11 @@ class QuantizeStep(ConversionStep):
         return [bytes_of(values), *parts]
 
     def part_of(self, result: StoredArray) -> str:
-        """The part of the quantized tensor that a result is: "scale" and the like."""
+        """Return which part of the quantized tensor a result is: "scale", for example."""
         return result.name.removeprefix(f"{self.results[0].name}_")
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
-        """The box of the values, and those of the scales."""
+        """Return the box of the values, and those of the scales."""
         boxes = [TileBox(0, self.dst, start, size)]
         for number, result in enumerate(self.results[1:], 1):
             assert result.desc is not None
@@ -449,7 +449,7 @@ class QuantizeStep(ConversionStep):
         return boxes
 
     def _scale_box(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
-        """The start and the size of a box's scales."""
+        """Return the start and the size of a box's scales."""
         if set(part.dims) == {1}:
             return (0,) * part.ndims, part.dims
         if self.scaling is None:
@@ -460,9 +460,9 @@ class QuantizeStep(ConversionStep):
     # --- verification ------------------------------------------------------------------------------------
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """The distance of what was written from the source.
+        """Return the deviation of the output from the source.
 
-        In pieces, of whole groups where there are some: as floats a tile takes many times its bytes.
+        Computed in pieces, of whole groups if there are any: as floats, a tile takes many times its bytes.
         """
         start, size = self.grid[tile]
         beside = {result.name: result.desc for result in self.results[1:]}
@@ -471,7 +471,7 @@ class QuantizeStep(ConversionStep):
         for first, extents in pieces_of((self.src, self.dst), size, units):
             at = tuple(a + b for a, b in zip(start, first, strict=True))
             if units:
-                # There may be too many groups to keep those of a tile.
+                # A tile may have too many groups to keep them all.
                 errors += groups.summed_up(tolerance)
                 groups = GroupErrors(self._groups_of(extents))
             begin = (0,) * len(first) if units else self._groups_of(first, last=False)
@@ -483,17 +483,17 @@ class QuantizeStep(ConversionStep):
 
     @property
     def _groups(self) -> Ints:
-        """The number of elements along each axis that share a scale."""
+        """Return the number of elements along each axis that share a scale."""
         if self.scaling is not None:
             return tuple(max(n, 1) for n in self.scaling.groups)
         return tuple(1 if d == self.axis else max(n, 1) for d, n in enumerate(self.src.dims))
 
     def _groups_of(self, place: Ints, *, last: bool = True) -> Ints:
-        """The number of groups that begin before a place, along each axis; or how many end."""
+        """Return the number of groups that begin before a position, along each axis; or how many end."""
         return tuple(-(-n // g) if last else n // g for n, g in zip(place, self._groups, strict=True))
 
     def _scales_of(self, start: Ints, size: Ints, targets: Targets) -> Quantization:
-        """The scales that were written beside a box, as they go with its elements."""
+        """Return the scales that were written for a box, broadcastable to its elements."""
         parts = {}
         for place, result in zip(targets[1:], self.results[1:], strict=True):
             assert result.desc is not None

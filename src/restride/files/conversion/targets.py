@@ -1,4 +1,4 @@
-"""What a rule with scales makes of a tensor: ggml's blocks, or elements with scales of groups beside them."""
+"""The result of a rule with scales: ggml blocks, or elements with separate group scales."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .tiles import Ints
 
 _KEEP = "keep"
 FALLBACKS = ("q8_0", _KEEP)
-"""What tensors become that their rules do not fit."""
+"""The types for tensors that do not match their rules."""
 
 _ROWS_OF = 32
-# Formats with a layout of their own, made of dims and a group, with the group that is usual.
+# Formats with their own layout, determined by dims and a group size, with the usual group size.
 _WITH_LAYOUT: dict[str, tuple[Callable[..., TensorFormat], Any]] = {
     "awq": (formats.awq, 128),
     "fp8_blocks": (formats.fp8_blocks, (128, 128)),
@@ -38,12 +38,12 @@ _WITH_LAYOUT: dict[str, tuple[Callable[..., TensorFormat], Any]] = {
 
 
 class ShapeMisfit(InvalidArguments):
-    """A tensor has dims that the blocks or the groups of its rule do not divide."""
+    """The blocks or groups of a rule do not divide the dims of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class MisfitTensor:
-    """A tensor whose shape does not fit its rule: why, and formats that would fit."""
+    """A tensor whose shape does not match its rule: the reason, and formats that would work."""
 
     name: str
     shape: Ints
@@ -53,7 +53,7 @@ class MisfitTensor:
 
     @classmethod
     def of(cls, tensor: StoredTensor, rule: ConversionRule | None, why: str, is_gguf: bool) -> MisfitTensor:
-        """With what would fit into a file that has types for blocks, or has not."""
+        """Create it with the formats that would work in a file with, or without, types for blocks."""
         array = tensor.array
         dims = array.shape if array.desc is None else array.desc.dims
         fits: tuple[str, ...] = (_KEEP,)
@@ -62,7 +62,7 @@ class MisfitTensor:
         are_blocks = any(
             part.array.kind.word in gguf.BLOCK_FORMATS for part in (tensor, *tensor.parts.values())
         )
-        if are_blocks and not is_gguf:  # for which only those files have a word
+        if are_blocks and not is_gguf:  # which only such files can name
             fits = (*fits[:-1], "bf16")
         return cls(array.name, dims, str(rule), why, fits)
 
@@ -73,8 +73,8 @@ class MisfitTensor:
 
 @dataclass(frozen=True, slots=True)
 class QuantizedTarget:
-    """What a tensor becomes: `block` of ggml; or groups by `scaling`, in the layout and with the parts that a
-    `form` says where there is one; or none of them, which is one scale, or one for each index of an axis.
+    """The result for a tensor: ggml's `block`; or groups by `scaling`, optionally with the layout and the
+    parts of a `form`; or neither, which means one scale, or one for each index of an axis.
     """
 
     block: ElementKind | None = None
@@ -83,8 +83,8 @@ class QuantizedTarget:
 
 
 def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarget:
-    """The target of a rule whose scales are found. Raises ShapeMisfit where the dims are others than it
-    takes, InvalidArguments for what the file has no place for.
+    """Return the target of a rule with scales from the data. Raises ShapeMisfit for dims that it does not
+    accept, InvalidArguments if the file cannot store it.
     """
     word, name = rule.block_word(is_gguf), rule.named
     if word:
@@ -126,7 +126,7 @@ def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarge
 
 
 def check_fallback(fallback: object) -> str | None:
-    """The fallback of a call. Raises InvalidArguments for another word."""
+    """Return the fallback of a call. Raises InvalidArguments for an unknown word."""
     word = plain_text(fallback)
     if word is None or (type(word) is str and word in FALLBACKS):
         return word
@@ -134,7 +134,7 @@ def check_fallback(fallback: object) -> str | None:
 
 
 def fallback_of(fallback: str | None, misfit: MisfitTensor, is_gguf: bool) -> ConversionRule | None:
-    """The rule for a tensor that its own does not fit; None where it is copied."""
+    """Return the rule for a tensor that does not match its own; None if it is copied."""
     if fallback in (None, _KEEP) and _KEEP in misfit.fits:
         return None
     if fallback is None:
@@ -159,13 +159,13 @@ def _dims_that_fit() -> Iterator[None]:
 
 
 def parts_beside(target: QuantizedTarget, dims: Ints) -> dict[str, MemoryDesc]:
-    """The descriptors of the scales of groups, and of what else is beside the elements, by what they are."""
+    """Return the descriptors of group scales and other parts, by name."""
     scaling, form, one = target.scaling, target.form, (1,) * len(dims)
     assert scaling is not None
     extents = group_extents(dims, scaling.groups)
     descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
     if scaling.zero_type is not None:
-        # Of a byte each: tiles have any number of them.
+        # One byte each, so that tiles can contain any number of them.
         zero_type = DataType.s8 if scaling.zero_type.kind == "int" else DataType.u8
         descs["zero_point"] = MemoryDesc(extents, zero_type)
     elif scaling.data_type.kind == "uint":

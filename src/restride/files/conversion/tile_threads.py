@@ -1,4 +1,4 @@
-"""Tiles done by several threads, in order of their numbers, while the first thread watches."""
+"""Runs tiles on several threads, in order of their numbers, while the main thread reports progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAFE_S = 5.0
 
 @dataclass(slots=True)
 class TileProgress:
-    """Tiles that are taken and that are done. All tiles below `done` are."""
+    """Tiles that were taken and that are done. All tiles below `done` are done."""
 
     total: int
     taken: int
@@ -29,7 +29,7 @@ class TileProgress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> int | None:
-        """The next tile; None where there is none, or work has stopped."""
+        """Return the next tile; None if there is none, or work has stopped."""
         with self._lock:
             if self.error is not None or self.taken >= self.total:
                 return None
@@ -37,7 +37,7 @@ class TileProgress:
             return self.taken - 1
 
     def finish(self, tile: int, weight: int) -> None:
-        """A tile is done."""
+        """Record that a tile is done."""
         with self._lock:
             self._ahead.add(tile)
             while self.done in self._ahead:
@@ -47,7 +47,7 @@ class TileProgress:
             self.tile = tile
 
     def fail(self, error: BaseException) -> None:
-        """Let everyone stop; the first error counts."""
+        """Stop all threads; the first error is kept."""
         with self._lock:
             self.error = self.error or error
 
@@ -60,11 +60,11 @@ def do_tiles(
     note: Callable[[int, bool], None] | None = None,
     watch: Callable[[TileProgress], None] | None = None,
 ) -> None:
-    """Do the tiles from `first` on, each by `run`, which returns its weight.
+    """Run the tiles from `first` on, each by `run`, which returns its weight.
 
-    `note` is called by a thread of its own with the number of tiles that are done, and with True where it is
-    time to make them safe; `watch` is called by this thread several times a second. Raises the first error of
-    any of them, when all threads have ended.
+    `note` is called by a separate thread with the number of finished tiles, and with True when they should be
+    flushed to disk; `watch` is called by this thread several times a second. Raises the first error of any of
+    them once all threads have ended.
     """
     tally = TileProgress(total, first, first)
     threads = [
@@ -97,8 +97,8 @@ def do_tiles(
 
 
 class _EndingThread(threading.Thread):
-    """A thread that says itself that it has ended: up to Python 3.12 one that runs is taken for ended where
-    Ctrl-C comes while it is joined.
+    """A thread that signals its own end: up to Python 3.12, a running thread is considered ended if Ctrl-C
+    arrives while it is joined.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -106,15 +106,15 @@ class _EndingThread(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        """Run, and say that it has ended."""
+        """Run, and signal the end."""
         try:
             super().run()
         finally:
             self.ended.set()
 
     def wait(self, tally: TileProgress) -> None:
-        """Wait for its end, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to would be
-        closed, and its handle might be another file's by then. One that never began has nothing to end.
+        """Wait for its end, whatever is raised meanwhile, for example by a second Ctrl-C: otherwise the files
+        that it writes to would be closed, and their handles reused. A thread that never started has ended.
         """
         while not self.ended.is_set() and self in threading.enumerate():
             try:

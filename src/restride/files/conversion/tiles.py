@@ -1,7 +1,7 @@
-"""Tiles of a tensor that is moved between two layouts: boxes whose bytes lie in long runs on both sides.
+"""Tiles of a tensor that is moved between two layouts: boxes whose bytes are in long runs on both sides.
 
-A box starts on whole blocks of both layouts, so that each side of it is a box of the physical array too. How
-long its runs are says how often a side is visited: boxes are cut where that hurts least.
+A box starts on whole blocks of both layouts, so that on each side it is a box of the physical array too. The
+length of its runs determines how often a side is accessed: boxes are split where that costs least.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
 
 
-# Tiles that stay in the caches between reading and writing, where runs are as long as this or longer.
+# Tiles that stay in the caches between reading and writing, if runs are at least this long.
 _LEAST_BYTES = 4 << 20
 _LONG_RUN = 256 << 10
 _GROWTH = 4
@@ -35,7 +35,7 @@ _COMPARED = 1 << 20
 
 
 def parse_memory(memory: object, what: str) -> int:
-    """The bytes of a number, or of a text such as "512MiB"; errors call it `what`."""
+    """Parse a number of bytes, or a text such as "512MiB"; errors name it `what`."""
     if not isinstance(memory, str):
         return parse_int(memory, what)
     match = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower(), re.ASCII)
@@ -46,21 +46,21 @@ def parse_memory(memory: object, what: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """Boxes of `box` elements that cover `dims`, those at the ends cut off; numbered row-major."""
+    """Boxes of `box` elements that cover `dims`, truncated at the ends; numbered row-major."""
 
     dims: Ints
     box: Ints
 
     @property
     def counts(self) -> Ints:
-        """Boxes along each axis."""
+        """Number of boxes along each axis."""
         return tuple(-(-n // b) for n, b in zip(self.dims, self.box, strict=True))
 
     def __len__(self) -> int:
         return prod(self.counts)
 
     def start(self, number: int) -> Ints:
-        """The first index of a box."""
+        """Return the first index of a box."""
         starts: list[int] = []
         for count, b in zip(reversed(self.counts), reversed(self.box), strict=True):
             number, digit = divmod(number, count)
@@ -68,11 +68,11 @@ class TileGrid:
         return tuple(reversed(starts))
 
     def size(self, start: Ints) -> Ints:
-        """The extents of the box that starts there."""
+        """Return the extents of the box that starts there."""
         return tuple(min(b, n - at) for b, n, at in zip(self.box, self.dims, start, strict=True))
 
     def __getitem__(self, number: int) -> tuple[Ints, Ints]:
-        """The first index and the extents of a box."""
+        """Return the first index and the extents of a box."""
         start = self.start(number)
         return start, self.size(start)
 
@@ -81,7 +81,7 @@ class TileGrid:
 
     @classmethod
     def of_one(cls, dims: Ints) -> TileGrid:
-        """One box that is all of it."""
+        """Return a single box that covers everything."""
         return cls(dims, tuple(max(n, 1) for n in dims))
 
 
@@ -93,12 +93,12 @@ class Runs(NamedTuple):
 
 
 def compact(desc: MemoryDesc, size: Ints) -> MemoryDesc:
-    """The descriptor of a box of a tensor, gathered: the same order and blocks, without gaps."""
+    """Return the descriptor of a gathered box of a tensor: the same order and blocks, without gaps."""
     return desc if size == desc.dims else MemoryDesc(size, desc.data_type, order_tag(desc.layout))
 
 
 def runs_of(desc: MemoryDesc, start: Ints, size: Ints) -> Runs:
-    """The runs of a box of a dense tensor, in the order in which the gathered box has them."""
+    """Return the runs of a box of a dense tensor, in the order of the gathered box."""
     layout = desc.layout
     if size == desc.dims:
         return Runs(np.zeros(1, np.int64), desc.size)
@@ -115,7 +115,7 @@ def runs_of(desc: MemoryDesc, start: Ints, size: Ints) -> Runs:
 
 
 def run_bytes(desc: MemoryDesc, size: Ints) -> int:
-    """The length of the runs of a box of this size."""
+    """Return the length of the runs of a box of this size."""
     layout = desc.layout
     run = prod(layout.inner_blks)
     for d in reversed(layout.outer_order):
@@ -129,10 +129,10 @@ def run_bytes(desc: MemoryDesc, size: Ints) -> int:
 def plan_tiles(
     descs: Sequence[MemoryDesc], most_bytes: int, aligned: Ints = (), least_bytes: int | None = None
 ) -> TileGrid:
-    """Boxes of tensors of the same dims in several layouts, which take at most about `most_bytes` together.
+    """Return boxes of tensors of the same dims in several layouts, with at most about `most_bytes` in total.
 
-    `aligned`: multiples that a box keeps along each axis. A tensor that cannot be cut is one box, whatever
-    its size: the caller looks.
+    `aligned`: box extents are multiples of these. A tensor that cannot be split is one box, whatever its
+    size: the caller checks that.
     """
     dims = descs[0].dims
     units = least_box(descs, aligned or (1,) * len(dims))
@@ -148,18 +148,18 @@ def plan_tiles(
 
 
 def pieces_of(descs: Sequence[MemoryDesc], size: Ints, units: Ints = ()) -> TileGrid:
-    """The pieces in which a box is compared: floats take many times its bytes."""
+    """Return the pieces in which a box is compared: floats take many times its bytes."""
     return plan_tiles([compact(desc, size) for desc in descs], _COMPARED, units)
 
 
 def box_bytes(descs: Sequence[MemoryDesc], box: Ints) -> int:
-    """The bytes of a box in all the layouts, gathered."""
+    """Return the size of a gathered box in all the layouts together."""
     blocks = [[-(-n // b) * b for n, b in zip(box, desc.layout.blocks, strict=True)] for desc in descs]
     return sum(desc.data_type.nbytes(prod(extents)) for desc, extents in zip(descs, blocks, strict=True))
 
 
 def least_box(descs: Sequence[MemoryDesc], aligned: Ints) -> Ints | None:
-    """The least box along each axis; None where the tensor cannot be cut."""
+    """Return the smallest box along each axis; None if the tensor cannot be split."""
     if not all(is_dense(desc) for desc in descs):
         return None
     units = list(aligned)
@@ -176,7 +176,7 @@ def least_box(descs: Sequence[MemoryDesc], aligned: Ints) -> Ints | None:
 
 
 def _cut(descs: Sequence[MemoryDesc], units: Ints, budget: int) -> Ints:
-    """The box of at most `budget` bytes, where there is one, found by halving what shortens runs least."""
+    """Return a box of at most `budget` bytes, if possible, by halving whatever shortens runs least."""
     dims = descs[0].dims
     counts = [-(-n // unit) for n, unit in zip(dims, units, strict=True)]
 
@@ -196,9 +196,9 @@ def _cut(descs: Sequence[MemoryDesc], units: Ints, budget: int) -> Ints:
 def physical_box(
     desc: MemoryDesc, shape: Ints, start: Ints, size: Ints
 ) -> tuple[tuple[int, int], ...] | None:
-    """First and last places, along each axis of an array of `shape`, of a box of the tensor that it holds.
+    """Return the first and last positions, along each axis of an array of `shape`, of a box of its tensor.
 
-    None where the array is not the tensor's physical one, or has no axes: it is read as a whole.
+    None if the array is not the tensor's physical one, or has no axes: then it is read as a whole.
     """
     if not shape:
         return None
@@ -213,18 +213,18 @@ def physical_box(
 
 
 def is_cut_in_boxes(array: StoredArray, desc: MemoryDesc) -> bool:
-    """True where boxes of the tensor are boxes of the array that holds it."""
+    """Return True if boxes of the tensor are boxes of its array."""
     return physical_box(desc, array.shape, (0,) * desc.ndims, desc.dims) is not None
 
 
 def box_shape(array: StoredArray, desc: MemoryDesc, size: Ints) -> Ints:
-    """The extents of the part of an array that holds a box of `size` from the start."""
+    """Return the extents of the part of an array that contains a box of `size` from the start."""
     box = physical_box(desc, array.shape, (0,) * desc.ndims, size)
     return array.shape if box is None else tuple(last for _, last in box)
 
 
 def box_units(tensor: StoredTensor, desc: MemoryDesc) -> Ints:
-    """Multiples that boxes keep along each axis, so that each of the tensor's chunks is in one of them."""
+    """Return multiples for box extents that keep each of the tensor's chunks in one box."""
     layout, chunks = desc.layout, tensor.chunks
     if is_row_major(desc) and len(chunks) == desc.ndims:
         return tuple(max(n, 1) for n in chunks)

@@ -1,4 +1,4 @@
-"""The expected time of a conversion: a few tiles of each kind are done, into a file that has no name."""
+"""The expected time of a conversion: a few tiles of each kind are run, writing to an unnamed file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from .steps import ConversionStep
 from .tile_threads import do_tiles
 from .tiles import Ints, Runs, runs_of
 
-# A kind is tried for so long, by some tiles of each job at a time; no other kind is begun after all of it.
+# How long a kind is sampled, with several tiles for each job at a time; and the limit for starting another
+# kind.
 _TILES_PER_JOB = 2
 _ENOUGH_S, _MOST_S = 0.5, 3.0
 _PARTS = 16
@@ -31,44 +32,44 @@ Do = Callable[[int, Workspace], int]
 
 
 class SamplePlaces:
-    """Places for tiles that are only tried: a file without a name, which the system forgets.
+    """Places for sample tiles: an unnamed file that disappears when closed.
 
-    Boxes go one behind the other, from the start again after some. What is read may be another's.
+    Boxes are written one after the other, wrapping around to the start. Reads may return bytes of others.
     """
 
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(os.path.realpath(path))
-        # Of no name: nothing is left, whatever happens.
+        # Unnamed, so that nothing is left, whatever happens.
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self._place = FilePlace(self._file.fileno(), path, 0)
         self._lock, self._end = threading.Lock(), 0
 
     def place(self, file: int, start: int) -> Self:
-        """The place of all bytes, whatever the file of the draft."""
+        """Return the place of all bytes, regardless of the draft's file."""
         return self
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
-        """As many bytes as the box has, run after run."""
+        """Read as many bytes as the box has, run after run."""
         self._place.read_runs(_packed(runs_of(desc, start, size), 0), into)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
-        """The bytes of a box, run after run."""
+        """Write the bytes of a box, run after run."""
         with self._lock:
             at = 0 if self._end > _SPAN else self._end
             self._end = at + content.nbytes
         self._place.write_runs(_packed(runs_of(desc, start, size), at), content)
 
     def sync(self) -> None:
-        """Force what was written to the disk, as a conversion does in the end."""
+        """Flush the output to disk, as a conversion does at the end."""
         os.fdatasync(self._file.fileno())
 
     def close(self) -> None:
-        """Forget all of it."""
+        """Discard all of it."""
         self._file.close()
 
 
 def _packed(runs: Runs, start: int) -> Runs:
-    """As many runs, one behind the other: holes would make the file slow to remove."""
+    """Return as many runs, packed: holes would make the file slow to remove."""
     return Runs(start + runs.nbytes * np.arange(len(runs.starts)), runs.nbytes)
 
 
@@ -79,10 +80,10 @@ def expected_seconds(
     check: Callable[[int, Workspace], object] | None,
     places: SamplePlaces,
 ) -> float | None:
-    """The seconds that all tiles take by `run`, and by `check` where they are verified, from a sample.
+    """Estimate the seconds of all tiles with `run`, and with `check` if they are verified, from a sample.
 
-    None where the system refuses to take the sample, as on a full disk. What stands in the way of the
-    source, or of memory, is an error here as it would be then.
+    None if the system does not allow taking the sample, for example because the disk is full. Errors of the
+    source, or of memory, are raised, as they would occur in the conversion too.
     """
 
     def both(tile: int, space: Workspace) -> int:
@@ -91,7 +92,7 @@ def expected_seconds(
             check(tile, space)
         return weight
 
-    # Steps that do the same run the same kernels: of each kind the bytes, and the tiles.
+    # Equal steps run the same kernels: the bytes and the tiles of each kind.
     kinds: dict[object, tuple[int, list[int]]] = {}
     for placed, first, end in zip(work.steps, work.firsts, work.firsts[1:], strict=False):
         if end > first:
@@ -119,9 +120,9 @@ def _kind(step: ConversionStep) -> object:
 
 
 def _speed(tiles: Sequence[int], jobs: int, do: Do, places: SamplePlaces) -> float:
-    """Bytes of the source that are done in a second, by all jobs together."""
+    """Return the bytes of the source that are processed per second, by all jobs together."""
     do(tiles[0], Workspace())  # compiles
-    # From all over the tensors, as the disk has parts of them in memory and others not.
+    # From all parts of the tensors, since parts of the file may be cached.
     stride = max(len(tiles) // _PARTS, 1)
     order = [tile for first in range(stride) for tile in tiles[first::stride]]
     spent, weights = 0.0, list[int]()

@@ -17,12 +17,13 @@ from ...runtime.alloc import Array
 from ...runtime.memory import Memory
 from .tiles import Ints
 
-# Of f32 arithmetic, in units of a step.
+# Error of f32 arithmetic, in units of a step.
 _SLACK = 1e-3
 _EXPONENT = np.int64(0x7FF0 << 48)
-# A group that is smaller than this part of its tensor may lose its values: scales have a smallest one.
+# Below this fraction of the tensor's range, a group can lose its values, because scales have a smallest
+# value.
 _DUST = 2.0**-10
-# Bits behind the point, the exponent of the smallest step, and the largest value.
+# Fraction bits, the exponent of the smallest step, and the largest value.
 _FLOATS = {
     DataType.f64: (52, -1074, float(np.finfo(np.float64).max)),
     DataType.f32: (23, -149, float(np.finfo(np.float32).max)),
@@ -36,16 +37,16 @@ _FLOATS = {
     DataType.nf4: (1, -1, 1.0),
 }
 _NF4 = np.array(CODE_VALUES[DataType.nf4], np.float32).astype(np.float64)
-# Of each code half of the longer way to the next ones.
+# For each code, half of the larger distance to its neighbors.
 _NF4_HALVES = np.maximum(np.diff(_NF4, prepend=-1.0), np.diff(_NF4, append=1.0)) / 2
 _INTEGERS = {**INTEGER_LIMITS, DataType.boolean: (0, 1)}
 
 
 class Quantization(NamedTuple):
-    """Real values by stored ones: `scale * (stored - zero)`, of arrays that go with the elements.
+    """Real values from stored ones, `scale * (stored - zero)`, with arrays broadcastable to the elements.
 
-    `is_found`: scales were found from the values, so that only what the rounding of a scale lets saturate
-    may saturate. `rounding`: what the arithmetic may be off by, relative to a value.
+    `is_found`: scales were found from the values, so values may saturate only because a scale was rounded.
+    `rounding`: error of the arithmetic, relative to a value.
     """
 
     data_type: DataType
@@ -56,12 +57,12 @@ class Quantization(NamedTuple):
 
 
 class ErrorBound(NamedTuple):
-    """The largest error that a conversion may make: `bound` times a range, and where that is not below it,
-    `least`, as scales are rounded to multiples of their smallest.
+    """The largest error allowed in a conversion: `bound` times a range, or at least `least`, because scales
+    are rounded to multiples of their smallest value.
 
-    `has_groups`: there are ranges of groups, or of indices of an axis; else the whole tensor has one.
-    `is_spread`: a range is from the smallest to the largest value; else it is the largest magnitude.
-    `share`: how much of the sum of all magnitudes all errors of a tensor without groups may be.
+    `has_groups`: ranges are of groups or of indices of an axis; else of the whole tensor. `is_spread`: a
+    range is from the smallest to the largest value; else it is the largest magnitude. `share`: for a tensor
+    without groups, the largest allowed ratio of the sum of all errors to the sum of all magnitudes.
     """
 
     bound: float
@@ -71,42 +72,42 @@ class ErrorBound(NamedTuple):
     share: float = 1.0
 
     def span(self, low: Any, high: Any) -> Any:
-        """The range of values with these ends, 0 among them."""
+        """Return the range of values with these ends, including 0."""
         return high - low if self.is_spread else np.maximum(-low, high)
 
     def allowed(self, span: Any) -> Any:
-        """The largest error of values of this range."""
+        """Return the largest allowed error for values of this range."""
         return self.bound * span + np.where(span >= self.least, self.least, 0.0)
 
     def is_exceeded(self, errors: ValueErrors) -> bool:
-        """True where the errors of a whole tensor are larger."""
+        """Return True if the errors of a whole tensor are larger."""
         span = self.span(errors.low, errors.high)
         if self.has_groups:
             return bool(errors.lost > self.bound * span * _DUST)
         return bool(errors.largest > self.allowed(span) or errors.total > self.share * errors.magnitude)
 
     def relative(self, errors: ValueErrors) -> tuple[float, float]:
-        """The largest and the mean error of a whole tensor, relative to the ranges."""
+        """Return the largest and the mean error of a whole tensor, relative to the ranges."""
         span = 1.0 if self.has_groups else float(self.span(errors.low, errors.high))
         mean = errors.total / max(errors.count, 1)
         return (errors.largest / span, mean / span) if span else (errors.largest, mean)
 
 
 HALF_LOST = ErrorBound(1 - 2.0**-20, share=0.5)
-"""Of a scale that was passed, or none: each value is within half a step, and half of them all is not lost."""
+"""For an explicit scale, or none: each value is within half a step, and at most half of the total is lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueErrors:
     """The errors of a tensor, or of a part of it.
 
-    is_right  each value is the nearest that its type and its scale can say
-    largest, total  the largest error and the sum of all: where groups, or indices of an axis, have a scale,
-              relative to the range of each of them; else in the units of the values
-    count     how many values there are; what is not finite has no error
-    low, high  the ends of the values, and 0
+    is_right  each value is the nearest that its type and its scale can express
+    largest, total  the largest error and the sum of all: relative to the range of each group or index of an
+              axis if these have scales, else in the units of the values
+    count     the number of values; non-finite ones have no error
+    low, high  the ends of the values, including 0
     magnitude  the sum of all magnitudes
-    lost      the largest error, in the units of the values, of groups that lost more than their format may
+    lost      the largest error, in the units of the values, of groups that exceed the bound of their format
     """
 
     is_right: bool = True
@@ -132,19 +133,19 @@ class ValueErrors:
 
 
 class GroupErrors:
-    """The errors of groups of elements, each with a range of its own; `shape`: groups along each axis."""
+    """The errors of groups of elements, each with its own range; `shape`: groups along each axis."""
 
     def __init__(self, shape: Ints) -> None:
         self._largest, self._total, self._low, self._high = (np.zeros(shape) for _ in range(4))
         self._count, self._magnitude, self._is_right = 0, 0.0, True
 
     def add(self, exact: Array, result: Array, how: Quantization, first: Ints, counts: Ints) -> None:
-        """Elements of `counts` groups along each axis from the `first` on; what they are and the result
-        for them, as f64.
+        """Add elements of `counts` groups along each axis from `first` on; `exact` and `result` are their
+        true and stored values, as f64.
         """
         is_finite = np.isfinite(exact)
         if not is_finite.all():
-            # Where a value is no number, or infinite, any stored one will do.
+            # Any stored value is accepted for NaN and infinity.
             exact, result = np.where(is_finite, exact, 0.0), np.where(is_finite, result, how.zero)
         at = tuple(slice(a, a + n) for a, n in zip(first, counts, strict=True))
         blocks = tuple(chain(*((n, m // n) for n, m in zip(counts, exact.shape, strict=True))))
@@ -163,7 +164,7 @@ class GroupErrors:
         self._is_right &= is_right
 
     def summed_up(self, tolerance: ErrorBound) -> ValueErrors:
-        """All groups together."""
+        """Return the errors of all groups together."""
         largest, total, low, high = self._largest, self._total, self._low, self._high
         lost = 0.0
         if tolerance.has_groups and largest.size:
@@ -184,16 +185,16 @@ class GroupErrors:
 
 
 def as_f64(memory: Memory) -> Array:
-    """The elements of a tensor, as every type's values are exact."""
+    """Return the elements of a tensor as f64, which is exact for every type."""
     return np.asarray(reorder(memory, MemoryDesc(memory.desc.dims, DataType.f64)))
 
 
 def bound_of(data_type: DataType, scale_type: DataType, *, has_zeros: bool) -> tuple[float, float]:
-    """The largest error relative to a group's range, of a scale that is found from the values, and the least.
+    """Return the largest error relative to a group's range, for a scale found from the values, and the least.
 
-    It is half a step, the step being as much larger as the rounding of the scale can make it, and what is
-    beyond the largest value where that has made the scale smaller. The least is what a scale is off by where
-    it is among the smallest of its type.
+    It is half a step, with the step enlarged by the rounding of the scale, plus the part beyond the largest
+    value if rounding has made the scale smaller. The least is the error of a scale among the smallest of its
+    type.
     """
     is_float, is_power = data_type in _FLOATS, scale_type is DataType.e8m0
     rounding = 0.0 if is_power else 2.0 ** -(_FLOATS[scale_type][0] + 1)
@@ -201,7 +202,7 @@ def bound_of(data_type: DataType, scale_type: DataType, *, has_zeros: bool) -> t
     if is_float:
         point, _, most = _FLOATS[data_type]
         step = 2.0**-point
-        # A power of two puts the largest value into the last binade, which ends beyond `most`.
+        # A power of two puts the largest value into the last binade, which ends above `most`.
         beyond = 1 - most / 2.0 ** np.ceil(np.log2(most + 1)) if is_power else rounding
     elif has_zeros:
         # The zero point is rounded too: half a step at one of the ends.
@@ -213,9 +214,9 @@ def bound_of(data_type: DataType, scale_type: DataType, *, has_zeros: bool) -> t
 
 
 def _compared(exact: Array, result: Array, how: Quantization) -> tuple[Array, bool]:
-    """The error of each element, and whether all are within half a step."""
+    """Return the error of each element, and whether all are within half a step."""
     shifted = result - how.zero
-    # In steps: what a value stands for may be beyond the largest float.
+    # In steps, because a represented value can exceed the largest float.
     exact_steps = exact / how.scale
     if how.data_type in _FLOATS:
         point, least, most = _FLOATS[how.data_type]
@@ -223,7 +224,7 @@ def _compared(exact: Array, result: Array, how: Quantization) -> tuple[Array, bo
     if how.data_type is DataType.nf4:
         most_off = _NF4_HALVES[np.searchsorted(_NF4, shifted)] + _SLACK
     elif how.data_type in _FLOATS:
-        # The exponent alone: the power of two at or below a value.
+        # Only the exponent: the power of two at or below a value.
         most_off = (shifted.view(np.int64) & _EXPONENT).view(np.float64)
         most_off *= 2.0**-point
         np.maximum(most_off, 2.0**least, out=most_off)
@@ -233,7 +234,7 @@ def _compared(exact: Array, result: Array, how: Quantization) -> tuple[Array, bo
     if how.rounding:
         most_off = most_off + np.abs(exact_steps) * how.rounding
     error = exact_steps - shifted
-    # An infinite value is as far away as its steps are long.
+    # The distance of an infinite value is that of its step size.
     fits = np.abs(error, out=error) < most_off
     if how.is_found:
         fits |= ((result == low) & (exact_steps < shifted)) | ((result == high) & (exact_steps > shifted))

@@ -1,1 +1,1 @@
-"""The formats of files: headers, read as if a stranger wrote them, and written."""
+"""File formats: headers, written, and read as untrusted input."""

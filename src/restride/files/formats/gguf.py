@@ -1,8 +1,8 @@
-"""The header of GGUF, read as if a stranger wrote it, and written.
+"""The header of GGUF, written, and read as untrusted input.
 
-The format: magic, version, counts; metadata as keys with typed values; of each tensor a name, its dims from
-the innermost out, a type and an offset; then the data, each tensor at a multiple of the alignment. Quantized
-types of ggml are copied as they are. Values of metadata are kept as the bytes that they are.
+The format: magic, version, counts; metadata as keys with typed values; for each tensor a name, its dims from
+the innermost outwards, a type and an offset; then the data, each tensor at a multiple of the alignment.
+Quantized ggml types are copied unchanged. Metadata values are stored as raw bytes.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _FIRST_READ = 1 << 20
 _TYPES = {0: "F32", 1: "F16", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16"}
 _KINDS = {number: KINDS[word] for number, word in _TYPES.items()} | GGML_KINDS
 _NUMBERS = {kind: number for number, kind in _KINDS.items()}
-# Types of values of metadata, and how struct reads numbers.
+# Types of metadata values, and the struct formats of numbers.
 _TEXT, _ARRAY, _UINT32 = 8, 9, 4
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
 def read_gguf(file: BinaryIO, path: str) -> Contents:
-    """The tensors of an open file, in the order of its header. Raises InvalidArguments for a damaged one."""
+    """Return the tensors of an open file, in the order of its header. Raises InvalidArguments if damaged."""
     size = state_of(file).nbytes
     cursor = GgufReader(path, size, lambda start, count: read_at(file, path, start, count))
     cursor.take(len(MAGIC))
@@ -79,7 +79,7 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
     if any(end > begin for (_, end), (begin, _) in pairwise(places)):
         raise cursor.damaged("two of its tensors overlap")
     if any(begin % align or (end > begin and start + end > size) for begin, end in places):
-        raise cursor.damaged("a tensor does not lie in the file, at a multiple of the alignment")
+        raise cursor.damaged("a tensor is outside the file, or not at a multiple of the alignment")
     note = metadata.pop(KEY, None)
     notes = {} if note is None else parse_notes(path, note.content[8:] if note.type == _TEXT else b"{}")
     stored_tensors = tuple(
@@ -90,12 +90,12 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
 
 
 def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
-    """The file that holds these arrays, in their order, with their descriptors among the metadata.
+    """Return the file with these arrays, in order, and with their descriptors among the metadata.
 
     Raises Unimplemented for arrays that the format has no type for.
     """
     forms = tuple(_gguf_form(array) for array in arrays)
-    # As text it is that of another file, which went through a third format.
+    # If it is text, it belongs to another file and came through a third format.
     rest = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
     values = {
         key: value if isinstance(value, GgufValue) else _text_value(_as_text(value))
@@ -122,7 +122,7 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The header's words about a tensor."""
+    """The header's entry for a tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -140,11 +140,11 @@ class _Entry:
         number, offset = cursor.number("I"), cursor.number("Q")
         kind = _KINDS.get(number)
         if kind is None:
-            raise cursor.damaged(f"tensor {name[:60]!r} is of type {number}, which is not known")
+            raise cursor.damaged(f"tensor {name[:60]!r} has the unknown type {number}")
         if prod(shape) >= 2**63 or max(shape, default=0) >= 2**63 or offset >= 2**63:
-            raise cursor.damaged(f"tensor {name[:60]!r} has a shape or a place of 2**63 or more")
+            raise cursor.damaged(f"tensor {name[:60]!r} has a shape or an offset of 2**63 or more")
         if (shape[-1] if shape else 1) % kind.block:
-            raise cursor.damaged(f"the rows of {name[:60]!r} are no whole blocks of {kind.word}")
+            raise cursor.damaged(f"the rows of {name[:60]!r} are not a multiple of a block of {kind.word}")
         return cls(name, shape, kind, offset, kind.nbytes(shape))
 
 
@@ -159,13 +159,13 @@ def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
 
 
 def _describe(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
-    """The array of an entry, as the metadata describe it."""
+    """Return the array of an entry, as the metadata describe it."""
     if not isinstance(note, dict):
         return plain_array(entry.name, entry.kind, entry.shape)
     kind, shape = entry.kind, entry.shape
     extents = note.get("shape")
     if isinstance(extents, list) and all(type(n) is int and n >= 0 for n in extents) and len(extents) < 64:
-        # Of more axes than the format has, or bytes under the name of another type.
+        # More axes than the format allows, or bytes declared as another type.
         kind = BYTES if kind.word == "I8" and note.get("kind") == "U8" else kind
         if prod(extents) == prod(shape):
             shape = tuple(extents)
@@ -174,7 +174,7 @@ def _describe(path: str, entry: _Entry, note: object, names: frozenset[str]) -> 
 
 
 def _gguf_form(array: StoredArray) -> StoredArray:
-    """The array as the format can have it: as bytes where it has no type for its elements."""
+    """Return the array in a form that the format supports: as bytes if it has no type for the elements."""
     form = array if array.kind in _NUMBERS or array.desc is None else as_bytes(array)
     if form.kind is BYTES and form.desc is not None:
         return replace(form, kind=KINDS["I8"])
@@ -184,7 +184,7 @@ def _gguf_form(array: StoredArray) -> StoredArray:
 
 
 def _gguf_note(array: StoredArray) -> dict[str, Any]:
-    """The metadata of an array that is written."""
+    """Return the metadata of an array to be written."""
     note = note_of(array)
     if array.desc is None:
         return note if array.shape else note | {"shape": []}
@@ -196,41 +196,41 @@ def _gguf_note(array: StoredArray) -> dict[str, Any]:
 
 
 def _dims_of(array: StoredArray) -> tuple[int, ...]:
-    """At most four axes; outer ones are joined."""
+    """Return at most four axes, merging outer ones."""
     shape = array.shape or (1,)
     extra = len(shape) - _MOST_AXES
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 
-# --- values of metadata, kept as the bytes that they are -----------------------------------------------
+# --- metadata values, stored as raw bytes --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class GgufValue:
-    """A value of the metadata: its type, and its bytes as the file has them."""
+    """A metadata value: its type, and its bytes in the file."""
 
     type: int
     content: bytes
 
     def read(self) -> Any:
-        """The value: a number, a text, or a list of such."""
+        """Return the value: a number, a text, or a list of these."""
         content = self.content
         reader = GgufReader("", len(content), lambda start, count: content[start : start + count])
         return reader.value(self.type, is_read=True)
 
     def as_text(self) -> str:
-        """The value for formats whose metadata are text: itself, or as JSON."""
+        """Return the value for formats with text metadata: a text as is, anything else as JSON."""
         value = self.read()
         return value if isinstance(value, str) else json.dumps(value)
 
 
 def metadata_as_text(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Metadata of any file as text by name."""
+    """Return metadata of any file as text by name."""
     return {key: _as_text(value) for key, value in metadata.items()}
 
 
 def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of any file for formats that hold any plain values; those of GGUF as text."""
+    """Return metadata of any file for formats that store plain values; GGUF values as text."""
     return {
         key: value.as_text() if isinstance(value, GgufValue) else value for key, value in metadata.items()
     }
@@ -243,7 +243,7 @@ def _as_text(value: object) -> str:
 
 
 class GgufReader:
-    """Reads a header from its start, as much of the file as it needs."""
+    """Reads a header from its start, as much of the file as necessary."""
 
     def __init__(self, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
         self.path, self.at = path, 0
@@ -251,18 +251,18 @@ class GgufReader:
         self._held = b""
 
     def before(self) -> bytes:
-        """All that was read."""
+        """Everything read so far."""
         return self._held[: self.at]
 
     def damaged(self, why: str) -> Error:
-        """The error for this file."""
+        """Return the error for this file."""
         return refuse("RS-F01:damaged", path=shown(self.path), why=why)
 
     def take(self, count: int) -> bytes:
-        """So many bytes."""
+        """Return the next `count` bytes."""
         end = self.at + count
         if end > min(self._size, _MOST_HEADER):
-            raise self.damaged(f"its header ends behind byte {min(self._size, _MOST_HEADER)}")
+            raise self.damaged(f"its header ends after byte {min(self._size, _MOST_HEADER)}")
         if end > len(self._held):
             whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, _MOST_HEADER)
             self._held += self._read(len(self._held), whole - len(self._held))
@@ -271,31 +271,31 @@ class GgufReader:
         return content
 
     def number(self, form: str) -> int:
-        """An integer, little endian."""
+        """Return a little-endian integer."""
         return int(struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0])
 
     def text(self) -> str:
-        """A text of a given length."""
+        """Return a text preceded by its length."""
         content = self.take(self.number("Q"))
         try:
             return content.decode()
         except UnicodeDecodeError:
-            raise self.damaged("a text in its header is no UTF-8") from None
+            raise self.damaged("a text in its header is not UTF-8") from None
 
     def metadata(self, count: int) -> dict[str, GgufValue]:
-        """Keys with their values, unread."""
+        """Return keys with their values, unparsed."""
         values: dict[str, GgufValue] = {}
         for _ in range(count):
             key, type = self.text(), self.number("I")
             if key in values:
-                raise self.damaged(f"the key {key[:60]!r} stands there twice")
+                raise self.damaged(f"the key {key[:60]!r} occurs twice")
             first = self.at
             self.value(type)
             values[key] = GgufValue(type, self._held[first : self.at])
         return values
 
     def value(self, type: int, *, is_read: bool = False) -> Any:
-        """A value of a type, passed over unless it `is_read`."""
+        """Return a value of a type, skipped unless it `is_read`."""
         if type in _SCALARS:
             form = f"<{_SCALARS[type]}"
             content = self.take(struct.calcsize(form))
@@ -304,16 +304,16 @@ class GgufReader:
             content = self.take(self.number("Q"))
             return content.decode("utf-8", "replace") if is_read else None
         if type != _ARRAY:
-            raise self.damaged(f"a value of type {type} is not known")
+            raise self.damaged(f"the value type {type} is unknown")
         inner, count = self.number("I"), self.number("Q")
         if inner in _SCALARS:
             width = struct.calcsize(f"<{_SCALARS[inner]}")
             content = self.take(count * width)
             return list(struct.unpack(f"<{count}{_SCALARS[inner]}", content)) if is_read else None
         if inner != _TEXT:
-            raise self.damaged(f"an array of values of type {inner} is not known")
+            raise self.damaged(f"the array element type {inner} is unknown")
         if count * 8 > self._size:
-            raise self.damaged(f"an array of {count} texts")
+            raise self.damaged(f"it contains an array of {count} texts")
         texts, held, at = [], self._held, self.at
         for _ in range(count):  # a vocabulary has hundreds of thousands
             begin = at + 8

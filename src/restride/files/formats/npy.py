@@ -1,13 +1,13 @@
-""".npy files, with the memory format inside.
+""".npy files that record a memory format.
 
-An array on disk is the physical array: the outer axes in the order of memory, then the inner blocks, as
-`Memory.physical()` gives it. Row-major arrays are ordinary .npy files. For every other format, and for
-elements that .npy has no name for (bf16, f8), the descriptor stands as a comment in the file's own header:
+An array on disk is the physical array: the outer axes in memory order, then the inner blocks, as returned by
+`Memory.physical()`. Row-major arrays are ordinary .npy files. For all other formats, and for elements that
+.npy has no name for (bf16, f8), the descriptor is a comment in the file's own header:
 
     {'descr': '<f4', 'fortran_order': False, 'shape': (1, 2, 2, 2, 16), } # restride: {"format_kind": ...}
 
-The header is a Python expression, so NumPy and others read such a file as the physical array, and one file
-says all: there is no second file to lose, and one rename replaces it.
+The header is a Python expression, so NumPy and others read such a file as the physical array, and a single
+file is complete: there is no second file to lose, and one rename replaces it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WRITE_AGAIN = "write the file again with restride reorder, or save the array: n
 
 
 class NpyOverride(NamedTuple):
-    """Format, logical dims and element type, where a person says them of a file that cannot say them."""
+    """Format, logical dims and element type, specified by the user for a file that does not contain them."""
 
     src: str | None = None
     dims: tuple[int, ...] | None = None
@@ -69,15 +69,15 @@ _NOTHING = NpyOverride()
 
 
 def read_desc(path: str, override: NpyOverride = _NOTHING) -> MemoryDesc:
-    """The descriptor of the tensor in the .npy file at `path`; no data are read. Errors as `read_npy`."""
+    """Return the tensor's descriptor from the .npy file at `path`, reading no data. Errors as `read_npy`."""
     with opened(path, "a .npy file") as file:
         return _desc_of(read_npy(file, path, override).tensors[0].array, path)
 
 
 def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Contents:
-    """The one tensor of an open .npy file, named after it.
+    """Return the only tensor of an open .npy file, named after it.
 
-    Raises InvalidArguments for a file that is no array, or not what `override` says.
+    Raises InvalidArguments for a file that is not an array, or does not match `override`.
     """
     header = parse_header(file, path)
     digest = hashlib.sha256(read_at(file, path, 0, header.start)).hexdigest()
@@ -86,7 +86,7 @@ def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Con
 
 
 def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING) -> StoredArray:
-    """The array that a header describes, or the person who asks."""
+    """Return the array described by a header, or by the user."""
     data_type = override.data_type
     desc_fields = header.note if header.note and "data_type" in header.note else None
     if desc_fields is not None:
@@ -108,7 +108,7 @@ def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING)
 
 
 def npy_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
-    """The .npy file of one array. Raises Unimplemented for any other number of them."""
+    """Return the .npy file of one array. Raises Unimplemented for any other number of arrays."""
     if len(arrays) != 1:
         raise refuse("RS-F03:tensors-npy-file", count=len(arrays))
     (array,) = (npy_form(array) for array in arrays)
@@ -117,12 +117,12 @@ def npy_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
 
 
 def npy_form(array: StoredArray) -> StoredArray:
-    """The array as .npy can have it: elements that share bytes as those bytes."""
+    """Return the array in a form that .npy supports: elements that share bytes as bytes."""
     return as_bytes(array) if array.kind.bits < 8 and array.desc is not None else array
 
 
 def _kind_of(header: NpyHeader, dtype: np.dtype[Any]) -> ElementKind:
-    """The kind of elements of this type. Raises InvalidArguments for a type that no file is written with."""
+    """Return the element kind for this type. Raises InvalidArguments for an unsupported type."""
     kind = KIND_OF_DTYPE.get(dtype)
     if kind is not None:
         return kind
@@ -145,7 +145,7 @@ def _refused_type(path: str, dtype: np.dtype[Any]) -> Error:
 
 
 def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
-    """The descriptor of an array that is to be reordered. Raises InvalidArguments where it has none."""
+    """Return the descriptor of an array for a reorder. Raises InvalidArguments if it has none."""
     has_type = array.kind.data_type is not None or not array.is_fortran
     if array.desc is not None and has_type:
         return array.desc
@@ -157,7 +157,7 @@ def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
 
 
 def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
-    """The array with the descriptor of that order."""
+    """Return the array with the descriptor of Fortran order."""
     carrier = array.kind.carrier
     if carrier is None or len(array.shape) > MAX_NDIMS:
         raise refuse(
@@ -167,7 +167,7 @@ def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
 
 
 def _with_own_desc(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
-    """The array with the file's own descriptor, which what is said besides must not contradict."""
+    """Return the array with the file's own descriptor, which `override` must not contradict."""
     if override == _NOTHING:
         return array
     desc = _desc_of(array, header.path)
@@ -179,7 +179,7 @@ def _with_own_desc(array: StoredArray, header: NpyHeader, override: NpyOverride)
 
 
 def _desc_by_override(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
-    """The descriptor of an ordinary .npy file, read as `override` says."""
+    """Return the descriptor of an ordinary .npy file, read according to `override`."""
     plain = _desc(header, header.shape, data_type, header.order)
     if override.src is None and override.dims is None:
         return plain
@@ -196,20 +196,20 @@ def _desc_by_override(header: NpyHeader, data_type: DataType, override: NpyOverr
 
 
 def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
-    """A descriptor of the tensor in the file; what is wrong with it is the file's fault."""
+    """Return a descriptor of the tensor in the file; errors are attributed to the file."""
     desc: MemoryDesc = about_file(header.path, MemoryDesc, dims, data_type, format, hint=_WRITE_AGAIN)
     return desc
 
 
 def _check_physical(header: NpyHeader, desc: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
-    """`desc`, where the array in the file can be its physical array."""
+    """Return `desc` if the array in the file can be its physical array."""
     if desc.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
         return desc
     raise refuse("RS-F01:options-say-array", path=shown(header.path), said=desc, plain=plain)
 
 
 def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
-    """The tag that `src` is for the file's array, taken as the physical one."""
+    """Return `src` as the tag of the file's array, taken as the physical one."""
     tag = parse_tag(src)
     ndims = len(header.shape) - len(tag.inner_blks)
     if ndims >= 1 and isinstance(tag, GenericTag):
@@ -239,25 +239,25 @@ class NpyHeader(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of data."""
+        """Size of the data in bytes."""
         return self.nelems * self.dtype.itemsize
 
     @property
     def order(self) -> Tag | None:
-        """The order in which elements lie; None for more axes than formats have."""
+        """The order of the elements; None for more axes than formats can have."""
         axes = range(len(self.shape))
         return Tag(tuple(reversed(axes) if self.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
 
 
 def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None) -> NpyHeader:
-    """The checked header of the .npy file that an open file is from byte `at` to `end`.
+    """Return the checked header of the .npy file between byte `at` and `end` of an open file.
 
-    Raises InvalidArguments that names the file and the fault.
+    Raises InvalidArguments that names the file and the error.
     """
     nbytes = (os.fstat(file.fileno()).st_size if end is None else end) - at
     lead, text, version = _header_text(file, path, at, nbytes)
     shape, is_fortran, dtype = _fields(path, text, version)
-    # What the header's comment says: an object, of which nothing is believed yet.
+    # The object in the header's comment, not validated yet.
     _, mark, comment = text.decode("latin1").rpartition(_MARK)
     note = parse_object(path, comment.encode("latin1")) if mark else None
     if any(type(n) is not int or not 0 <= n < 2**63 for n in shape):
@@ -280,9 +280,9 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
 
 
 def encode_header(array: StoredArray) -> bytes:
-    """The bytes before the data: NumPy's own header, and the descriptor where NumPy has no words for it.
+    """Return the bytes before the data: NumPy's own header, plus the descriptor if NumPy cannot express it.
 
-    Raises Unimplemented for elements that neither has a word for, and for more words than NumPy reads.
+    Raises Unimplemented for elements that neither can name, and for a header longer than NumPy reads.
     """
     dtype = _npy_type(array)
     fields = {"descr": dtype.str, "fortran_order": False, "shape": array.shape}
@@ -295,7 +295,7 @@ def encode_header(array: StoredArray) -> bytes:
         note["desc"] = array.desc.to_dict()
     if not note:
         return plain
-    # The descriptor's own fields at the top.
+    # The descriptor's own fields at the top level.
     words = {**note.get("desc", {}), **{key: value for key, value in note.items() if key != "desc"}}
     lead = len(_MAGIC) + 4
     text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(words)}".encode()
@@ -305,7 +305,7 @@ def encode_header(array: StoredArray) -> bytes:
 
 
 def _npy_type(array: StoredArray) -> np.dtype[Any]:
-    """The type by which the header calls the elements; only a width, where NumPy has no name for them."""
+    """Return the type used in the header; only a width if NumPy has no name for the elements."""
     twin = array.kind.numpy
     if twin is not None and twin.isbuiltin == 1:
         return twin
@@ -315,7 +315,7 @@ def _npy_type(array: StoredArray) -> np.dtype[Any]:
 
 
 def _header_text(file: BinaryIO, path: str, at: int, nbytes: int) -> tuple[int, bytes, int]:
-    """The length of all before the data, the header as it stands, and the major version of the format."""
+    """Return the length of everything before the data, the raw header, and the format's major version."""
     file.seek(at)
     lead = file.read(min(len(_MAGIC) + 2, nbytes))
     if lead[: len(_MAGIC)] != _MAGIC or len(lead) < len(_MAGIC) + 2:
@@ -340,7 +340,7 @@ def _header_text(file: BinaryIO, path: str, at: int, nbytes: int) -> tuple[int, 
 
 
 def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type, as NumPy reads them."""
+    """Return shape, order and type, as NumPy reads them."""
     width = _LENGTH_BYTES[version]
     stream = io.BytesIO(len(text).to_bytes(width, "little") + text)
     formats = np.lib.format
@@ -350,8 +350,8 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
             warnings.simplefilter("ignore")
             shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER)
     except Exception:
-        # The header is a Python expression: a hostile one can make the parser raise nearly anything.
-        # NumPy writes float8_e5m2 as a type that it cannot read back itself.
+        # The header is a Python expression: a malicious one can make the parser raise nearly anything. NumPy
+        # itself writes float8_e5m2 as a type that it cannot read back.
         if b"'<f1'" in text:
             raise refuse("RS-F01:numpy-no-name", path=shown(path)) from None
         raise refuse("RS-F01:header-damaged", path=shown(path)) from None
@@ -359,7 +359,7 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
 
 
 def _element_type(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:
-    """The NumPy type of the elements, which the header may know only by their width."""
+    """Return the NumPy type of the elements, of which the header may specify only the width."""
     twin = data_type.numpy
     bare = dtype.kind in "Vui" and dtype.names is None and dtype.isnative
     if twin is not None and (

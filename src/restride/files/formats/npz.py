@@ -1,7 +1,7 @@
-"""NumPy's .npz: a zip archive of .npy files, each read as npy.py does, and written without compression.
+"""NumPy's .npz: a zip archive of .npy files, each read as in npy.py, and written uncompressed.
 
-Members are stored at multiples of 64 bytes, so that they can be mapped as they lie. Sums of the members are
-known only when they are written, and are put in last.
+Members are stored at multiples of 64 bytes, so that they can be mapped in place. Their checksums are known
+only once they are written, and are inserted last.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _LOCATOR = struct.Struct("<4sLQL")
 _CRC_AT = 14
 _VERSION = 45
 _UTF8 = 1 << 11
-# The first day that zip can say: the same tensors give the same file, whenever it is written.
+# The first day that zip can express, so that the same tensors always give the same file.
 _DATE = (1 << 5) | 1
 _MAX32 = 0xFFFFFFFF
 _PAD_TAG, _ZIP64_TAG = 0xD935, 0x0001
 _MOST_MEMBERS = 1 << 20
-# Not LZMA: a small file may ask for a dictionary of gigabytes.
+# Not LZMA: a small file can require a dictionary of gigabytes.
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
-# What reading damaged members raises; an OSError without a number is of bzip2.
+# Exceptions from reading damaged members; an OSError without errno comes from bzip2.
 _DAMAGED = (
     *(OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError),
     OverflowError,
 )
 
 HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
-"""The fault of a file that torch.save wrote."""
+"""The error for a file written by torch.save."""
 
 OUT_OF_PICKLES = "save its tensors: rs.save(torch.load(path, weights_only=True), 'x.safetensors')"
 """The hint for it."""
 
 
 def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
-    """The open archive itself, or where members of it are compressed, one in which they are not.
+    """Return the open archive itself, or, if members are compressed, an uncompressed copy.
 
-    `folder`: where there is room for that. Raises InvalidArguments for a damaged archive, RuntimeFailure
-    where the system refuses.
+    `folder`: the place for the copy. Raises InvalidArguments for a damaged archive, RuntimeFailure if the
+    system refuses access.
     """
     members = _members(file, path)
     is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
@@ -63,7 +63,7 @@ def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
 
 
 def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
-    """The members of an archive, by its directory. Raises InvalidArguments for a damaged one."""
+    """Return the members of an archive from its directory. Raises InvalidArguments if damaged."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
@@ -79,9 +79,9 @@ def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
 
 
 def read_npz(file: BinaryIO, path: str) -> Contents:
-    """The tensors of an open archive, in its order. Raises InvalidArguments for a damaged one.
+    """Return the tensors of an open archive, in its order. Raises InvalidArguments if damaged.
 
-    Compressed members have no place in the file: they are refused.
+    Compressed members have no place in the file: they are rejected.
     """
     members = _members(file, path)
     names = [member.filename.removesuffix(".npy") for member in members]
@@ -103,7 +103,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
 
 
 def _data_start(file: BinaryIO, path: str, member: zipfile.ZipInfo, size: int) -> int:
-    """The start of the bytes of a member, which is behind its local header."""
+    """Return the start of the bytes of a member, after its local header."""
     name = member.filename[:60]
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise refuse("RS-F01:member-compressed", path=shown(path), name=name)
@@ -119,7 +119,7 @@ def _data_start(file: BinaryIO, path: str, member: zipfile.ZipInfo, size: int) -
 
 
 def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
-    """The archive of these arrays. Raises InvalidArguments for names that no archive can have."""
+    """Return the archive of these arrays. Raises InvalidArguments for names that an archive cannot have."""
     pieces: list[tuple[int, bytes]] = []
     starts: list[int] = []
     locals_: list[_Member] = []
@@ -151,7 +151,7 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
 
 
 class _Member(NamedTuple):
-    """A file of the archive: its name, where its local header is, the .npy header, the length of both."""
+    """A file of the archive: name, offset of its local header, the .npy header, the length of both."""
 
     name: bytes
     at: int
@@ -159,7 +159,7 @@ class _Member(NamedTuple):
     nbytes: int
 
     def local_header(self) -> bytes:
-        """The bytes before the member; its extra field moves the member to a multiple of 64 bytes."""
+        """Return the bytes before the member; an extra field aligns the member to 64 bytes."""
         wide = struct.pack("<2H2Q", _ZIP64_TAG, 16, self.nbytes, self.nbytes)
         bare = self.at + _LOCAL.size + len(self.name) + len(wide) + 4
         extra = wide + struct.pack("<2H", _PAD_TAG, -bare % _ALIGN) + bytes(-bare % _ALIGN)
@@ -167,7 +167,7 @@ class _Member(NamedTuple):
         return _LOCAL.pack(*fields, len(self.name), len(extra)) + self.name + extra
 
     def central_header(self, crc: int) -> bytes:
-        """The member's entry in the directory."""
+        """Return the member's entry in the directory."""
         wide = struct.pack("<2H3Q", _ZIP64_TAG, 24, self.nbytes, self.nbytes, self.at)
         fields = (b"PK\x01\x02", _VERSION, _VERSION, _UTF8, 0, 0, _DATE, crc, _MAX32, _MAX32)
         rest = (len(self.name), len(wide), 0, 0, 0, 0, _MAX32)
@@ -175,9 +175,9 @@ class _Member(NamedTuple):
 
 
 def _directory(members: Sequence[_Member], sums: Sequence[int], at: int) -> bytes:
-    """The end of the archive, which starts at byte `at`."""
+    """Return the end of the archive, starting at byte `at`."""
     if not members:
-        # Readers take an archive of none for one where its end is all there is.
+        # Readers treat an archive without members as one whose end record is everything.
         return _END.pack(b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
     central = b"".join(member.central_header(crc) for member, crc in zip(members, sums, strict=True))
     count, length = len(members), len(central)
@@ -189,7 +189,7 @@ def _directory(members: Sequence[_Member], sums: Sequence[int], at: int) -> byte
 
 
 def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
-    """The sum of bytes of the file, which are read piece by piece, continued from `crc`."""
+    """Return the checksum of bytes of the file, read in pieces, continuing from `crc`."""
     at, end = start, start + nbytes
     while at < end:
         piece = os.pread(handle, min(PIECE, end - at), at)
@@ -201,15 +201,15 @@ def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
 
 
 def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
-    """An archive of the same members, uncompressed, in a file without a name in `folder`.
+    """Return an uncompressed archive of the same members, in an unnamed file in `folder`.
 
-    What is compressed can only be read from its start. So the whole archive is expanded once, in pieces, and
-    from then on read, mapped and cut into tiles as one that `np.savez` has written. The system forgets the
-    file when it is closed, whatever happens. Where there is no room in `folder`, or it cannot be written to,
-    it is in the system's own folder for temporary files.
+    Compressed data can only be read from the start. So the whole archive is expanded once, in pieces, and
+    from then on read, mapped and tiled like one written by `np.savez`. The system removes the file when it is
+    closed, whatever happens. If `folder` has no room or is not writable, the file is in the system's
+    temporary folder.
 
-    Raises InvalidArguments for damaged members and those of a method that is not known, RuntimeFailure where
-    there is no room, or the system refuses.
+    Raises InvalidArguments for damaged members and unknown compression methods, RuntimeFailure if there is no
+    room or the system refuses access.
     """
     for member in members:
         if member.compress_type not in _METHODS or member.flag_bits & 1:
@@ -222,7 +222,7 @@ def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folde
     except OSError as error:
         raise system_error("expand", path, error, "set TMPDIR to a folder with room") from None
     try:
-        # A small archive may say that it expands to any length.
+        # A small archive can claim to expand to any size.
         space, nbytes = os.fstatvfs(copy.fileno()), sum(member.file_size for member in members)
         if nbytes > space.f_bavail * space.f_frsize:
             raise refuse("RS-F02:cannot-expand", path=shown(path), nbytes=nbytes)
@@ -230,7 +230,7 @@ def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folde
             for member in members:
                 plain = zipfile.ZipInfo(member.filename)
                 with archive.open(member) as read, target.open(plain, "w", force_zip64=True) as output:
-                    # No more than the directory says is ever expanded.
+                    # Never expand more than the directory declares.
                     left = member.file_size
                     while left >= 0 and (piece := read.read(min(PIECE, left + 1))):
                         left -= len(piece)

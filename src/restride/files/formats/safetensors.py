@@ -1,7 +1,7 @@
-"""The header of safetensors, read as if a stranger wrote it, and written.
+"""The header of safetensors, written, and read as untrusted input.
 
 The format: 8 bytes of header length, little endian; a JSON object {name: {dtype, shape, data_offsets}} and
-`__metadata__`, strings by strings; then the data, to which the offsets count, without holes.
+`__metadata__`, which maps strings to strings; then the data, where the offsets begin, without holes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIELDS = frozenset(("dtype", "shape", "data_offsets"))
 
 
 def read_safetensors(file: BinaryIO, path: str) -> Contents:
-    """The tensors of an open file, in the order of its header. Raises InvalidArguments for a damaged one."""
+    """Return the tensors of an open file, in header order. Raises InvalidArguments if damaged."""
     size = state_of(file).nbytes
     lead = read_at(file, path, 0, min(_LENGTH_BYTES, size))
     length = int.from_bytes(lead, "little")
@@ -55,7 +55,7 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise refuse("RS-F01:metadata-no-strings", path=shown(path))
     tensors = [_tensor(path, name, entry, start, size) for name, entry in entries.items()]
-    # The tensors fill what is behind the header, one behind the other.
+    # The tensors fill the space after the header without gaps.
     ends = sorted((t.start, t.start + t.array.nbytes) for t in tensors)
     if any(end > begin for (_, end), (begin, _) in pairwise(ends)):
         raise refuse("RS-F01:two-tensors-overlap", path=shown(path))
@@ -71,7 +71,7 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
 
 
 def _tensor(path: str, name: str, entry: object, start: int, size: int) -> StoredTensor:
-    """The tensor of one entry of the header."""
+    """Return the tensor of one entry of the header."""
     if not isinstance(entry, dict) or any(key not in entry for key in _FIELDS):
         raise refuse("RS-F01:tensor-lacks-type", path=shown(path), name=name[:60])
     word, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -105,10 +105,10 @@ def _are_counts(values: object) -> bool:
 
 
 def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
-    """The file that holds these arrays, in their order, with their descriptors among the metadata.
+    """Return the file with these arrays, in order, and with their descriptors among the metadata.
 
-    Raises Unimplemented for arrays that the format has no word for, and more of them than a header holds,
-    InvalidArguments for names that cannot stand there and metadata that are not strings.
+    Raises Unimplemented for arrays that the format cannot express, and for more of them than a header can
+    list; InvalidArguments for invalid names and metadata that are not strings.
     """
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str) or key == KEY:
@@ -139,9 +139,9 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
 
 
 def _starts(arrays: Sequence[StoredArray]) -> list[int]:
-    """The start of each array, counted from the end of the header.
+    """Return the start of each array, counted from the end of the header.
 
-    Where their order leaves elements at odd places, wider ones go first: readers map what is aligned only.
+    If their order would misalign elements, wider types go first: readers map only aligned arrays.
     """
     starts = list(packed_starts(arrays, 0))[: len(arrays)]
     if not any(start * 8 % max(array.kind.bits, 8) for start, array in zip(starts, arrays, strict=True)):

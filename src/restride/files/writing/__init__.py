@@ -1,1 +1,1 @@
-"""Files that appear whole, or not at all."""
+"""Files that appear as a whole or not at all."""

@@ -1,12 +1,13 @@
-"""Drafts: files under another name in the same folder until they are whole, and the tiles that are done.
+"""Drafts: files under another name in the same folder until they are complete, and a record of finished
+tiles.
 
-    .NAME.restride-part       the files, at their full length from the start: a full disk is known at once
-    .NAME.restride-journal    what they are made from, and how many tiles are done
+        .NAME.restride-part       the files, at full length from the start: a full disk is detected at once
+        .NAME.restride-journal    a hash of the source and the plan, and the number of finished tiles
 
-The journal is locked while somebody works, so that two never write one draft. Its lines say how many tiles
-are written ("done"), for how many of them the disk has said so ("safe"), and the checksums of tiles. After a
-kill the system still has what was written; after a power cut, which the system's boot tells, only what is
-safe counts. Whoever goes on compares checksums first.
+The journal is locked during work, so that two processes never write the same draft. Its lines record how many
+tiles are written ("done"), how many of them are flushed to disk ("safe"), and the checksums of tiles. After a
+kill, the system still has what was written; after a power failure, detected by the system's boot id, only
+safe tiles count. Resuming compares checksums first.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from .replacement import (
 )
 
 _LONG_NAME = 200
-# In which stat counts, whatever the disk.
+# The unit of stat's block counts, whatever the disk.
 _STAT_BLOCK = 512
 _VERSION = 2
 _MOST_JOURNAL = 64 << 20
@@ -48,21 +49,21 @@ Image = FileImage | ZarrImage
 
 
 class Origin(NamedTuple):
-    """The source of a draft, and the plan of what is made of it, as hashes."""
+    """The source of a draft and the plan for its result, as hashes."""
 
     source: str
     plan: str
 
 
 class DraftFile(NamedTuple):
-    """A file of a draft: its name below the draft, "." for all of it, and what it is."""
+    """A file of a draft: its name below the draft, "." for the draft itself, and its image."""
 
     name: str
     image: Image
 
 
 def check_place(path: str, *, is_folder: bool) -> None:
-    """Raise RuntimeFailure, as making a draft does, where the folder that it would be in is not there."""
+    """Raise RuntimeFailure, as creating a draft does, if its parent folder does not exist."""
     if os.path.isdir(os.path.dirname(os.path.realpath(path))):
         return
     if is_folder:
@@ -72,10 +73,10 @@ def check_place(path: str, *, is_folder: bool) -> None:
 
 
 class FilePart:
-    """A file of a draft, at its full length from the start; a new one, or one that is there.
+    """A file of a draft, at full length from the start; new or existing.
 
-    Raises FileNotFoundError where it is not what it must be, RuntimeFailure where it is somebody else's. All
-    other system errors are raised as they come.
+    Raises FileNotFoundError if an existing file is not as expected, RuntimeFailure if it has another owner.
+    All other system errors are raised unchanged.
     """
 
     def __init__(self, path: str, label: str, image: FileImage, *, is_new: bool) -> None:
@@ -84,7 +85,7 @@ class FilePart:
         self._handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o666)
         try:
             if is_new:
-                # A full disk is known at once.
+                # Detects a full disk at once.
                 reserve(self._handle, image.nbytes)
                 os.ftruncate(self._handle, image.nbytes)
             else:
@@ -92,7 +93,7 @@ class FilePart:
                 check_owner(label, status)
                 if status.st_size != image.nbytes:
                     raise FileNotFoundError
-            # Of those that are there no checksum of a tile says whether they are what they were.
+            # In existing files, no checksum of a tile covers these bytes.
             for start, piece in image.pieces:
                 write_at(self._handle, start, memoryview(piece))
             os.fdatasync(self._handle)
@@ -101,21 +102,21 @@ class FilePart:
             raise
 
     def place(self, start: int) -> FilePlace:
-        """The place of the tensor that the image has at this byte."""
+        """Return the place of the tensor that starts at this byte of the image."""
         return FilePlace(self._handle, self._label, start)
 
     def make_safe(self) -> None:
-        """Force to the disk what was written so far; the length was safe before."""
+        """Flush to disk what was written so far; the length was safe before."""
         os.fdatasync(self._handle)
 
     def complete(self) -> None:
-        """Write what depends on the tensors, and force all to the disk."""
+        """Write everything that depends on the tensors, and flush all to disk."""
         if self._image.finish is not None:
             self._image.finish(self._handle)
         os.fsync(self._handle)
 
     def forget_cached(self) -> None:
-        """Let the next reads come from the disk, where the system can be told so."""
+        """Make the next reads come from disk, if the system supports that."""
         with contextlib.suppress(OSError, AttributeError):
             os.posix_fadvise(self._handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -126,10 +127,10 @@ class FilePart:
 
 
 class AtomicOutput:
-    """A file, or with `is_folder` a folder of them, that will stand under `path` when it is whole.
+    """A file, or with `is_folder` a folder, that appears under `path` when it is complete.
 
-    Making one checks the place, and locks it. Raises RuntimeFailure where nothing can be put there, or where
-    another conversion writes there.
+    Creating one checks the place and locks it. Raises RuntimeFailure if nothing can be put there, or if
+    another conversion is writing there.
     """
 
     def __init__(self, path: str, *, is_folder: bool) -> None:
@@ -145,13 +146,13 @@ class AtomicOutput:
         self._parts: list[FilePart | ZarrPart] = []
         self._is_published = False
         self.sums: dict[int, int] = {}
-        """Of a draft that is gone on with: the sums of its tiles, by their numbers."""
+        """For a resumed draft: the checksums of its tiles, by number."""
         self._lock = self._lock_journal()
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
-        """Make the files, or take those up that are there; return how many tiles are done.
+        """Create the files, or resume existing ones; return how many tiles are done.
 
-        Raises InvalidArguments where there is a draft of another source, or of other rules.
+        Raises InvalidArguments for a draft of another source, or with other rules.
         """
         try:
             done = self._done_before(origin) if resume else None
@@ -167,13 +168,13 @@ class AtomicOutput:
         return 0
 
     def place(self, file: int, start: int) -> TensorPlace:
-        """The place of a tensor of a file of the draft."""
+        """Return the place of a tensor of a file of the draft."""
         return self._parts[file].place(start)
 
     def note(self, done: int, safe: bool = False, first: int = 0, sums: Sequence[int] = ()) -> None:
-        """Say in the journal that the tiles below `done` are written; `safe`: once the disk says so.
+        """Record in the journal that the tiles below `done` are written; with `safe`, after flushing them.
 
-        `sums`: of what tiles have written, from the `first` on.
+        `sums`: checksums of the output of tiles, from `first` on.
         """
         text = ",".join(f"{value:x}" for value in sums)
         try:
@@ -187,7 +188,7 @@ class AtomicOutput:
             raise cannot_write(self.path, error) from None
 
     def complete(self) -> None:
-        """Write what depends on the tiles, and force all to the disk."""
+        """Write everything that depends on the tiles, and flush all to disk."""
         try:
             for part in self._parts:
                 part.complete()
@@ -195,12 +196,12 @@ class AtomicOutput:
             raise cannot_write(self.path, error) from None
 
     def forget_cached(self) -> None:
-        """Let the next reads come from the disk, where the system can be told so."""
+        """Make the next reads come from disk, if the system supports that."""
         for part in self._parts:
             part.forget_cached()
 
     def publish(self) -> None:
-        """Give the whole draft its name, in one step. Where that fails, there is still the draft."""
+        """Rename the whole draft to its final name, in one step. If that fails, the draft remains."""
         try:
             self._close()
             if self.is_folder:
@@ -220,14 +221,14 @@ class AtomicOutput:
             self._forget_journal()
 
     def abandon(self, *, keep: bool) -> None:
-        """Leave without a result; `keep` what is done for the next time.
+        """Leave without a result; `keep` finished work for resuming.
 
-        Nothing is done where the draft has its name already: another one may have been begun meanwhile.
+        Does nothing if the draft has been published: another one may have been started meanwhile.
         """
         if self._is_published:
             return
         self._close()
-        # A journal has its first line when all files are there: a draft that found no room is not kept.
+        # A journal gets its first line once all files exist: a draft that found no room is not kept.
         if keep and os.fstat(self._lock).st_size:
             os.close(self._lock)
             return
@@ -245,7 +246,7 @@ class AtomicOutput:
         self._parts = []
 
     def _lock_journal(self) -> int:
-        """The handle of the locked journal, which nobody has unlinked meanwhile."""
+        """Return the handle of the locked journal, making sure that it has not been unlinked meanwhile."""
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         while True:
             try:
@@ -269,7 +270,7 @@ class AtomicOutput:
             os.close(handle)
 
     def _done_before(self, origin: Origin) -> int | None:
-        """The number of tiles of an earlier draft that are done; None where there is none to go on with."""
+        """Return the number of finished tiles of an earlier draft; None if there is none to resume."""
         text = os.pread(self._lock, _MOST_JOURNAL, 0)
         lines = text.split(b"\n")[:-1]
         if not lines:
@@ -324,7 +325,7 @@ class AtomicOutput:
 
 
 def _check_folder(path: str, target: str) -> None:
-    """Refuse a folder that holds something: it would be lost, or mixed."""
+    """Reject a non-empty folder, whose content would be lost or mixed."""
     try:
         if not os.path.isdir(os.path.dirname(target)):
             raise refuse("RS-F02:no-folder", path=shown(path))
@@ -340,7 +341,7 @@ def _check_folder(path: str, target: str) -> None:
 
 
 def draft_paths(target: str) -> tuple[str, str]:
-    """The paths of the draft of a file or folder, and of its journal."""
+    """Return the paths of the draft of a file or folder, and of its journal."""
     parent, name = os.path.split(target)
     if len(os.fsencode(name)) > _LONG_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -349,9 +350,9 @@ def draft_paths(target: str) -> tuple[str, str]:
 
 
 def room_for(path: str) -> int | None:
-    """Bytes that a draft of `path` may take: what is free, and what an older draft of it holds.
+    """Return the bytes available for a draft of `path`: free space, and the size of an older draft of it.
 
-    None where the system does not say.
+    None if the system does not provide it.
     """
     part, _ = draft_paths(os.path.realpath(path))
     try:

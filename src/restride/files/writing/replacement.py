@@ -1,7 +1,7 @@
-"""Files that appear whole under their name, or not at all (reliability, point 9).
+"""Files that appear under their name as a whole, or not at all (reliability, point 9).
 
-Content goes to a temporary file in the same folder, is forced to the disk, and then takes the name in one
-step. Until that step whatever had the name stays as it was: through errors, a full disk, Ctrl-C or a kill.
+Content goes to a temporary file in the same folder, is flushed to disk, and is then renamed in one step.
+Until that step, an existing file of that name stays unchanged: through errors, a full disk, Ctrl-C or a kill.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _HINTS = {
     errno.ENOSPC: "free space, or write to another disk",
     errno.EDQUOT: "free space: your quota is used up",
     errno.EFBIG: "files may not be that large here: see ulimit -f, or write to another disk",
-    errno.ENOENT: "make the folder first",
-    errno.ENOTDIR: "a part of the path is no folder",
-    errno.EACCES: "choose a folder that you may write to",
-    errno.EPERM: "choose a folder that you may write to",
-    errno.EROFS: "choose a folder that you may write to",
+    errno.ENOENT: "create the folder first",
+    errno.ENOTDIR: "a part of the path is not a folder",
+    errno.EACCES: "choose a folder that you can write to",
+    errno.EPERM: "choose a folder that you can write to",
+    errno.EROFS: "choose a folder that you can write to",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.EMFILE: "allow more open files: ulimit -n",
     errno.ENFILE: "close other programs: the system has no more open files",
@@ -34,12 +34,12 @@ _NO_RESERVING = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def shown(path: str) -> str:
-    """A file name for a message: quoted where it would break the line or be overlooked."""
+    """Return a file name for a message: quoted if it would break the line or be overlooked."""
     return path if path.isprintable() and path.strip() == path != "" else repr(path)
 
 
 def system_error(verb: str, path: str, error: OSError, hint: str = "") -> Error:
-    """The error for what the system refused to do with the file at `path`."""
+    """Return the error for an operation on the file at `path` that the system refused."""
     why = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         hint = hint or _HINTS[error.errno]
@@ -48,9 +48,9 @@ def system_error(verb: str, path: str, error: OSError, hint: str = "") -> Error:
 
 @contextlib.contextmanager
 def new_file(temporary: str, path: str) -> Iterator[int]:
-    """The handle of a new file, which takes the name `path` in one step when the block ends without an error.
+    """Yield the handle of a new file, which is renamed to `path` when the block ends without an error.
 
-    System errors are raised as they come; no file is left then.
+    System errors are raised unchanged; then no file is left.
     """
     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
@@ -66,10 +66,10 @@ def new_file(temporary: str, path: str) -> Iterator[int]:
 
 
 class Replacement:
-    """A file that will stand under `path`. Making one checks the place, so that no work is done for nothing.
+    """A file that will appear under `path`. Creating one checks the place, so that no work is done in vain.
 
-    A symbolic link is followed, the access rights of a file that is there are kept. Raises RuntimeFailure
-    where no file can be put there.
+    A symbolic link is followed, and access rights of an existing file are kept. Raises RuntimeFailure if no
+    file can be put there.
     """
 
     def __init__(self, path: str) -> None:
@@ -96,9 +96,9 @@ class Replacement:
 
     @contextlib.contextmanager
     def open(self, nbytes: int) -> Iterator[BinaryIO]:
-        """A file to write `nbytes` bytes to; it takes the name when the block ends without an error.
+        """Yield a file for writing `nbytes` bytes; it is renamed when the block ends without an error.
 
-        Raises RuntimeFailure where the system refuses, for lack of space before anything is written.
+        Raises RuntimeFailure if the system refuses; for lack of space, before anything is written.
         """
         folder, name = os.path.split(self.target)
         temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
@@ -116,7 +116,7 @@ class Replacement:
 
 
 def reserve(handle: int, nbytes: int) -> None:
-    """Take the space now: a full disk is known before the work of filling it."""
+    """Reserve the space now, so that a full disk is detected before the work."""
     if not hasattr(os, "posix_fallocate") or not nbytes:
         return
     try:
@@ -127,7 +127,7 @@ def reserve(handle: int, nbytes: int) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Force the new name to the disk. The content is safe already, so a system that cannot is no error."""
+    """Flush the new name to disk. The content is already safe, so systems without this are not an error."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -137,24 +137,24 @@ def sync_folder(folder: str) -> None:
 
 
 def cannot_write(path: str, error: OSError) -> Error:
-    """The error for what the system refused while the file at `path` was written."""
+    """Return the error for writing the file at `path`, which the system refused."""
     return system_error("write", path, error, _HINTS.get(error.errno or 0, ""))
 
 
 class UnsafeFiles:
-    """Paths of files that were written since they were last made safe. Threads may add meanwhile."""
+    """Paths of files written since the last flush. Other threads may add more meanwhile."""
 
     def __init__(self) -> None:
         self._lock, self._paths = threading.Lock(), set[str]()
 
     def add(self, paths: Iterable[str]) -> None:
-        """Files were written."""
+        """Record that files were written."""
         new = set(paths)
         with self._lock:
             self._paths |= new
 
     def make_safe(self) -> None:
-        """Force them to the disk, and their names. Raises RuntimeFailure where the system refuses."""
+        """Flush them and their names to disk. Raises RuntimeFailure if the system refuses."""
         with self._lock:
             paths, self._paths = self._paths, set()
         for path in paths:
@@ -164,7 +164,7 @@ class UnsafeFiles:
 
 
 def sync_file(path: str) -> None:
-    """Force a file to the disk; one that is not there, as a chunk of zeros, needs nothing."""
+    """Flush a file to disk; a missing one, such as a chunk of zeros, needs nothing."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -178,7 +178,7 @@ def sync_file(path: str) -> None:
 
 
 def boot_id() -> str:
-    """A text of this run of the system: what one has written the next may not find."""
+    """Return a text that identifies this boot of the system: unflushed data may be lost in the next."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(64).strip()
@@ -187,7 +187,7 @@ def boot_id() -> str:
 
 
 def check_owner(label: str, status: os.stat_result, *, is_folder: bool = False) -> None:
-    """Refuse what somebody else has put in the way of a draft."""
+    """Reject files of another owner in the place of a draft."""
     is_kind = stat.S_ISDIR(status.st_mode) if is_folder else stat.S_ISREG(status.st_mode)
     if is_kind and status.st_uid == os.geteuid() and (is_folder or status.st_nlink <= 1):
         return
@@ -195,5 +195,5 @@ def check_owner(label: str, status: os.stat_result, *, is_folder: bool = False) 
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """The paths of all files in a folder and in those below it."""
+    """Yield the paths of all files in a folder and its subfolders."""
     return (os.path.join(below, name) for below, _, names in os.walk(folder) for name in names)

@@ -1,1 +1,1 @@
-"""Arrays of Zarr as tensors of a file, read and written."""
+"""Zarr arrays as tensors of a file, read and written."""

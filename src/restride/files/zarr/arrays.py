@@ -1,9 +1,9 @@
-"""Arrays of Zarr as the tensors of a file: a folder with an array, or with groups of them.
+"""Zarr arrays as the tensors of a file: a folder with an array, or with groups of arrays.
 
-Arrays are read and written in boxes, by Zarr's own library: it knows the codecs. What is written is Zarr v3,
-uncompressed, a chunk for each tile of the conversion. Elements that Zarr has no type for are unsigned
-integers as wide, two of 4 bits in a byte; the attributes of an array say what it holds, under the key
-`restride`.
+Arrays are read and written in boxes, by the Zarr library, which knows the codecs. Output is Zarr v3,
+uncompressed, with one chunk for each tile of the conversion. Elements that Zarr has no type for are stored as
+unsigned integers of the same width, two 4-bit elements to a byte; the attributes of an array describe its
+content, under the key `restride`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .chunk_files import chunk_paths, part_files, read_box, write_box
 
 ZARR_END = ".zarr"
 _MOST_NAME = 255
-# A chunk of what is saved in one go.
+# Chunk size for arrays saved at once.
 _CHUNK = 32 << 20
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
@@ -51,12 +51,12 @@ _NUMPY = frozenset(np.dtype(word) for word in ("?", *"bhilBHILefd", "F"))
 
 
 def is_zarr(path: str) -> bool:
-    """True for a folder that is an array or a group of Zarr."""
+    """Return True for a folder that is a Zarr array or group."""
     return any(os.path.isfile(os.path.join(path, head)) for head in _HEADS)
 
 
 def zarr_library(what: str) -> ModuleType:
-    """The library. Raises InvalidArguments that says how to get it."""
+    """Return the Zarr library. Raises InvalidArguments with installation instructions."""
     try:
         import zarr
     except ImportError:
@@ -67,8 +67,8 @@ def zarr_library(what: str) -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class ZarrPlace:
-    """A tensor in an array of Zarr. `shape`: in elements of the tensor, of which two may share a byte;
-    `unsafe`: remembers the chunks that are written.
+    """A tensor in a Zarr array. `shape`: in elements of the tensor, of which two may share a byte; `unsafe`:
+    records the chunks that are written.
     """
 
     array: Any
@@ -79,7 +79,7 @@ class ZarrPlace:
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with a box. Raises InvalidArguments for damaged chunks, RuntimeFailure."""
         if size != desc.dims and physical_box(desc, self.shape, start, size) is None:
-            # Elements that share bytes without a word of their own: the array is read as a whole.
+            # Elements that share bytes and have no type name: the array is read as a whole.
             whole, runs = np.empty(desc.size, np.uint8), runs_of(desc, start, size)
             self.read(desc, (0,) * desc.ndims, desc.dims, whole)
             into.reshape(-1, runs.nbytes)[:] = whole[runs.starts[:, None] + np.arange(runs.nbytes)]
@@ -96,7 +96,7 @@ class ZarrPlace:
         into[:] = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
-        """Put a box there, which is whole chunks. Raises RuntimeFailure where the system refuses."""
+        """Write a box, which is whole chunks. Raises RuntimeFailure if the system refuses access."""
         box = self._box(desc, start, size)
         extents = tuple(len(range(n)[part]) for part, n in zip(box, self.array.shape, strict=True))
         write_box(self.array, box, content.view(self.array.dtype).reshape(extents), self.path)
@@ -104,7 +104,7 @@ class ZarrPlace:
             self.unsafe.add(chunk_paths(self.array, box))
 
     def _box(self, desc: MemoryDesc, start: Ints, size: Ints) -> tuple[slice, ...]:
-        """The box of the array that holds a box of the tensor; all of it where that is no box."""
+        """Return the array's box that contains a box of the tensor, or all of it if that is not a box."""
         physical = physical_box(desc, self.shape, start, size)
         if physical is None:
             return tuple(slice(None) for _ in self.array.shape)
@@ -118,7 +118,7 @@ class ZarrPlace:
 
 @dataclass(frozen=True, slots=True)
 class ZarrFolder:
-    """An array or a group that is read: its contents, and a hash by which a change is noticed."""
+    """An array or a group that is read: its contents, and a hash for detecting changes."""
 
     name: str
     path: str
@@ -140,22 +140,22 @@ class ZarrFolder:
 
     @property
     def is_changed(self) -> bool:
-        """True where a file of the folder is no longer what it was."""
+        """Return True if a file of the folder has changed."""
         try:
             return tree_state(self.path) != self.state
         except OSError:
             return True
 
     def place(self, tensor: StoredTensor) -> ZarrPlace:
-        """The place of a tensor in its array."""
+        """Return the place of a tensor in its array."""
         return ZarrPlace(self.arrays[tensor.array.name], self.path, tensor.array.shape)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is held open."""
 
 
 def tree_state(folder: str) -> str:
-    """A hash of names, lengths and times of all files of a folder."""
+    """Return a hash of names, lengths and times of all files of a folder."""
     digest = hashlib.sha256()
     for name, entry in sorted(_files(folder, "")):
         facts = (name, *FileState.of(entry))
@@ -171,13 +171,13 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield from _files(folder, name)
             else:
                 if not (os.path.isfile(entry.path) or os.path.isdir(entry.path)):
-                    # It leads to nothing, or to read it might wait forever.
+                    # A dangling link, or a file whose reading might block forever.
                     raise refuse("RS-F01:pipe-device-broken", path=shown(entry.path))
                 yield name, entry.stat(follow_symlinks=False)
 
 
 def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
-    """The arrays in a folder. Raises InvalidArguments for damaged metadata and links that lead out of it."""
+    """Open the arrays in a folder. Raises InvalidArguments for damaged metadata and links that lead out."""
     zarr = zarr_library(f"cannot read {shown(path)}")
     try:
         for here, folders, files in () if follow_links else os.walk(path):
@@ -201,7 +201,7 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
         raise
     except OSError as error:
         raise system_error("read", path, error) from None
-    except Exception as error:  # whatever the library says of metadata
+    except Exception as error:  # any error of the library about metadata
         raise refuse(
             "RS-F01:damaged", path=shown(path), why=str(error)[:200] or type(error).__name__
         ) from None
@@ -246,11 +246,11 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
 
 
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
-    """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
+    """Return the kind of the elements: as in the attributes, if that has the width of the array's type."""
     little = np.dtype(dtype).newbyteorder("<") if dtype.kind in "biufcV" else dtype
     kind = KIND_OF_DTYPE.get(little)
     if word is not None:
-        # Elements that Zarr has no type for are unsigned integers.
+        # Elements without a Zarr type are unsigned integers.
         kind = KINDS.get(word) if isinstance(word, str) and little.kind == "u" else None
         kind = kind if kind is not None and stored_dtype(kind) == little else None
     if kind is None:
@@ -258,11 +258,11 @@ def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKi
     return kind
 
 
-# --- what is written -------------------------------------------------------------------------------------
+# --- writing ---------------------------------------------------------------------------------------------
 
 
 def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
-    """The type that elements have in Zarr; None where they cannot be there."""
+    """Return the type of elements in Zarr; None if it cannot store them."""
     if kind.numpy in _NUMPY:
         return kind.numpy
     if kind.block == 1 and kind.bits in (4, 8, 16):
@@ -271,14 +271,14 @@ def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
 
 
 def stored_shape(kind: ElementKind, shape: Ints) -> Ints:
-    """The shape in Zarr: two elements of 4 bits are one byte."""
+    """Return the shape in Zarr: two 4-bit elements are one byte."""
     return (*shape[:-1], -(-shape[-1] // 2)) if kind.bits == 4 else shape
 
 
 @dataclass(frozen=True, slots=True)
 class ZarrImage:
-    """A group that will hold `arrays`, in chunks of these extents. `starts`: the number of each array.
-    `groups`: attributes of groups in it, by name.
+    """A group for `arrays`, in chunks of these extents. `starts`: the number of each array. `groups`:
+    attributes of groups in it, by name.
     """
 
     arrays: tuple[StoredArray, ...]
@@ -288,17 +288,17 @@ class ZarrImage:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """By which the part of a draft knows an array."""
+        """The numbers by which the part of a draft identifies an array."""
         return tuple(range(len(self.arrays)))
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays; the metadata are small."""
+        """The size of all arrays; the metadata are small."""
         return sum(array.nbytes for array in self.arrays)
 
     @property
     def digest(self) -> str:
-        """A hash of all but the elements."""
+        """A hash of everything except the elements."""
         facts = [(array.name, array.kind.word, array.shape, note_of(array)) for array in self.arrays]
         about = (facts, self.chunks, dict(self.attributes), dict(self.groups))
         return hashlib.sha256(repr(about).encode()).hexdigest()
@@ -310,8 +310,8 @@ def zarr_image(
     chunks: Sequence[Ints] | None = None,
     groups: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ZarrImage:
-    """The group of these arrays. Raises Unimplemented for elements that cannot be there, InvalidArguments for
-    names that no node can have.
+    """Return the group of these arrays. Raises Unimplemented for elements that cannot be stored,
+    InvalidArguments for names that a node cannot have.
     """
     zarr_library("cannot write arrays of Zarr")
     for array in arrays:
@@ -326,7 +326,7 @@ def zarr_image(
 
 
 def _usual_chunk(array: StoredArray) -> Ints:
-    """Extents of at most some 32 MB, cut along the first axes."""
+    """Return extents of at most about 32 MB, split along the first axes."""
     extents = list(array.shape)
     for axis, n in enumerate(extents):
         nbytes = array.kind.nbytes(tuple(extents))
@@ -337,7 +337,7 @@ def _usual_chunk(array: StoredArray) -> Ints:
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Names become folders: none may lead elsewhere, or lie in an array."""
+    """Check names, which become folders: none may lead elsewhere, or be inside an array."""
     paths = set(names)
     for name in names:
         parts = name.split("/")
@@ -354,7 +354,7 @@ def _is_folder_name(part: str) -> bool:
 
 
 def _attributes_of(array: StoredArray) -> dict[str, Any]:
-    """The attributes of an array, with what they say of its layout and its elements."""
+    """Return the attributes of an array, including its layout and its elements."""
     unknown, words = array.unknown.get("attributes"), note_of(array)
     if stored_dtype(array.kind) != array.kind.numpy:
         words["kind"] = array.kind.word
@@ -363,7 +363,7 @@ def _attributes_of(array: StoredArray) -> dict[str, Any]:
 
 
 def _axis_names_of(array: StoredArray) -> list[str | None] | None:
-    """The names of the axes, where the array has them in the order of the tensor's."""
+    """Return the names of the axes, if the array has them in the tensor's order."""
     names = array.unknown.get("dimension_names")
     is_plain = array.desc is None or (is_row_major(array.desc) and array.shape == array.desc.dims)
     if not isinstance(names, list) or not names or len(names) != len(array.shape) or not is_plain:
@@ -372,15 +372,15 @@ def _axis_names_of(array: StoredArray) -> list[str | None] | None:
 
 
 class ZarrPart:
-    """A group of a draft, open for writing; a new one of arrays without chunks, or one that is there.
+    """A group of a draft, open for writing; a new one with empty arrays, or an existing one.
 
-    Raises FileNotFoundError where it is not what it must be, RuntimeFailure where it is somebody else's. All
-    other system errors are raised as they come.
+    Raises FileNotFoundError if an existing one is not as expected, RuntimeFailure if it has another owner.
+    All other system errors are raised unchanged.
     """
 
     def __init__(self, path: str, label: str, image: ZarrImage, *, is_new: bool) -> None:
         self._path, self._label, self._image = path, label, image
-        # What is not on the disk yet.
+        # Chunks that are not flushed to disk yet.
         self._unsafe = UnsafeFiles()
         zarr = zarr_library(f"cannot write {shown(label)}")
         if is_new:
@@ -395,7 +395,7 @@ class ZarrPart:
             self._arrays = [group[array.name] for array in image.arrays]
         except OSError:
             raise
-        except Exception:  # whatever the library says of metadata
+        except Exception:  # any error of the library about metadata
             raise FileNotFoundError from None
         for array, node in zip(image.arrays, self._arrays, strict=True):
             if node.shape != stored_shape(array.kind, array.shape):
@@ -403,15 +403,15 @@ class ZarrPart:
         self._unsafe.add(files_below(path))
 
     def place(self, start: int) -> ZarrPlace:
-        """The place of an array, by its number."""
+        """Return the place of an array, by its number."""
         return ZarrPlace(self._arrays[start], self._label, self._image.arrays[start].shape, self._unsafe)
 
     def make_safe(self) -> None:
-        """Force to the disk what was written."""
+        """Flush to disk what was written."""
         self._unsafe.make_safe()
 
     def complete(self) -> None:
-        """Force all to the disk, without what a kill has left of the library's own drafts."""
+        """Flush everything to disk, and remove temporary files that a killed process has left."""
         for path in files_below(self._path):
             if path.endswith(".partial"):
                 os.unlink(path)
@@ -419,14 +419,14 @@ class ZarrPart:
                 sync_file(path)
 
     def forget_cached(self) -> None:
-        """Nothing: reads come from where the system has it."""
+        """Do nothing: reads come from wherever the system has the data."""
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is held open."""
 
 
 def _create(group: Any, array: StoredArray, chunk: Ints) -> Any:
-    """An array of a group, of no chunks."""
+    """Create an array of a group, without chunks."""
     return group.create_array(
         array.name,
         shape=stored_shape(array.kind, array.shape),

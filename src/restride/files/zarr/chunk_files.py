@@ -1,7 +1,7 @@
-"""Chunks of Zarr that are plain files: uncompressed elements in row-major order, moved as they are.
+"""Zarr chunks that are plain files: uncompressed elements in row-major order, moved unchanged.
 
-Zarr's own library copies a chunk several times between a file and an array. Where a chunk is a file of its
-elements and nothing else, as most arrays that wait to be rechunked are, its bytes are moved directly.
+The Zarr library copies a chunk several times between a file and an array. If a chunk's file contains its
+elements and nothing else, as in most arrays to be rechunked, its bytes are moved directly.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ..writing.replacement import cannot_write, new_file, shown, system_error
 
 
 def read_box(array: Any, box: tuple[slice, ...], path: str) -> Array:
-    """A box of an array, by the library; `path` is what errors call it.
+    """Read a box of an array with the library; `path` is its name in errors.
 
-    Raises InvalidArguments for damaged chunks, RuntimeFailure where the system refuses.
+    Raises InvalidArguments for damaged chunks, RuntimeFailure if the system refuses access.
     """
     try:
         for chunk in chunk_paths(array, box):
@@ -44,7 +44,7 @@ def read_box(array: Any, box: tuple[slice, ...], path: str) -> Array:
         raise system_error("read", path, error) from None
     except (Error, MemoryError):
         raise
-    except Exception as error:  # whatever a codec says
+    except Exception as error:  # any error of a codec
         name = f" of {array.basename[:60]!r}" if array.basename else ""
         raise refuse(
             "RS-F01:chunks", path=shown(path), name=name, reason=str(error)[:200] or type(error).__name__
@@ -52,7 +52,7 @@ def read_box(array: Any, box: tuple[slice, ...], path: str) -> Array:
 
 
 def write_box(array: Any, box: tuple[slice, ...], content: Array, path: str) -> None:
-    """Put a box of whole chunks into an array, by the library. Raises RuntimeFailure."""
+    """Write a box of whole chunks to an array with the library. Raises RuntimeFailure."""
     try:
         array[box] = content
     except OSError as error:
@@ -60,12 +60,12 @@ def write_box(array: Any, box: tuple[slice, ...], content: Array, path: str) -> 
 
 
 def box_slices(start: Ints, size: Ints) -> tuple[slice, ...]:
-    """A box as slices of an array."""
+    """Return a box as slices of an array."""
     return tuple(slice(at, at + n) for at, n in zip(start, size, strict=True))
 
 
 def array_folder(array: Any) -> str | None:
-    """The folder of an array; None where it lies in no local one."""
+    """Return the folder of an array; None if it is not local."""
     from zarr.storage import LocalStore
 
     store = array.store_path.store
@@ -73,7 +73,7 @@ def array_folder(array: Any) -> str | None:
 
 
 def chunk_paths(array: Any, box: tuple[slice, ...]) -> Iterator[str]:
-    """The files of the chunks, or shards, that a box touches; none where they are in no local folder."""
+    """Yield the files of the chunks, or shards, that a box touches; none if they are not local."""
     folder = array_folder(array)
     if folder is None:
         return
@@ -85,9 +85,9 @@ def chunk_paths(array: Any, box: tuple[slice, ...]) -> Iterator[str]:
 
 
 def check_chunk(path: str) -> None:
-    """Refuse what is there and is no file: the library takes it for fill values, or waits for a pipe.
+    """Reject anything that exists but is not a file: the library would read fill values, or wait for a pipe.
 
-    System errors are raised as they come.
+    System errors are raised unchanged.
     """
     try:
         is_file = stat.S_ISREG(os.stat(path).st_mode)
@@ -98,12 +98,12 @@ def check_chunk(path: str) -> None:
 
 
 def new_chunk(path: str) -> AbstractContextManager[int]:
-    """The handle of a file that takes the name of a chunk's when the block ends well.
+    """Return the handle of a file that is renamed to a chunk's name when the block succeeds.
 
-    System errors are raised as they come.
+    System errors are raised unchanged.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # As Zarr's library names what it has not finished.
+    # The name that the Zarr library uses for unfinished chunks.
     return new_file(f"{path}.{secrets.token_hex(16)}.partial", path)
 
 
@@ -111,8 +111,8 @@ def new_chunk(path: str) -> AbstractContextManager[int]:
 class ChunkFiles:
     """The chunks of an array in a local folder, each a file of `extents` elements.
 
-    A chunk of fill values alone has no file, unless `keeps_empty`. `name` gives the name of a chunk's file
-    below the folder, by its number along each axis.
+    A chunk that consists of fill values has no file, unless `keeps_empty`. `name` returns the name of a
+    chunk's file in the folder, from its number along each axis.
     """
 
     folder: str
@@ -125,24 +125,24 @@ class ChunkFiles:
 
     @property
     def nbytes(self) -> int:
-        """Of a chunk."""
+        """The size of a chunk."""
         return prod(self.extents) * self.dtype.itemsize
 
     def within(self, start: Ints, size: Ints) -> Iterator[Ints]:
-        """The numbers of the chunks that a box touches."""
+        """Yield the numbers of the chunks that a box touches."""
         ranges = (
             range(at // c, -(-(at + n) // c)) for at, n, c in zip(start, size, self.extents, strict=True)
         )
         return product(*ranges)
 
     def first(self, number: Ints) -> Ints:
-        """The first index of a chunk."""
+        """Return the first index of a chunk."""
         return tuple(i * c for i, c in zip(number, self.extents, strict=True))
 
     def read(self, number: Ints, rows: slice, buffer: Array) -> Array | None:
-        """Rows of a chunk, as an array over `buffer`, bytes for a whole chunk; None where it has no file.
+        """Read rows of a chunk, as an array over `buffer`, which fits a whole chunk; None if it has no file.
 
-        Raises InvalidArguments for a file of another length, RuntimeFailure where the system refuses.
+        Raises InvalidArguments for a file of another length, RuntimeFailure if the system refuses access.
         """
         row = self.nbytes // self.extents[0]
         shape = (rows.stop - rows.start, *self.extents[1:])
@@ -154,7 +154,7 @@ class ChunkFiles:
         return into.view(self.dtype).reshape(shape)
 
     def gather(self, start: Ints, size: Ints, into: Array) -> None:
-        """Fill `into`, of the shape of a box, with its elements: nothing else is read. Errors as `read`."""
+        """Fill `into`, of the shape of a box, with its elements; nothing else is read. Errors as `read`."""
         chunk = MemoryDesc(self.extents, DataType.parse(carried(self.dtype)))
         for number in self.within(start, size):
             first = self.first(number)
@@ -172,7 +172,7 @@ class ChunkFiles:
 
     @contextlib.contextmanager
     def _opened(self, number: Ints) -> Iterator[FilePlace | None]:
-        """The open file of a chunk; None where there is none."""
+        """Yield the open file of a chunk, or None."""
         path = os.path.join(self.folder, self.name(number))
         try:
             check_chunk(path)
@@ -190,7 +190,7 @@ class ChunkFiles:
             os.close(handle)
 
     def write(self, number: Ints, chunk: Array) -> None:
-        """Put a whole chunk there, in one step. Raises RuntimeFailure where the system refuses."""
+        """Write a whole chunk in one step. Raises RuntimeFailure if the system refuses access."""
         path = os.path.join(self.folder, self.name(number))
         try:
             if not self.keeps_empty and self._is_empty(chunk):
@@ -203,7 +203,7 @@ class ChunkFiles:
             raise cannot_write(path, error) from None
 
     def _is_empty(self, chunk: Array) -> bool:
-        """True where every element is the fill value, to the bit: of floats, -0 is none."""
+        """Return True if every element has the bits of the fill value: -0 and 0 differ."""
         bits = np.dtype(f"u{min(self.dtype.itemsize, 8)}")
         elements = chunk.reshape(-1).view(bits).reshape(-1, self.dtype.itemsize // bits.itemsize)
         fill = np.array([self.fill], self.dtype).view(bits)
@@ -211,12 +211,12 @@ class ChunkFiles:
 
 
 def is_plain_type(dtype: np.dtype[Any]) -> bool:
-    """True for numbers whose bytes in a file are those in memory."""
+    """Return True for numbers whose bytes are the same in a file and in memory."""
     return dtype.kind in "biufc" and dtype.isnative and dtype.newbyteorder("<") == dtype
 
 
 def is_little_endian(codec: Any, dtype: np.dtype[Any]) -> bool:
-    """True for the codec that leaves bytes of elements as they are, lowest first."""
+    """Return True for the codec that stores elements unchanged in little-endian order."""
     from zarr.codecs import BytesCodec
 
     if type(codec) is not BytesCodec:
@@ -225,7 +225,7 @@ def is_little_endian(codec: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def chunk_files(array: Any) -> ChunkFiles | None:
-    """The files of an array's chunks; None where they are not such files."""
+    """Return the files of an array's chunks; None if they are not plain elements."""
     folder, about, dtype = array_folder(array), array.metadata, np.dtype(array.dtype)
     if folder is None or not array.shape or 0 in array.shape or array.shards is not None:
         return None
@@ -241,7 +241,7 @@ def chunk_files(array: Any) -> ChunkFiles | None:
         tuple(array.shape),
         tuple(array.chunks),
         dtype,
-        # Zarr 2 may have none, and reads zeros.
+        # Zarr 2 allows none, and reads zeros.
         0 if about.fill_value is None else about.fill_value,
         bool(array.config.write_empty_chunks),
         about.encode_chunk_key,
@@ -249,7 +249,7 @@ def chunk_files(array: Any) -> ChunkFiles | None:
 
 
 def part_files(array: Any) -> ChunkFiles | None:
-    """The files of an array's chunks, where `gather` reads parts of them; None where the library must."""
+    """Return the files of an array's chunks if `gather` can read parts of them; None if the library must."""
     direct = chunk_files(array)
     if direct is None or direct.dtype.itemsize > 8 or len(direct.shape) > MAX_NDIMS or 0 in direct.extents:
         return None
@@ -257,10 +257,10 @@ def part_files(array: Any) -> ChunkFiles | None:
 
 
 class ChunkMover:
-    """Moves boxes from the files of one array's chunks to those of another, by `jobs` threads.
+    """Moves boxes from the files of one array's chunks to those of another, with `jobs` threads.
 
-    A box is whole chunks of the target. Each chunk of the source that it touches is read once, and its parts
-    are copied to where they lie in chunks of the target.
+    A box is whole chunks of the target. Each source chunk that it touches is read once, and its parts are
+    copied to their places in chunks of the target.
     """
 
     def __init__(self, source: ChunkFiles, target: ChunkFiles, jobs: int) -> None:
@@ -269,7 +269,7 @@ class ChunkMover:
         self._spaces = ThreadSpaces()
 
     def move(self, start: Ints, size: Ints, space: Workspace) -> None:
-        """Move a box, through memory of `space`."""
+        """Move a box, through buffers of `space`."""
         target = self._target
         numbers = list(target.within(start, size))
         buffer = space.bytes("box", len(numbers) * target.nbytes)
@@ -289,7 +289,7 @@ class ChunkMover:
         self._threads.shutdown()
 
     def _map(self, work: Callable[[Ints], None], numbers: Iterable[Ints]) -> None:
-        """All of it, and the first error."""
+        """Apply `work` to all numbers; raise the first error."""
         for _ in self._threads.map(work, numbers):
             pass
 
@@ -310,12 +310,12 @@ class ChunkMover:
 
 
 def _slices_from(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
-    """A box as slices of an array that begins at `base`."""
+    """Return a box as slices of an array that begins at `base`."""
     return tuple(slice(a - at, b - at) for a, b, at in zip(low, high, base, strict=True))
 
 
 def _overlap(first: Ints, extents: Ints, start: Ints, size: Ints) -> tuple[Ints, Ints]:
-    """The first and the last place along each axis of what is in both boxes."""
+    """Return the first and the last position along each axis of the intersection of both boxes."""
     sides = zip(first, extents, start, size, strict=True)
     low, high = zip(*((max(f, a), min(f + c, a + n)) for f, c, a, n in sides), strict=True)
     return low, high

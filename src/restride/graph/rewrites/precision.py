@@ -4,7 +4,7 @@
     pairs of bf16              reshape(y) + z      ->  the same of bf16, if another product reads it
     else                       y = x @ w           ->  y = x @ (w as bf16), f32 except w
 
-The first is for every product that adds up 16 channels or more. Its inputs are bf16 from their producer on: a
+The first is for every product that adds up 4 channels or more. Its inputs are bf16 from their producer on: a
 product, an elementwise function or combination, a pooling, a norm; moves in between keep the type. Tensors
 that nothing makes as bf16 are converted. Inputs, outputs, statistics, softmax, and whatever no product reads,
 stay f32, and all computation is in f32, including sums, whatever the stored type.
@@ -84,7 +84,7 @@ _ALLOWING: tuple[tuple[tuple[type[Operation], ...], int, bool], ...] = (
 _GATHER = "Gather"
 _PRIMITIVES = {_GATHER: 1, "ScaledDotProductAttention": 3}
 # Up to this many rows, reading weights hides widening them; fewer channels do not benefit from pairs.
-_MOST_ROWS, _LEAST_CHANNELS = 8, 16
+_MOST_ROWS, _LEAST_CHANNELS = 8, 4
 # Instruction sets that widen at least 8 16-bit numbers with an instruction or two.
 _WIDENING = "avx2", "avx512", "neon"
 

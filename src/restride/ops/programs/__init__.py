@@ -1,1 +1,1 @@
-"""The loop trees, nests and programs of operations that take more than the file which specifies them."""
+"""Loop trees, nests and programs of operations that need more than the file that specifies them."""

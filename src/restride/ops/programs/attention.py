@@ -1,21 +1,22 @@
 """Programs of attention: products of queries and keys, a softmax, products with the values.
 
-The whole is three steps, with all scores in memory between them. On a grid each position has a block of
-queries of one head, and goes over the keys in blocks, in order: scores, powers and results so far stay in its
-caches. With more than one block of keys the results so far are scaled down where a larger score is found::
+Computed whole, these are three steps, with all scores in memory between them. On a grid, each grid position
+handles a block of queries of one head and iterates over the keys in blocks, in order; scores, powers and
+partial results stay in cache. With several key blocks, partial results are rescaled when a larger score
+appears::
 
     top' = max(top, scores of the block)        old = e**(top - top')
     sum' = sum * old + sum of e**(scores - top')
-    found' = found * old + sum of e**(scores - top') * value
+    partial' = partial * old + sum of e**(scores - top') * value
 
 | queries of a head | grid | scores and results |
 | --- | --- | --- |
-| many | batch, heads, blocks of queries | products of matrices: columns of keys, values in f32 |
-| few | batch, heads of keys | keys and values read once where they lie, in any type |
+| many | batch, heads, blocks of queries | matrix products: keys as columns, values in f32 |
+| few | batch, heads of keys | keys and values read once, in place, in any type |
 
-What hides keys by their places, causality, a window, lengths and offsets, is two tables: the first key that a
-query sees, and the end of them. A block of keys is left out where no query of a block sees one of them, and
-looked at key by key where one is hidden.
+Positions hide keys through causality, a window, lengths and offsets. They become two tables: the first key a
+query sees, and the end of its keys. A key block is skipped if no query of a block sees any of its keys, and
+tested key by key if only some are hidden.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ from ..product import kernel_block
 if TYPE_CHECKING:
     from ..attention import AttentionProblem
 
-# The least finite number of f32: no score is less, so that no difference of two of them is NaN.
+# The least finite f32: no score is smaller, so no difference of two scores is NaN.
 LEAST = -3.4028234663852886e38
-# The most keys of a block, and how many it has where no number up to that divides all; where places hide keys
-# smaller blocks leave more of them out.
+# The most keys in a block, and the block size if no number up to that divides all; where positions hide keys,
+# smaller blocks skip more of them.
 _KEYS, _KEYS_OF_UNEVEN, _KEYS_OF_BAND = 512, 256, 128
-# The most queries of a block.
+# The most queries in a block.
 _ROWS = 96
-# Own memory of a position lies on the stack of its thread, of which some systems have half a megabyte.
+# A position's own memory is on the stack of its thread, which some systems limit to half a megabyte.
 _MOST_OWN_BYTES = 3 << 17
-# So few queries of a head of keys read keys and values where they lie.
+# With up to this many queries for a head of keys, keys and values are read in place.
 _FEW = 8
-# What says where sequences begin and end.
+# The tensors of where sequences begin and end.
 _PLACES = "lengths", "offsets", "key_offsets"
-# What is looked at where keys may be hidden.
+# The tensors that can hide keys.
 _HIDING = "first", "end", "base"
 _NARROW = (DataType.boolean, DataType.u8, DataType.s8)
 Dims = tuple[int, ...]
@@ -71,7 +72,7 @@ Index = tuple[Affine | TreeAxis | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class AttentionView:
-    """The tensors of trees by name, and the indices that come before those of rows, keys and width."""
+    """The tensors of trees by name, and the indices before those of rows, keys and width."""
 
     tensors: Mapping[str, TreeTensor]
     outer: Mapping[str, Index] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class AttentionView:
 
 @dataclass(frozen=True, slots=True)
 class AttentionAxes:
-    """The axes of trees: those around, of the queries of a block, of keys, of both widths."""
+    """The axes of trees: the outer ones, queries of a block, keys, and the two widths."""
 
     around: tuple[TreeAxis, ...]
     rows: tuple[TreeAxis, ...]
@@ -98,7 +99,7 @@ class AttentionAxes:
 
 
 class AttentionProgram:
-    """The program of a problem, in steps of the whole and on a grid."""
+    """The program of a problem, as whole steps or on a grid."""
 
     def __init__(self, problem: AttentionProblem) -> None:
         self.problem = problem
@@ -108,7 +109,7 @@ class AttentionProgram:
         self.number = Number.real(is_wide=problem.is_wide)
 
     def program(self) -> Program:
-        """On a grid where that is for this problem, else in steps of the whole."""
+        """Build the program, on a grid if that suits the problem, else in whole steps."""
         if not prod(self.problem.query.dims[:3]):
             return Program(self.slots, (), ()).verify()
         whole = self._whole()
@@ -119,7 +120,7 @@ class AttentionProgram:
 
     @property
     def names(self) -> dict[str, MemoryDesc]:
-        """The tensors that there are, in the order of slots."""
+        """The tensors that are present, in the order of slots."""
         problem = self.problem
         names = ("query", "dst", *problem.call[1:3], *problem.call[4:8], *problem.call[12:])
         return {name: md for name in names if not (md := getattr(problem, name)).is_zero()}
@@ -137,20 +138,20 @@ class AttentionProgram:
 
     @property
     def places(self) -> dict[str, Place]:
-        """Where they lie."""
+        """The place of each tensor."""
         return {name: Place(slot) for slot, name in enumerate(self.names)}
 
-    # --- what hides keys ------------------------------------------------------------------------------------
+    # --- hiding keys ----------------------------------------------------------------------------------------
 
     @property
     def band(self) -> tuple[float, float]:
-        """From where to where keys are seen, counted from the place of a query."""
+        """The range of visible keys, relative to the position of a query."""
         before, behind = (inf if n < 0 else float(n) for n in self.problem.window)
         return -before, min(behind, inf if self.problem.causal == "none" else 0.0)
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """The tables of which keys a query sees: from its `first` one on, and those before its `end`."""
+        """The tables that bound the visible keys of a query: from its `first` to before its `end`."""
         (low, high), is_packed = self.band, "offsets" in self.names
         if is_packed or low > -inf:
             return "first", "end"
@@ -158,11 +159,11 @@ class AttentionProgram:
 
     @property
     def bound_rows(self) -> int:
-        """How many elements of the batch have bounds of their own."""
+        """The number of batch elements with separate bounds."""
         return self.batch if "lengths" in self.names else 1
 
     def bounds_step(self, queries: int, to: Mapping[str, Place], at: Mapping[str, Place]) -> TreeStep:
-        """The step that makes the tables of so many queries; neither grows smaller along them."""
+        """Return the step that computes the tables for the queries; both increase along them."""
         b, i = TreeAxis("b", self.bound_rows), TreeAxis("i", queries)
         given = {name: TreeTensor.of_desc(name, self.names[name]) for name in _PLACES if name in self.names}
         tables = {name: TreeTensor.row_major(name, (b.extent, queries), DataType.s64) for name in to}
@@ -172,7 +173,7 @@ class AttentionProgram:
         if "lengths" in given:
             end["key"] = _within(given["lengths"].load(b), self.keys)
         elif "offsets" in given:
-            # A query in front of all sequences, or behind them, sees no key.
+            # A query before or after all sequences sees no key.
             last = given["offsets"].sizes[0] - 1
             s = TreeAxis("s", last + 1)
             of_keys = given.get("key_offsets", given["offsets"])
@@ -200,7 +201,7 @@ class AttentionProgram:
         return TreeStep(tree.verify(), places, 8 * prod((b.extent, queries)), is_named=False)
 
     def values_step(self, md: MemoryDesc, to: Place) -> TreeStep:
-        """The step that copies values; those behind a length are 0, whatever they are."""
+        """Return the step that copies values; those past a length become 0, even NaN."""
         b, h, j = TreeAxis("b", self.batch), TreeAxis("h", self.key_heads), TreeAxis("j", self.keys)
         at = b, h, j, TreeAxis("v", self.values)
         given = {name: TreeTensor.of_desc(name, self.names[name]) for name in ("lengths", "value")}
@@ -218,7 +219,7 @@ class AttentionProgram:
         steps: list[Step],
         temporaries: list[int],
     ) -> None:
-        """Add the tables of all queries that a problem has, in further temporaries."""
+        """Add the tables for all queries of a problem, in further temporaries."""
         for name in self.bounds:
             places[name] = Place(~len(temporaries))
             sizes = self.bound_rows, self.queries
@@ -231,14 +232,14 @@ class AttentionProgram:
     # --- trees ----------------------------------------------------------------------------------------------
 
     def scores(self, view: AttentionView, axes: AttentionAxes) -> Each:
-        """Products of queries and keys."""
+        """Return the loop over products of queries and keys."""
         product = view.load("query", *axes.rows, axes.width) * view.load("key", axes.width, axes.keys)
         summed = Each((axes.width,), (fold_over("sum", "total", product),))
         stored = view.store("scores", (*axes.rows, axes.keys), Ref("total"))
         return Each((*axes.around, *axes.rows, axes.keys), (summed, stored))
 
     def score(self, view: AttentionView, axes: AttentionAxes) -> Expr:
-        """A score with all that changes it."""
+        """Return a score with scale, cap, mask and hiding applied."""
         problem, at = self.problem, (*axes.rows, axes.keys)
         value = self.scaled(view, axes)
         if problem.soft_cap:
@@ -255,12 +256,12 @@ class AttentionProgram:
         return value
 
     def capped(self, product: Expr) -> Expr:
-        """A scaled product within the soft cap."""
+        """Return a scaled product limited by the soft cap."""
         cap, word = self.problem.soft_cap, "tanh" if self.problem.is_wide else "tanh_single"
         return apply(word, product / cap) * cap
 
     def bounded(self, view: AttentionView, axes: AttentionAxes) -> list[Item]:
-        """Before which key of a block a row ends, or how far its keys are from their middle."""
+        """Return the items for where a row's keys end within a block, or how far keys are from its middle."""
         if "end" not in view:
             return []
         row = axes.rows[-1]
@@ -273,14 +274,14 @@ class AttentionProgram:
         return [Let("end", (end - view.load("first", row)) * 0.5), Let("middle", middle)]
 
     def scaled(self, view: AttentionView, axes: AttentionAxes) -> Expr:
-        """A product of a query and a key, with their scales."""
+        """Return a product of a query and a key, with their scales."""
         product: Expr = view.load("scores", *axes.rows, axes.keys)
         if "key_scales" in view:
             product = product * view.load("key_scales", axes.keys)
         return product * self.problem.scale if self.problem.scale != 1.0 else product
 
     def powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
-        """Scores become their powers, and `scales` one over the sum of a row: of all keys at once."""
+        """Replace scores by their powers, and `scales` by one over the row sum, for all keys at once."""
         rows, j = axes.rows, axes.keys
         top: Expr = apply("max", Ref("found"), LEAST)
         if "sinks" in view:
@@ -302,23 +303,23 @@ class AttentionProgram:
         return Each((*axes.around, *rows), tuple(items))
 
     def _row_of_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
-        """Powers of a row in the place of its scores, less the top `m`, and their sum `s`."""
+        """Replace a row's scores by their powers relative to the top `m`, and compute their sum `s`."""
         share: Expr = Ref("e")
         if "value_scales" in view:
             share = share * view.load("value_scales", axes.keys)
             if "end" in view:
-                # What lies behind a length is no scale.
+                # Values past a length are not valid scales.
                 share = apply("select", Ref("e"), share, Const(0.0))
         stored = view.store("scores", (*axes.rows, axes.keys), share)
         power = self.power(self._kept(view, axes) - Ref("m"))
         return Each((axes.keys,), (Let("e", power), stored, fold_over("sum", "s", Ref("e"))))
 
     def logs(self, view: AttentionView, axes: AttentionAxes) -> Each:
-        """The statistics, from where all rows of a block have them."""
+        """Write the statistics, once all rows of a block have them."""
         return Each(axes.rows, (view.store("stats", axes.rows, view.load("logs", *axes.rows)),))
 
     def _changed(self, view: AttentionView, axes: AttentionAxes) -> tuple[Item, ...]:
-        """Scores with all that changes them, and the largest of a row. A scale alone is computed twice."""
+        """Return items for the final scores and their row maximum. A scale alone is recomputed instead."""
         value = self.score(view, axes)
         if value == self._kept(view, axes):
             return (fold_over("max", "found", value),)
@@ -326,14 +327,14 @@ class AttentionProgram:
         return (Let("y", value), stored, fold_over("max", "found", Ref("y")))
 
     def _kept(self, view: AttentionView, axes: AttentionAxes) -> Expr:
-        """A score whose power is next, as it is in memory."""
+        """Return the score from memory that is exponentiated next."""
         loaded: Expr = view.load("scores", *axes.rows, axes.keys)
         if self.problem.soft_cap or "mask" in view or "end" in view:
             return loaded
         return self.scaled(view, axes)
 
     def begin(self, view: AttentionView, axes: AttentionAxes) -> tuple[Each, Each]:
-        """What is known before the first block of keys."""
+        """Return the initial state before the first key block."""
         rows, sinks = axes.rows, "sinks" in view
         top: Expr = view.load("sinks", *self._sink(axes)) if sinks else Const(-inf)
         states = (view.store("top", rows, top), view.store("sum", rows, Const(1.0 if sinks else 0.0)))
@@ -341,7 +342,7 @@ class AttentionProgram:
         return Each(rows, states), Each((*rows, axes.values), (zeros,))
 
     def block_powers(self, view: AttentionView, axes: AttentionAxes) -> Each:
-        """Scores of one of several blocks become their powers, and `old` what scales down what was found."""
+        """Replace the scores of one of several blocks by powers; `old` rescales the partial results."""
         rows, j = axes.rows, axes.keys
         items: tuple[Item, ...] = (
             *self.bounded(view, axes),
@@ -356,9 +357,9 @@ class AttentionProgram:
         return Each(rows, items)
 
     def found(self, view: AttentionView, axes: AttentionAxes, *, skips: bool = False) -> Each:
-        """Products of powers and values: added to what was found, or at once the result.
+        """Return the loop over products of powers and values: added to partial results, or the result itself.
 
-        `skips`: a value whose power is 0 is not looked at, whatever it is.
+        `skips`: a value whose power is 0 is ignored, even if NaN.
         """
         rows, v, name = axes.rows, axes.values, "found" if "old" in view else "dst"
         power, value = view.load("scores", *rows, axes.keys), view.load("value", axes.keys, v)
@@ -372,7 +373,7 @@ class AttentionProgram:
         return Each((*axes.around, *rows, v), (summed, view.store(name, (*rows, v), result)))
 
     def finish(self, view: AttentionView, axes: AttentionAxes) -> Each:
-        """The result, of what was found in all blocks."""
+        """Return the loop from the partial results to the result."""
         rows, v = axes.rows, axes.values
         result = view.store("dst", (*rows, v), view.load("found", *rows, v) * Ref("scale"))
         items: list[Item] = [
@@ -385,14 +386,14 @@ class AttentionProgram:
         return Each(rows, tuple(items))
 
     def power(self, value: Expr) -> Apply:
-        """e**value, of what is not above 0."""
+        """Return e**value for a value that is at most 0."""
         return apply("exp" if self.problem.is_wide else "exp_down", value)
 
     def _sink(self, axes: AttentionAxes) -> Index:
-        """What stands for the head behind the indices that a view has."""
+        """Return the index of the head after the leading indices of a view."""
         return axes.rows[:-1]
 
-    # --- the whole ------------------------------------------------------------------------------------------
+    # --- whole steps ----------------------------------------------------------------------------------------
 
     def _whole(self) -> Program:
         problem, queries, keys = self.problem, self.queries, self.keys
@@ -439,19 +440,19 @@ class AttentionProgram:
         return TreeStep(tree, at, self.problem.work_bytes // 3)
 
     def tree(self, view: AttentionView, items: tuple[Each, ...]) -> LoopTree:
-        """The tree of loops, of the tensors that they name."""
+        """Return the loop tree, with the tensors that the loops name."""
         every = LoopTree(tuple(view.tensors.values()), items, number=self.number)
         used = {*(load.tensor for load in every.loads), *(store.tensor for store in every.stores)}
         return replace(every, tensors=tuple(t for t in every.tensors if t.name in used)).verify()
 
 
 def _within(number: Expr, most: int) -> Expr:
-    """A number that a run brings, within 0 and the most that there are."""
+    """Clamp a number passed at execution to between 0 and `most`."""
     return apply("max", apply("min", number, float(most)), 0.0)
 
 
 def _inverse(total: Expr) -> Expr:
-    """One over a sum of powers; 0 for rows that see no key."""
+    """Return one over a sum of powers; 0 for rows that see no key."""
     return apply("select", apply("gt", total, 0.0), 1.0 / total, Const(0.0))
 
 
@@ -459,20 +460,20 @@ def _inverse(total: Expr) -> Expr:
 
 
 class _GridWriter:
-    """The steps before a grid, its own memory, and its calls."""
+    """Builds the steps before a grid, the memory of its positions, and its calls."""
 
     def __init__(self, maker: AttentionProgram, whole: Program) -> None:
         self.maker, self.problem, self.whole = maker, maker.problem, whole
         self.is_few = maker.group * maker.queries <= _FEW
         self.block = kernel_block()
         self.rows = maker.queries if self.is_few else _rows_of_block(maker.queries)
-        # What a run leaves out are whole blocks.
+        # Executions skip whole blocks.
         is_banded = "lengths" in maker.names if self.is_few else maker.band != (-inf, inf)
         self.keys = _keys_of_block(maker.keys, self.block, is_banded=is_banded)
         self.row_blocks = -(-maker.queries // self.rows)
         self.key_blocks = -(-maker.keys // self.keys)
         self.all_rows = self.row_blocks * self.rows
-        # Few queries read keys where they lie: the last block has those that there are.
+        # With few queries, keys are read in place: the last block has only the remaining keys.
         self.all_keys = maker.keys if self.is_few else self.key_blocks * self.keys
         self.steps: list[Step] = []
         self.after: list[Step] = []
@@ -485,7 +486,7 @@ class _GridWriter:
         self.grid = {name: extents.get(name, self.key_blocks) for name in names}
 
     def program(self) -> Program:
-        """The program with the grid as its last step."""
+        """Return the program, with the grid as its last step."""
         maker = self.maker
         if self.is_few:
             self._few()
@@ -511,8 +512,8 @@ class _GridWriter:
     def _tile(
         self, name: str, md: MemoryDesc, place: Place, along: Mapping[int, int], **moves: tuple[int, int]
     ) -> None:
-        """A part of a tensor: so many indices of some dims. `moves`: by axis of the grid, the dim along which
-        it moves, and by how many indices.
+        """Add a part of a tensor, of the given extents in some dims. `moves`: for each axis of the grid, the
+        dim along which the part moves, and by how many indices.
         """
         digits = {dim: index_digits(md, dim) for dim in range(md.ndims)}
         sizes = tuple(1 if md.dims[dim] == 1 else n for dim, n in along.items())
@@ -529,7 +530,7 @@ class _GridWriter:
         self.at[name] = place, tuple(strides.get(axis, 0) for axis in self.grid)
 
     def _own(self, name: str, *sizes: int) -> None:
-        """Memory of a position."""
+        """Allocate memory of each position."""
         self.tensors[name] = TreeTensor.row_major(name, sizes)
         self._lie(name, Place(OWN, self.own_bytes), {})
         self.own_bytes += -(-4 * prod(sizes) // 64) * 64
@@ -539,7 +540,7 @@ class _GridWriter:
         return Place(-len(self.temporaries))
 
     def _copied(self, name: str, md: MemoryDesc, elements: int) -> Place:
-        """A temporary of so many elements, and the move of a tensor into it."""
+        """Allocate a temporary of `elements`, and add a step that moves a tensor into it."""
         place = self._temporary(md.data_type.nbytes(elements))
         own = self.maker.names[name]
         source = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
@@ -549,7 +550,7 @@ class _GridWriter:
     def _held(
         self, name: str, moves: Mapping[str, tuple[int, int]], padded: Dims
     ) -> tuple[MemoryDesc, Place]:
-        """A tensor where it lies, if its parts lie evenly, and `padded` indices are there; else a copy."""
+        """Return a tensor in place if its parts are evenly spaced and `padded` indices exist; else a copy."""
         own = self.maker.names[name]
         md = own.permute_axes((0, 1, 3, 2)) if name == "key" else own
         if all(n == 1 or n >= m for n, m in zip(md.dims, padded, strict=True)) and _is_even(md, moves):
@@ -565,7 +566,7 @@ class _GridWriter:
             self._tile(name, md, place, along, **moves)
 
     def _written(self, name: str, along: Mapping[int, int], **moves: tuple[int, int]) -> None:
-        """A tensor that is written where it lies, or into a temporary, and moved at the end."""
+        """Add a tensor that is written in place, or in a temporary and moved at the end."""
         if name not in self.maker.names:
             return
         md, place = self.maker.names[name], self.maker.places[name]
@@ -577,12 +578,12 @@ class _GridWriter:
         self._tile(name, md, place, along, **moves)
 
     def _many(self) -> None:
-        """Keys in columns side by side, values and queries of f32, all in whole blocks."""
+        """Set up keys as adjacent columns, and f32 values and queries, all in whole blocks."""
         maker, problem = self.maker, self.problem
         b, hk, d, block = maker.batch, maker.key_heads, maker.width, self.block
         of_head, group = {"b": (0, 1), "h": (1, 1)}, maker.group
         packed = MemoryDesc((b, hk, d, maker.keys), DataType.f32, f"abDc{block}d")
-        # Blocks of keys that are not there: as many columns as the last block has.
+        # Clear columns past the last key, as many as the last block has.
         columns = -(-self.all_keys // block) * block
         strides = (hk * d * columns, d * columns, block, block * d)
         packed = _with_strides(packed, strides)
@@ -620,7 +621,7 @@ class _GridWriter:
             strides = (maker.heads * self.all_rows * d, self.all_rows * d, d, 1)
             md = MemoryDesc.from_strides(problem.query.dims, DataType.f32, strides)
             place = self._copied("query", md, b * maker.heads * self.all_rows * d)
-            # What is multiplied for nothing has no denormal numbers, which take a hundred times as long.
+            # Padding must not contain denormals, which take a hundred times as long to multiply.
             self._clear_rows(place, b * maker.heads, (maker.queries, self.all_rows), d)
         self._tile("query", md, place, {2: self.rows, 3: d}, **of_row)
         self._written("dst", {2: self.rows, 3: maker.values}, **of_row)
@@ -631,7 +632,7 @@ class _GridWriter:
         self._scales((0, 0, self.all_keys))
 
     def _few(self) -> None:
-        """Keys and values as they lie."""
+        """Set up keys and values in place."""
         maker, group, rows = self.maker, self.maker.group, {1: self.maker.group, 2: self.rows}
         of_head, of_row, four = {"b": (0, 1), "h": (1, 1)}, {"b": (0, 1), "h": (1, group)}, (0,) * 4
         self._read("key", {2: maker.width, 3: self.keys}, four, **of_head, j=(3, self.keys))
@@ -649,11 +650,11 @@ class _GridWriter:
 
     @staticmethod
     def _is_plain(md: MemoryDesc) -> bool:
-        """True for rows of f32 whose elements are neighbors."""
+        """Return whether rows are f32 with adjacent elements."""
         return md.data_type is DataType.f32 and not md.inner_blks and md.strides[-1] == 1
 
     def _clear_rows(self, place: Place, heads: int, rows: tuple[int, int], width: int) -> None:
-        """Zeros in the rows that are not there, from one to another."""
+        """Zero the padding rows in a range."""
         first, end = rows
         if first < end:
             h, j, v = TreeAxis("h", heads), TreeAxis("j", end - first), TreeAxis("v", width)
@@ -664,7 +665,7 @@ class _GridWriter:
             self.steps.append(TreeStep(tree, (place,), 4 * prod(sizes), is_named=False))
 
     def _hiding(self) -> None:
-        """The tables of what hides keys."""
+        """Set up the tables that hide keys."""
         maker, count = self.maker, self.maker.bound_rows
         bounds = maker.bounds
         if self.all_keys > maker.keys and "end" not in bounds:
@@ -678,7 +679,7 @@ class _GridWriter:
             strides = {"b": 8 * self.all_rows * (count > 1), "i": 8 * self.rows}
             self._lie(name, place, strides)
         if self.key_blocks > 1:
-            # Where each block of keys begins.
+            # The start of each key block.
             j, table = TreeAxis("j", self.key_blocks), TreeTensor.row_major("base", (self.key_blocks,))
             place, first = self._temporary(4 * j.extent), Coordinate(j * self.keys)
             tree = LoopTree((table,), (Each((j,), (table.store((j,), first),)),)).verify()
@@ -687,7 +688,7 @@ class _GridWriter:
             self._lie("base", place, {"j": 4})
 
     def _states(self) -> None:
-        """The memory of a position."""
+        """Set up the memory of a position."""
         rows = tuple(axis.extent for axis in self._axes.rows)
         self._own("scores", *rows, self.keys)
         if self.key_blocks == 1:
@@ -711,7 +712,7 @@ class _GridWriter:
     def _calls(self) -> Iterator[GridCall]:
         maker, axes, last = self.maker, self._axes, self.key_blocks - 1
         view, skips = AttentionView(self.tensors), self.is_few
-        # One block of keys gives the result at once, of no keys too.
+        # A single key block writes the result directly, even without keys.
         seen, rest = self._seen() if last else [], maker.keys - last * self.keys
         if last:
             for each in maker.begin(view, axes):
@@ -727,7 +728,7 @@ class _GridWriter:
             yield from self._ends(view, maker.finish, axes, [self._where(-last, j=1)])
 
     def _block(self, axes: AttentionAxes, seen: list[GridCondition], *, skips: bool) -> Iterator[GridCall]:
-        """What is done with a block of keys: where none of them is hidden, without a look at what hides."""
+        """Yield the calls for a key block; the one without hidden keys does not test for them."""
         maker, is_only, view = self.maker, self.key_blocks == 1, AttentionView(self.tensors)
         powers, inside = maker.powers if is_only else maker.block_powers, self._inside(axes.keys.extent)
         plain = AttentionView({name: t for name, t in self.tensors.items() if name not in _HIDING})
@@ -753,7 +754,7 @@ class _GridWriter:
         axes: AttentionAxes,
         conditions: list[GridCondition],
     ) -> Iterator[GridCall]:
-        """What writes the result: of the last block of queries the rows that there are."""
+        """Yield the calls that write the result; the last block of queries has fewer rows."""
         rest = self.maker.queries - (self.row_blocks - 1) * self.rows
         if rest == self.rows:
             yield self._call(view, make(view, axes), conditions)
@@ -772,7 +773,7 @@ class _GridWriter:
         return GridCondition(constant, tuple(factors.get(axis, 0) for axis in self.grid))
 
     def _seen(self) -> list[GridCondition]:
-        """Where a block has keys that a query of it may see."""
+        """Return the conditions under which a block has keys that one of its queries can see."""
         found = []
         if "end" in self.maker.bounds:
             found.append(self._bound("end", self.rows - 1, 1, -1, j=-self.keys))
@@ -781,7 +782,7 @@ class _GridWriter:
         return found
 
     def _inside(self, keys: int) -> list[GridCondition]:
-        """Where nothing is hidden in a block of so many keys: each condition can be turned round."""
+        """Return the conditions under which a block of keys hides nothing; each of them can be negated."""
         found = []
         if "end" in self.tensors:
             found.append(self._bound("end", 0, 1, -keys, j=-self.keys))
@@ -790,7 +791,7 @@ class _GridWriter:
         return found
 
     def _bound(self, name: str, row: int, sign: int, constant: int, **factors: int) -> GridCondition:
-        """A condition of the bound of a row of a block, which is added, or taken off."""
+        """Return a condition on the bound of a block's row, which is added or subtracted."""
         place, strides = self.at[name]
         condition = self._where(constant, **factors)
         return replace(
@@ -799,31 +800,31 @@ class _GridWriter:
 
 
 def _is_even(md: MemoryDesc, moves: Mapping[str, tuple[int, int]]) -> bool:
-    """True where parts that begin so many indices apart lie as far from each other."""
+    """Return whether parts at these index distances are evenly spaced in memory."""
     tops = ((index_digits(md, dim)[-1].step, n, md.dims[dim]) for dim, n in moves.values())
     return all(step == 1 or n % step == 0 or size == 1 for step, n, size in tops)
 
 
 def _not(condition: GridCondition) -> GridCondition:
-    """True where a condition is not."""
+    """Return the negation of a condition."""
     factors = tuple(-factor for factor in condition.factors)
     constant, sign = -condition.constant - 1, -condition.sign
     return replace(condition, constant=constant, factors=factors, sign=sign)
 
 
 def _with_strides(md: MemoryDesc, strides: tuple[int, ...]) -> MemoryDesc:
-    """A blocked descriptor whose blocks lie further apart."""
+    """Return a blocked descriptor with other strides."""
     return MemoryDesc.from_dict({**md.to_dict(), "strides": list(strides)})
 
 
 def _rows_of_block(queries: int) -> int:
-    """How many queries a block has: of those of which all blocks have the fewest too many, the most."""
+    """Return the queries of a block: of the sizes that waste the fewest rows, the largest."""
     blocks = range(-(-queries // _ROWS), -(-3 * queries // _ROWS) + 1)
     return min((-(-queries // n) for n in blocks), key=lambda rows: -(-queries // rows) * rows - queries)
 
 
 def _keys_of_block(keys: int, block: int, *, is_banded: bool) -> int:
-    """How many keys a block has: all, a number that divides all, or one that leaves a shorter block."""
+    """Return the keys of a block: all, a divisor of all, or a number that leaves a shorter block."""
     if is_banded:
         return min(keys, _KEYS_OF_BAND)
     if keys <= _KEYS:

@@ -1,4 +1,4 @@
-"""The program of the gradients of attention: scores are computed again, and become powers by the statistics.
+"""The program of the gradients of attention: scores are recomputed, and the statistics give their powers.
 
     powers[i, j] = e**(scores[i, j] - stats[i])
     diff_value[j, v] = sum over i of powers[i, j] * diff_dst[i, v]
@@ -7,8 +7,8 @@
     diff_query[i, d] = scale * sum over j of diff_scores[i, j] * key[j, d]
     diff_key[j, d] = scale * sum over i of diff_scores[i, j] * query[i, d]
 
-A soft cap c makes `1 - (score / c)**2` of each difference. All scores of a problem are in memory at once.
-Sums over queries are also over the heads that a head of keys serves.
+A soft cap c multiplies each difference by `1 - (score / c)**2`. All scores are in memory at once.
+Sums over queries also run over the heads that a head of keys serves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AttentionGradient:
 
     def __init__(self, problem: AttentionBackwardProblem) -> None:
         self.problem, self.forward = problem, AttentionProgram(problem.forward())
-        # Slot 0 is what is read first, slot 1 what is written first.
+        # Slot 0 is the first tensor read, slot 1 the first one written.
         first, *others = problem.sources()
         order = [first, problem.writes, *others, *problem.outputs()]
         mds = {**problem.by_argument(), **problem.outputs()}
@@ -74,7 +74,7 @@ class AttentionGradient:
             difference = difference * self.problem.scale
         if "caps" in view:
             difference = difference * view.load("caps", i, j)
-        # A key without a share has no gradient, be its numbers NaN.
+        # A key that contributes nothing has no gradient, even if it contains NaN.
         has_share = apply("ne", view.load("scores", i, j), 0)
         difference = apply("select", has_share, difference, 0)
         self._run(view, Each((*around, j), (summed, view.store("scores", (i, j), difference))))
@@ -85,7 +85,7 @@ class AttentionGradient:
         return Program(self.program_slots, tuple(self.steps), tuple(self.temporaries)).verify()
 
     def _powers(self, view: AttentionView, axes: AttentionAxes) -> tuple[Item, ...]:
-        """Scores become their powers, and the slopes of a soft cap are kept."""
+        """Replace scores by their powers, and keep the slopes of a soft cap."""
         i, j, cap = axes.rows[0], axes.keys, self.problem.soft_cap
         maker = self.forward
         items: list[Item] = [*maker.bounded(view, axes), Let("y", maker.score(view, axes))]
@@ -93,7 +93,7 @@ class AttentionGradient:
             share = maker.capped(maker.scaled(view, axes)) * (1.0 / cap)
             items.append(view.store("caps", (i, j), 1.0 - share * share))
         stats = view.load("stats", i)
-        # What is no row has the least number, and its logarithm nothing.
+        # The statistic of an empty row is the least number, not a logarithm.
         power = apply(
             "select", apply("le", stats, LEAST), Const(0.0), maker.power(apply("min", Ref("y") - stats, 0.0))
         )
@@ -101,7 +101,7 @@ class AttentionGradient:
         return tuple(items)
 
     def _view(self, b: TreeAxis, hk: TreeAxis, g: TreeAxis) -> AttentionView:
-        """All tensors: those of the caller where they lie, factors as their products read them fastest."""
+        """Return all tensors: the caller's in place, factors in the layout their products read fastest."""
         maker, head = self.forward, hk * self.forward.group + g
         tensors: dict[str, TreeTensor] = {}
         for name in (
@@ -142,7 +142,7 @@ class AttentionGradient:
         return AttentionView(tensors, outer)
 
     def _factor(self, tensors: dict[str, TreeTensor], name: str, source: str, order: tuple[int, ...]) -> None:
-        """A factor row-major in some order of its dims, of the type that is computed in: perhaps a copy."""
+        """Add a factor, row-major in the given order of dims and of the computed type; copied if needed."""
         md = self.mds[source].permute_axes(order)
         wanted = MemoryDesc(md.dims, self.held)
         if md == wanted:
@@ -154,7 +154,7 @@ class AttentionGradient:
         tensors[name] = TreeTensor.of_desc(name, wanted)
 
     def _finite_keys(self, tensors: dict[str, TreeTensor]) -> None:
-        """The keys as `rows`, zeros for what is not finite: a query that sees it has shares that are NaN."""
+        """Add the keys as `rows`, with nonfinite ones zeroed: for queries that see them, powers are NaN."""
         source = TreeTensor.of_desc("source", self.mds["key"])
         self.places["source"] = self.given["key"]
         self._temporary(tensors, "rows", self.mds["key"].dims)
@@ -178,7 +178,7 @@ class AttentionGradient:
         self.steps.append(TreeStep(tree, places, self.problem.work_bytes // 5))
 
     def _zeros(self) -> Program:
-        """Gradients of nothing: what there is of them is 0."""
+        """Return the program for empty inputs: the gradients are 0."""
         steps = list[Step]()
         for name in ("diff_query", "diff_key", "diff_value"):
             tensor = TreeTensor.of_desc(name, self.mds[name])
@@ -190,5 +190,5 @@ class AttentionGradient:
 
 
 def _summed(axes: tuple[TreeAxis, ...], term: Expr) -> Each:
-    """The sum of a term over axes, as `total`."""
+    """Return the sum of a term over axes, as `total`."""
     return Each(axes, (fold_over("sum", "total", term),))

@@ -1,7 +1,7 @@
-"""Elements as integers: their bits as they are, indices, and integers that stand in the order of the values.
+"""Elements as integers: raw bits, indices, and integer keys ordered like the values.
 
-What only moves elements, or compares them, computes in integers: so no NaN changes, and the same loops take
-every data type.
+Loops that only move or compare elements compute in integers: this preserves NaN payloads, and the same loops
+serve every data type.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...ir.conversion import NF4_NAN
 from ...ir.expression import Const, Expr, apply
 from ...ir.numbers import Number
 
-# The bits of the largest number of each type: what is above is no number.
+# The bits of the largest number of each type: everything above is NaN.
 _LARGEST = {
     DataType.f8_e5m2: 0x7C,
     DataType.f8_e4m3: 0x7E,
@@ -24,8 +24,8 @@ _LARGEST = {
 
 
 def as_bits(md: MemoryDesc) -> MemoryDesc:
-    """A tensor whose elements loads give as they are: of booleans they would be 0 and 1, and floats of 4 bits
-    take bytes of their own as integers alone.
+    """Return a tensor whose loads give raw bits: booleans would load as 0 and 1, and 4-bit floats are only
+    packed as integers.
     """
     if md.data_type is DataType.boolean:
         return md.as_type(DataType.u8)
@@ -34,17 +34,17 @@ def as_bits(md: MemoryDesc) -> MemoryDesc:
 
 
 def number_of_bits(*mds: MemoryDesc) -> Number:
-    """The integers that hold all bits of an element of any of these."""
+    """Return the integer type that holds all bits of an element of any of these."""
     return Number.integer(max(8, *(md.data_type.bits for md in mds)))
 
 
 def zero_bits(data_type: DataType) -> int:
-    """The bits of the element 0."""
+    """Return the bits of the element 0."""
     return NF4_NAN if data_type is DataType.nf4 else 0
 
 
 def as_indices(md: MemoryDesc) -> MemoryDesc:
-    """A tensor of indices as loops take it: of u64 what 63 bits do not hold is far outside of any dim."""
+    """Return a tensor of indices as loops read it: u64 values past 63 bits are out of range of any dim."""
     return md.as_type(DataType.s64) if md.data_type is DataType.u64 else md
 
 
@@ -52,15 +52,15 @@ def as_indices(md: MemoryDesc) -> MemoryDesc:
 
 
 def number_of_keys(data_type: DataType) -> Number:
-    """The integers of the keys of a type, and of positions beside them."""
+    """Return the integer type of the keys of a type, and of positions next to them."""
     is_wide = data_type.bits == 64 or data_type is DataType.u32
     return Number.i64 if is_wide else Number.i32
 
 
 def key_of(value: Expr, data_type: DataType) -> Expr:
-    """An integer for the bits of an element: of a larger element it is larger, of equal ones the same.
+    """Return an integer key for the bits of an element: larger for larger elements, equal for equal ones.
 
-    -0 equals 0, and NaN is above all: the largest integer there is.
+    -0 equals 0, and NaN is above everything: the largest integer.
     """
     if data_type is DataType.e8m0:
         return apply("and", value, 255)
@@ -68,7 +68,7 @@ def key_of(value: Expr, data_type: DataType) -> Expr:
         return value + -(2.0**63) if data_type is DataType.u64 else value
     if data_type.bits == 4:
         value = apply("select", apply("lt", value, 8), value, value - 16)
-    # Behind the sign stands the size: integers have the complement there.
+    # Floats are sign and magnitude: a negative one becomes the complement of its magnitude.
     least = Const(-(1 << data_type.bits - 1))
     key = apply("select", apply("lt", value, 0), apply("sub", least, value), value)
     largest = _LARGEST.get(data_type)
@@ -85,5 +85,5 @@ LEAST = Const(-float("inf"))
 
 
 def downwards(key: Expr) -> Expr:
-    """Keys in the other order."""
+    """Reverse the order of keys."""
     return apply("sub", -1, key)

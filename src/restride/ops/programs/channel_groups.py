@@ -1,8 +1,8 @@
-"""Group normalization by channels: sums of each channel first, then what the channels of a group share.
+"""Group normalization by channels: first sums of each channel, then the values shared by a group's channels.
 
-Where channels lie side by side, loops over `(n, c)` go through memory as it lies, where those over a group's
-elements would take a few neighbours at a time. What the channels of a group share is a few numbers. These
-stand in tensors of their own, `[n, c]`, so that the loops over elements know nothing of groups. The names of
+Where channels are adjacent in memory, loops over `(n, c)` traverse memory in order, but loops over a group's
+elements would take a few adjacent ones at a time. The channels of a group share a few numbers. These are
+stored in separate tensors `[n, c]`, so that the loops over elements do not deal with groups. The names of
 these tensors, with m and v the mean and the variance of a group, g = dy * scale and h = (x - m) * inverse:
 
     inverse = 1 / sqrt(v + eps),  centre = m,  factor = scale * inverse
@@ -24,15 +24,15 @@ from ...ir.tree import Each, Item, Let, Store, TreeTensor, fold_over
 from .normalization import NormAxes, inverse
 from .normalization_parts import ProgramParts
 
-# Images of a batch from which on one image after the other is worked on while it is in the caches.
+# The least batch for which images are processed one after another, each while it is in cache.
 _MANY_IMAGES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelAxes:
-    """The axes of a group normalization: batch, channels, the same as groups and places in them, spatial.
+    """The axes of a group normalization: batch, channels, channels as group and position in it, spatial.
 
-    `by_group`: loops run over the channels of one group, not over those of an image.
+    `by_group`: loops run over the channels of one group instead of one image.
     """
 
     n: TreeAxis
@@ -44,7 +44,7 @@ class ChannelAxes:
 
     @classmethod
     def of(cls, axes: NormAxes, md: MemoryDesc) -> ChannelAxes:
-        """The axes of a normalization of data like this."""
+        """Return the axes for normalizing data of this descriptor."""
         n, group = axes.outer
         place, *spatial = axes.inner
         by_group = not has_channels_side_by_side(md)
@@ -67,44 +67,44 @@ class ChannelAxes:
 
     @property
     def count(self) -> Const:
-        """The number of elements a group has."""
+        """The number of elements in a group."""
         return Const(float(self.place.extent * prod(axis.extent for axis in self.spatial)))
 
     @property
     def elements(self) -> NormAxes:
-        """The loops over elements, which know their channel."""
+        """The axes of loops over elements, with the channel known."""
         outer = (self.n, self.group, self.place) if self.by_group else (self.n, self.c)
         at = index_of(self.n, self.channel, *self.spatial)
         return NormAxes(outer, self.spatial, at, index_of(self.n, self.channel), (self.channel,))
 
 
 def has_channels_side_by_side(md: MemoryDesc) -> bool:
-    """True where the neighbour of an element is of another channel: in nhwc and in blocks of channels."""
+    """Return whether adjacent elements are of different channels: nhwc, and blocks of channels."""
     innermost = md.layout.inner_idxs[-1] if md.layout.inner_idxs else md.layout.outer_order[-1]
     return bool(innermost == 1)
 
 
 class ChannelLoops:
-    """The loops of a group normalization, in their order."""
+    """The loops of a group normalization, in order."""
 
     def __init__(self, parts: ProgramParts, axes: ChannelAxes) -> None:
         self.parts, self.axes = parts, axes
         self.items: list[Item] = []
 
     def row(self, name: str) -> TreeTensor:
-        """A number for each channel of each image."""
+        """Allocate one number for each channel of each image."""
         return self.parts.temporary(name, (self.axes.n.extent, self.axes.c.extent))
 
     def of_channel(self, name: str) -> Load:
-        """The number of a channel in the loops over elements."""
+        """Load the number of a channel in the loops over elements."""
         return self.row(name).load(self.axes.n, self.axes.channel)
 
     def of_place(self, name: str) -> Load:
-        """The number of a channel of a group."""
+        """Load the number of a channel of a group."""
         return self.row(name).load(self.axes.n, self.axes.in_group)
 
     def sum_up(self, items: Sequence[Item], found: Sequence[tuple[str, Expr]]) -> None:
-        """Folds over the elements of each channel, and numbers of what they have found."""
+        """Add folds over the elements of each channel, which store the values `found`."""
         at = index_of(self.axes.n, self.axes.channel)
         stores = (self.row(name).store(at, value) for name, value in found)
         self.items.append(Each((self.axes.own,), (Each(self.axes.spatial, tuple(items)), *stores)))
@@ -115,7 +115,7 @@ class ChannelLoops:
         items: Sequence[Item],
         found: Sequence[tuple[str, Expr]],
     ) -> None:
-        """Sums over the channels of each group, what follows of them, and numbers for each channel."""
+        """Add sums over the channels of each group, values derived from them, and numbers of each channel."""
         at, place = (self.axes.n + 0, self.axes.in_group), (self.axes.place,)
         folds = tuple(fold_over("sum", name, value) for name, value in sums)
         stores = tuple(self.row(name).store(at, value) for name, value in found)
@@ -123,11 +123,11 @@ class ChannelLoops:
         self.items += body if self.axes.by_group else (Each((self.axes.group,), body),)
 
     def each_element(self, items: Sequence[Item]) -> None:
-        """What is done with each element."""
+        """Add the items for each element."""
         self.items.append(Each((self.axes.own, *self.axes.spatial), tuple(items)))
 
     def write(self, work_bytes: int) -> None:
-        """Add the steps: all loops for one group or image after the other; of few images a step each."""
+        """Add the steps: all loops for one group or image after another; one step per loop for few images."""
         n, items = self.axes.n, tuple(self.items)
         if self.axes.by_group:
             self.parts.step(Each((n, self.axes.group), items), work_bytes)
@@ -142,7 +142,7 @@ class ChannelLoops:
 def use_known_stats(
     loops: ChannelLoops, scale: TreeTensor | None, mean: Expr | None, variance: Expr, *names: str
 ) -> None:
-    """What channels need of statistics that are there: numbers of these names."""
+    """Derive the numbers of channels, by these names, from known statistics."""
     factor: Expr = Ref("inverse") if scale is None else Ref("inverse") * scale.load(loops.axes.in_group)
     values = {"inverse": Ref("inverse"), "factor": factor, "centre": mean}
     wanted = [(name, value) for name in names if (value := values[name]) is not None]
@@ -152,9 +152,9 @@ def use_known_stats(
 def compute_stats(
     loops: ChannelLoops, scale: TreeTensor | None, x: Load, stores: Sequence[Store], *, is_rms: bool
 ) -> None:
-    """Find the statistics, first the mean, and what channels need of them.
+    """Compute the statistics, first the mean, and the numbers of channels derived from them.
 
-    `stores`: of `mean` and `variance`, by these names.
+    `stores`: those of `mean` and `variance`, by these names.
     """
     axes = loops.axes
     distance: Expr = x
@@ -176,7 +176,7 @@ def compute_stats(
 
 
 def share_gradients(loops: ChannelLoops, scale: TreeTensor | None, dy: Expr, distance: Expr) -> None:
-    """Find the gradients of scale and shift of each image, and what channels need of their sums."""
+    """Compute the gradients of scale and shift for each image, and channel numbers from their sums."""
     sum_up_gradients(loops, dy, distance)
     axes, inverse_of = loops.axes, loops.of_place("inverse")
     of_group = [("a", loops.of_place("shifts")), ("b", loops.of_place("scales"))]
@@ -189,7 +189,7 @@ def share_gradients(loops: ChannelLoops, scale: TreeTensor | None, dy: Expr, dis
 
 
 def sum_up_gradients(loops: ChannelLoops, dy: Expr, distance: Expr) -> None:
-    """Find the gradients of scale and shift of each image."""
+    """Compute the gradients of scale and shift of each image."""
     items: list[Item] = [
         Let("dy", dy),
         fold_over("sum", "shift_sum", Ref("dy")),

@@ -1,14 +1,13 @@
-"""Sums over the quantised destination, as steps behind the one that writes it.
+"""Sums over a quantized destination, computed in steps after the one that writes it.
 
-A convolution of s8 activations and s8 weights on instructions that want u8 adds 128 to its source; one with a
-zero point of its source shifts it. Both are taken back by one s32 for each output channel: -128 times the sum
-of its weights, and -1 times it. Behind the bytes of the weights, in this order, is where oneDNN looks for
-them.
+A convolution of s8 activations and s8 weights with instructions that take u8 adds 128 to its source; a source
+zero point shifts it too. One s32 for each output channel compensates for both: -128 times the sum of its
+weights, and -1 times it. oneDNN expects them after the bytes of the weights, in this order.
 
-Outputs lie row-major over the kept dims, whatever the tensor's layout. Where the two orders differ, each
-output is a cache line of its own, and they are what takes the time. So where every element has an output of
-its own they are **products**, a nest to s32 with a scale; and where the kept dims of a plain tensor lie in
-another order the sums are **turned**: found in the order of the tensor, then moved.
+Outputs are row-major over the kept dims, whatever the tensor's layout. Where the two orders differ, each
+output is in another cache line, which dominates the time. So where every element has its own output, they are
+**products**: a nest to s32 with a scale. Where a plain tensor has the kept dims in another order, sums are
+**turned**: computed in the order of the tensor, then moved.
 """
 
 from __future__ import annotations
@@ -29,30 +28,30 @@ from ...ir.program import DST, NestStep, Place, Program, Slot, Step, TreeStep
 from ...ir.ranges import sum_tree
 
 FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
-"""By what the sums are multiplied, by argument."""
-# Types whose products with -128 an f32 holds exactly.
+"""The factor of the sums, by argument."""
+# Types whose products with -128 are exact in f32.
 _EXACT = (DataType.s8, DataType.u8)
-# From here on so many outputs take longer out of order than a second pass over them.
+# From this many outputs on, writing them out of order takes longer than a second pass over them.
 _MANY_OUTPUTS = 1 << 12
 
 Outputs = tuple[tuple[Place, int], ...]
 
 
 def compensation_descs(wanted: Compensation, dst: MemoryDesc) -> dict[int, MemoryDesc]:
-    """What the memories of the sums are: s32, one for each index of the kept padded dims."""
+    """Return the descriptors of the sums: s32, one for each index of the kept padded dims."""
     kept = [n for d, n in enumerate(dst.padded_dims) if wanted.mask >> d & 1]
     count = RUNTIME_DIM if dst.layout.has_runtime else prod(kept)
     return dict.fromkeys(output_args(wanted), MemoryDesc((count,), "s32", "a"))
 
 
 def output_args(wanted: Compensation) -> list[int]:
-    """The arguments that are written."""
+    """Return the arguments that are written."""
     asked = ((ARG_DST_1, wanted.s8s8), (ARG_DST_2, wanted.zero_point))
     return [arg for arg, is_wanted in asked if is_wanted]
 
 
 def sum_steps(program: Program, wanted: Compensation, dst: MemoryDesc) -> Program:
-    """The program with steps that find the sums of its destination; their slots are its last ones."""
+    """Return the program with steps that compute the sums of its destination; their slots come last."""
     args = output_args(wanted)
     outputs = tuple((Place(len(program.slots) + i), FACTORS[arg]) for i, arg in enumerate(args))
     result = replace(program, slots=(*program.slots, *(Slot(arg, is_written=True) for arg in args)))
@@ -63,7 +62,7 @@ def sum_steps(program: Program, wanted: Compensation, dst: MemoryDesc) -> Progra
 def _sums(
     md: MemoryDesc, mask: int, src: Place, outputs: Outputs, taken: int
 ) -> tuple[tuple[Step, ...], tuple[int, ...]]:
-    """The steps that find the sums, and the temporaries that they need behind `taken` others."""
+    """Return the steps that compute the sums, and their temporaries, numbered after `taken` others."""
     kept = [d for d in range(md.ndims) if mask >> d & 1]
     count = prod(md.padded_dims[d] for d in kept)
     if count >= _MANY_OUTPUTS:
@@ -77,14 +76,14 @@ def _sums(
 
 
 def _sum_step(md: MemoryDesc, mask: int, src: Place, outputs: Outputs) -> TreeStep:
-    """Factors times the sums over the padded dims that a mask lacks, row-major."""
+    """Return the step for factors times the sums over the padded dims not in the mask, row-major."""
     tree = sum_tree(md, mask, [factor for _, factor in outputs])
     places = (src, *(place for place, _ in outputs))
     return TreeStep(tree, places, md.size, is_named=False)
 
 
 def _product(md: MemoryDesc, src: Place, output: tuple[Place, int]) -> NestStep:
-    """`factor` times each element over the padded dims, as s32 row-major."""
+    """Return the nest for `factor` times each element over the padded dims, as s32 row-major."""
     place, factor = output
     whole = MemoryDesc._make("blocked", md.data_type, replace(md.layout, dims=md.padded_dims))
     out = MemoryDesc(whole.dims, "s32", None)
@@ -98,7 +97,7 @@ def _product(md: MemoryDesc, src: Place, output: tuple[Place, int]) -> NestStep:
 def _turned(
     md: MemoryDesc, mask: int, src: Place, outputs: Outputs, order: list[int], taken: int
 ) -> tuple[tuple[Step, ...], tuple[int, ...]]:
-    """Sums over a plain tensor; `order` are all dims as they lie in memory."""
+    """Sum over a plain tensor; `order`: all dims in memory order."""
     to = np.argsort(order).tolist()
     moved_mask = sum(1 << to[d] for d in range(md.ndims) if mask >> d & 1)
     held = tuple(Place(~(taken + i)) for i in range(len(outputs)))

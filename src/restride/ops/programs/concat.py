@@ -1,11 +1,11 @@
-"""Concat: a source and its window of the destination -> loop nests.
+"""Concat: from a source and its window of the destination to loop nests.
 
-A window is a range of indices of one axis. Where it begins at a whole block of the destination, it is one
-nest. Where it begins inside a block, or the source's blocks are out of step with the destination's, it is cut
-into pieces inside which both sides count their digits from zero. Pieces that never fall into step repeat with
-a period, the least common multiple of the blocks, and one nest moves all repetitions of a piece::
+A window is a range of indices along one axis. If it begins at a whole block of the destination, it is one
+nest. If it begins inside a block, or the source's blocks are not aligned with the destination's, it is cut
+into pieces within which both sides count their digits from zero. Pieces that never align repeat with a
+period, the least common multiple of the blocks, and one nest moves all repetitions of a piece::
 
-    a source of 40 behind 5 others, both sides in blocks of 16
+    a source of 40 after 5 others, both sides in blocks of 16
     ->  for 2: for 11  (0 and 16 on)    for 2: for 5  (11 and 27 on)    for 8  (32 on)
 """
 
@@ -29,7 +29,7 @@ _ENDLESS = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The indices from `start` on of one axis of `dst`, where a source goes, and zeros behind it.
+    """The indices from `start` on along one axis of `dst`, which hold a source, followed by zeros.
 
     `until` is one past the last index that is written.
     """
@@ -41,17 +41,17 @@ class Window:
 
     @property
     def origin(self) -> int:
-        """Offset of the first element."""
+        """The offset of the first element."""
         return self.dst.offset0 + axis_offset(self.dst.layout, self.axis, self.start)
 
     def is_like(self, src: MemoryDesc) -> bool:
-        """True where the elements of `src` lie to each other as those of the window do."""
+        """Return whether the elements of `src` have the same relative offsets as those of the window."""
         if src.data_type.bits != self.dst.data_type.bits:
             return False
         return all(self._path(src, d) == self._path(src, d, self.dst) for d in range(src.ndims))
 
     def _path(self, src: MemoryDesc, dim: int, md: MemoryDesc | None = None) -> list[int]:
-        """How far each index of a dim of `src` lies from the first, in `md`, over a period of blocks."""
+        """Return the offset of each index of a dim of `src` from the first, in `md`, over a block period."""
         layout = (md or src).layout
         start = self.start if md is not None and dim == self.axis else 0
         count = min(src.dims[dim], lcm(src.layout.blocks[dim], self.dst.layout.blocks[dim]) + 1)
@@ -61,16 +61,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class WindowMove:
-    """One nest of a concat, and the elements [low, high) that it may read and write; zeros read none."""
+    """One nest of a concat, and the elements [low, high) that it can read and write; zeros read none."""
 
     nest: LoopNest
     read: Span
     written: Span
 
     def padding(self) -> Iterator[WindowMove]:
-        """The zeros that the nest writes, without what it moves: a strip for each bounded dimension.
+        """Yield the zeros that the nest writes besides what it moves: a strip for each bounded dimension.
 
-        Strips cross each other, so that there are as many as dimensions, not as combinations of them.
+        Strips cross each other, so that their number is that of dimensions, not of combinations of them.
         """
         if self.nest.is_zero:
             yield self
@@ -86,11 +86,11 @@ class WindowMove:
 def window_moves(
     src: MemoryDesc, window: Window, compute: Compute | None = None, tensors: Sequence[TensorOperand] = ()
 ) -> tuple[WindowMove, ...]:
-    """The nests that move every element of `src` to its place, and write zero into the padding of the window.
+    """Return the nests that move all elements of `src`, and write zeros to the padding of the window.
 
-    Both descriptors are concrete, of equal dims but for the axis, and not empty; `tensors` do not move along
-    the axis. No position is written by two of the nests. Raises Unimplemented for blocks that have too little
-    in common.
+    Both descriptors are concrete, nonempty, and of equal dims except along the axis; `tensors` do not move
+    along the axis. No two nests write the same position. Raises Unimplemented for blocks that are too
+    dissimilar.
     """
     return tuple(_WindowSource(src, window, compute or Compute(), tuple(tensors)).moves())
 
@@ -106,7 +106,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _WindowSource:
-    """A source on its way into a window."""
+    """A source to be moved into a window."""
 
     src: MemoryDesc
     window: Window
@@ -127,7 +127,7 @@ class _WindowSource:
             yield _zeros(_part(window.dst, window.axis, window.start + size + first, extent, extent))
 
     def _pieces(self) -> list[_Piece]:
-        """The pieces, in order; of those that repeat, the first repetition stands for all."""
+        """Return the pieces in order; the first repetition of a repeated piece stands for all."""
         window, period = self.window, self._period
         size = self.src.dims[window.axis]
         sides = [(_steps(self.src, window.axis), 0), (_steps(window.dst, window.axis), window.start)]
@@ -162,23 +162,23 @@ class _WindowSource:
         return WindowMove(repeated, _longer(read, times * src), _longer(written, times * dst))
 
     def _period_offset(self, md: MemoryDesc) -> int:
-        """How far a period of indices is."""
+        """Return the offset of one period of indices."""
         return self._period // md.layout.blocks[self.window.axis] * md.strides[self.window.axis]
 
 
 def _longer(md: MemoryDesc, far: int) -> Span:
-    """The elements of a tensor and of its repetitions, the last of which is `far` off."""
+    """Return the extent in memory of a tensor and its repetitions, the last of which is at offset `far`."""
     low, high = md.extent_range()
     return low + min(far, 0), high + max(far, 0)
 
 
 def _steps(md: MemoryDesc, dim: int) -> list[int]:
-    """How many indices each digit of a dim steps over, innermost first: 1, 4 and 16 in blocks of 4 by 4."""
+    """Return the indices each digit of a dim steps over, innermost first: 1, 4 and 16 in blocks of 4 by 4."""
     return [level.step for level in index_digits(md, dim)]
 
 
 def _cuts(size: int, sides: list[tuple[list[int], int]]) -> Iterator[tuple[int, int]]:
-    """First and extent of the longest pieces of [0, size) in which no side carries into an outer digit."""
+    """Yield first and extent of the longest pieces of [0, size) in which neither side carries outward."""
     at = 0
     while at < size:
         extent = min(size - at, *(_indices_to_carry(steps, start + at) for steps, start in sides))
@@ -187,16 +187,16 @@ def _cuts(size: int, sides: list[tuple[list[int], int]]) -> Iterator[tuple[int, 
 
 
 def _indices_to_carry(steps: list[int], at: int) -> int:
-    """The number of indices from `at` on that have the digits of 0, 1, 2, ... above those of `at`."""
+    """Return how many indices from `at` on have the same digits above the lowest as 0, 1, 2, ..."""
     inner = max(step for step in steps if at % step == 0)
     outer = min((step for step in steps if step > inner), default=0)
     return outer - at % outer if outer else _ENDLESS
 
 
 def _part(md: MemoryDesc, axis: int, start: int, extent: int, padded: int) -> MemoryDesc:
-    """A range of indices of an axis that are counted from `start` on.
+    """Return a range of indices along an axis, counted from `start` on.
 
-    Unlike a submemory it may begin and end inside a block, as long as no index carries beyond it.
+    Unlike a submemory, it can begin and end inside a block, as long as no index carries beyond it.
     """
     layout = md.layout
     dims = (*layout.dims[:axis], extent, *layout.dims[axis + 1 :])
@@ -207,14 +207,14 @@ def _part(md: MemoryDesc, axis: int, start: int, extent: int, padded: int) -> Me
 
 
 def _zeros(md: MemoryDesc) -> WindowMove:
-    """Zero into every element, and into the padding."""
+    """Write zero to every element, and to the padding."""
     nest = reorder_nest(md, md, Compute())
     nest = replace(nest, axes=(Axis(1, 0, 0, valid=0), *nest.axes)).verify()
     return WindowMove(nest, (0, 0), extent_range(md.layout))
 
 
 def _zeros_of(box: LoopNest) -> Iterator[LoopNest]:
-    """The positions of a box that are written but not read."""
+    """Yield the positions of a box that are written but not read."""
     if box.is_zero:
         yield box
         return

@@ -1,16 +1,16 @@
-"""Programs that sum products: the layouts in which a kernel has vectors, and the moves into them.
+"""Programs that sum products: the layouts in which a kernel can use vectors, and the moves into them.
 
-A tree is run on the tensors as they lie where its kernel is fast then. Else tensors go into the formats that
-the kernel wants, into temporaries, and what it wrote comes back: as few elements as can be are moved.
+If a tree's kernel is fast on the tensors as they are, it runs on them directly. Otherwise tensors are moved
+into the formats that the kernel prefers, in temporaries, and the result back: as few elements as possible.
 
-| rate | what a kernel does |
+| rate | the kernel |
 | --- | --- |
 | 3 | multiplies vectors of f32, or packs (`schedule/contraction/pack.py`) |
-| 2 | the same, of rows that push each other out of the caches: a multiple of 4096 bytes apart, say |
-| 1 | has vectors, but widens each element before it multiplies |
-| 0 | goes element by element |
+| 2 | does the same, on rows that evict each other from cache, such as multiples of 4096 bytes apart |
+| 1 | uses vectors, but widens each element before it multiplies |
+| 0 | processes single elements |
 
-Floats of 16 and 8 bits become f32 on the way, where kernels would widen each of them again and again.
+Floats of 16 and 8 bits become f32 in the move, since kernels would widen each of them repeatedly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ...schedule.machine import NOMINAL
 from ...schedule.trees.split_folds import pieces_of_folds, rewritten_steps
 from .product_chain import AS_IT_IS, ProductChain
 
-# Whether a layout has vectors is the same for all machines that have some; and one that multiplies bytes.
+# Whether a layout allows vectors is the same on all machines with vectors; and on one that multiplies bytes.
 _MACHINE = replace(NOMINAL, vector_bytes=32)
 _BYTE_MACHINE = replace(_MACHINE, adds_pairs=True)
 _FULL_RATE = 3
@@ -47,7 +47,7 @@ _BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class TensorRole:
-    """A tensor of a contraction: its name in trees, its argument, its descriptor."""
+    """A tensor of a contraction: its name in trees, argument and descriptor."""
 
     name: str
     arg: int
@@ -60,12 +60,12 @@ Loops = Callable[[Mapping[str, TreeTensor]], tuple[Each, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ContractionWork:
-    """What to sum: two tensors that are read, one that is written, and the loops.
+    """A contraction: two tensors that are read, one that is written, and the loops.
 
-    `preferred`: by name, the formats in which kernels are fast. `chain`: what attributes do; `slots`: those
-    of the bias; `terms`: how many products there are; `work_bytes`: how many bytes could be moved in the time
-    that it takes; `pack`: how many products the machine adds at once; `goes_by_rows`: where the second tensor
-    is long rows, it is read row by row, and sums wait in the caches (`schedule/trees/columns.py`).
+    `preferred`: by name, the formats in which kernels are fast. `chain`: the attributes; `slots`: those of
+    the bias; `terms`: the number of products; `work_bytes`: the bytes that could be moved in the time of the
+    computation; `pack`: how many products the machine adds at once; `goes_by_rows`: whether a second tensor
+    of long rows is read row by row, with sums in cache (`schedule/trees/columns.py`).
     """
 
     reads: tuple[TensorRole, TensorRole]
@@ -82,11 +82,11 @@ class ContractionWork:
 
     @property
     def roles(self) -> tuple[TensorRole, TensorRole, TensorRole]:
-        """The tensors in the order of slots: the first that is read, the one that is written, the other."""
+        """The tensors in the order of slots: the first one read, the one written, the other one read."""
         return (self.reads[0], self.written, self.reads[1])
 
     def program(self) -> Program:
-        """The moves into the formats that are computed in, the loops, and the moves back."""
+        """The moves into the computed formats, the loops, and the moves back."""
         chosen, tree = self._chosen()
         moved = [role for role in self.roles if self._grows(role) or chosen[role.name] != role.desc]
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
@@ -137,7 +137,7 @@ class ContractionWork:
         ]
 
     def _growth(self, role: TensorRole, dst: MemoryDesc, to: Place) -> NestStep:
-        """A factor, or its first columns, as it is multiplied, with its own scales and zero points."""
+        """Return the step that converts a factor, or its first columns, with its scales and zero points."""
         factor = self.chain.grown.get(role.arg, AS_IT_IS)
         own, (operands, scalars) = factor.computed, factor.before
         src = role.desc
@@ -153,7 +153,7 @@ class ContractionWork:
 
     def _loops(self, tree: LoopTree, held: Mapping[str, Place]) -> TreeStep:
         operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.chain.operands)}
-        # What is not named is the old destination, read as another type.
+        # The operand without a name is the old destination, read as another type.
         named, old = {**held, **operands}, held[self.written.name]
         places = tuple(named.get(tensor.name, old) for tensor in tree.tensors)
         return TreeStep(tree.verify(), places, self.work_bytes, (0, len(self.chain.computed.scalars)))
@@ -166,8 +166,8 @@ class ContractionWork:
         return LoopTree(every, self.loops(tensors), scalars, Number.real(is_wide=self.is_wide))
 
     def _chosen(self) -> tuple[dict[str, MemoryDesc], LoopTree | None]:
-        """The descriptor of each tensor that is computed in: fewest moved of those of the best rate. And the
-        tree, where there is one already.
+        """Return the computed descriptor of each tensor: the fewest moves among those of the best rate; and
+        the tree, if it was built.
         """
         own = {role.name: self._unmoved(role) for role in self.roles}
         if 0 in self.written.desc.dims:
@@ -186,7 +186,7 @@ class ContractionWork:
         return best, tree
 
     def _candidates(self, own: Mapping[str, MemoryDesc]) -> Iterator[dict[str, MemoryDesc]]:
-        """Each tensor as it is or as it is wanted; and both factors as f32 where they are narrower."""
+        """Yield combinations of tensors as they are or as preferred; also narrower factors as f32."""
         wanted = {
             role.name: self._wanted(role) if self._computed_type(role) is None else own[role.name]
             for role in self.roles
@@ -201,14 +201,14 @@ class ContractionWork:
             yield {**widened, self.written.name: desc}
 
     def _grows(self, role: TensorRole) -> bool:
-        """True for a factor that is converted first, whatever its format."""
+        """Return whether a factor is converted first, whatever its format."""
         return role.arg in self.chain.grown
 
     def _computed_type(self, role: TensorRole) -> DataType | None:
-        """The type that a tensor is computed in whatever its format; None where it stays as it is."""
+        """Return the type a tensor is computed in whatever its format; None if it stays as it is."""
         if self._grows(role):
             return self.chain.grown[role.arg].data_type
-        # What is narrower than a byte no loop can store.
+        # Loops cannot store elements narrower than a byte.
         is_narrow = role is self.written and role.desc.data_type.bits < _BYTE
         return DataType.f32 if is_narrow else None
 
@@ -220,7 +220,7 @@ class ContractionWork:
         return self.preferred.get(role.name, role.desc)
 
     def _rate(self, tree: LoopTree) -> int:
-        """How fast the slowest part of the loops is."""
+        """Return the rate of the slowest part of the loops."""
         parts = (replace(tree, items=(item,)) for item in tree.items if item.folds or len(item.items) > 1)
         return min((self._part_rate(part) for part in parts), default=_FULL_RATE)
 
@@ -236,8 +236,8 @@ class ContractionWork:
         return _CROWDED_RATE if self._is_crowded(contraction) else _FULL_RATE
 
     def _is_crowded(self, contraction: Contraction) -> bool:
-        """True where the rows of the weights fall into too few sets of the second cache, and tiles of other
-        rows find them gone. Measured with 1024 and 2048 columns of f32: 0.3 times as fast.
+        """Return whether rows of the weights map to too few sets of the L2 cache, so that tiles of other rows
+        evict them. Measured with 1024 and 2048 columns of f32: 0.3 times as fast.
         """
         weights = contraction.accesses[SECOND].tensor
         if len(contraction.summed) != 1 or weights.name != self.reads[1].name:
@@ -248,12 +248,12 @@ class ContractionWork:
 
 
 def pays_to_move(terms: int, elements: int) -> bool:
-    """True where elements that are moved, or converted, have a part in so many products that it pays."""
+    """Return whether elements are used in enough products to pay for moving or converting them."""
     return terms >= LEAST_USES * elements
 
 
 def moved_place(place: Place, data_type: DataType, digits: IndexDigits, start: int) -> Place:
-    """A place from an index of a dim on: steps of other columns are the same then, and compiled once."""
+    """Return a place from an index on: steps for other columns are then equal and compiled once."""
     return place._replace(offset=place.offset + data_type.nbytes(offset_at(digits, start)))
 
 
@@ -262,19 +262,19 @@ def _moved_elements(descs: Mapping[str, MemoryDesc], own: Mapping[str, MemoryDes
 
 
 def _of_type(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
-    """The same layout of another type."""
+    """Return the same layout with another type."""
     return MemoryDesc(md.dims, data_type, md.tag)
 
 
 def channel_operand(md: MemoryDesc, ndims: int, dim: int = 1) -> TensorOperand:
-    """One value for each index of a dim, such as a bias, as an operand of a tensor of `ndims` dims."""
+    """Return one value for each index of a dim, such as a bias, as an operand of an `ndims` tensor."""
     one = TensorOperand.of_desc(MemoryDesc((1,), md.data_type, "a")).dims[0]
     own = TensorOperand.of_desc(md).dims[0]
     return TensorOperand(md.data_type, md.offset0, tuple(own if d == dim else one for d in range(ndims)))
 
 
 def _bias_loops(y: TreeTensor, channels: int, bias: TreeTensor) -> tuple[Each]:
-    """The loops that write the gradient of a bias: the sums of y for each channel."""
+    """Return the loops that write the gradient of a bias: the sums of y for each channel."""
     c = TreeAxis("c", channels)
     n, *points = (TreeAxis(f"s{d}", size) for d, size in enumerate(y.sizes) if d != 1)
     summed = Each((n, *points), (fold_over("sum", "total", y.load(n, c, *points)),))
@@ -282,7 +282,7 @@ def _bias_loops(y: TreeTensor, channels: int, bias: TreeTensor) -> tuple[Each]:
 
 
 def with_bias_gradient(program: Program, result: MemoryDesc, outputs: Mapping[int, MemoryDesc]) -> Program:
-    """The program with the sums of a gradient over all but its channels, where they are asked for."""
+    """Add to the program the sums of a gradient over all dims but channels, if they are requested."""
     if not outputs:
         return program
     source, bias = TreeTensor.of_desc("result", result), TreeTensor.of_desc("bias", outputs[ARG_DIFF_BIAS])

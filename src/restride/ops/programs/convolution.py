@@ -11,8 +11,8 @@ for every channel i of x and j of y in a group g, and every tap k whose index li
 | convolution | forward | backward data | backward weights |
 | deconvolution | backward data | forward | backward weights |
 
-A tree that writes y or w looks through windows. One that writes x has a loop for each residue of the stride:
-the positions of x that are so many behind a multiple of it have taps of their own, and are linear in them.
+A tree that writes y or w iterates over windows. One that writes x has a loop for each residue modulo the
+stride: the positions of x with that residue share a set of taps, in which their indices are linear.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Index = tuple[Affine | TreeAxis | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class ResultOf:
-    """What is made of the elements at an index of the tensor that is written: of one that the weights are
+    """The expressions of elements at an index of the written tensor: of an element that the weights are
     multiplied with, of a weight, and of the sum.
     """
 
@@ -58,7 +58,7 @@ class Taps:
 class ConvolutionExtents:
     """Extents of a convolution: batch, groups, channels of a group of x and y, and its spatial dims.
 
-    `has_groups`: weights have a dim of groups; `is_point_first`: channels of y come before those of x there.
+    `has_groups`: weights have a dim of groups; `is_point_first`: there, channels of y precede those of x.
     """
 
     batch: int
@@ -71,11 +71,11 @@ class ConvolutionExtents:
 
     @property
     def is_depthwise(self) -> bool:
-        """True where every group has one channel."""
+        """Whether every group has one channel."""
         return self.window_channels == self.point_channels == 1
 
     def axes(self) -> tuple[TreeAxis, TreeAxis, TreeAxis, TreeAxis]:
-        """Batch, group, channel of x, channel of y."""
+        """The axes of batch, group, channel of x, channel of y."""
         extents = self.batch, self.groups, self.window_channels, self.point_channels
         n, g, i, j = map(TreeAxis, ("n", "g", "i", "j"), extents)
         return n, g, i, j
@@ -83,17 +83,17 @@ class ConvolutionExtents:
     def weights_index(
         self, g: TreeAxis, i: TreeAxis, j: TreeAxis, taps: Sequence[Affine | TreeAxis]
     ) -> Index:
-        """The index of an element of the weights."""
+        """Return the index of an element of the weights."""
         channels = (j, i) if self.is_point_first else (i, j)
         return (*((g,) if self.has_groups else ()), *channels, *taps)
 
     def outer(self, *axes: TreeAxis) -> tuple[TreeAxis, ...]:
-        """Axes without those of one group, and channels of which there is one."""
+        """Return the axes without a single group and channels of extent 1."""
         return tuple(axis for axis in axes if axis.extent != 1 or axis.name not in ("g", "i", "j"))
 
 
 def _channel(g: TreeAxis, channel: TreeAxis) -> Affine | TreeAxis:
-    """The channel among all groups: those of one group alone, groups alone, or both."""
+    """Return the channel among all groups, from the axes whose extent is not 1."""
     if g.extent == 1:
         return channel
     return g if channel.extent == 1 else g * channel.extent + channel
@@ -123,7 +123,7 @@ def _guards(indices: Sequence[Affine], sizes: Sequence[int]) -> tuple[Guard, ...
 def points_tree(
     relation: ConvolutionExtents, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each]:
-    """The loops that write y: every point sums its window."""
+    """Return the loops that write y: every point sums its window."""
     n, g, i, j = relation.axes()
     points, taps = _points(relation), _taps(relation)
     at = _windows(relation, points, taps)
@@ -139,7 +139,7 @@ def points_tree(
 def weights_tree(
     relation: ConvolutionExtents, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each]:
-    """The loops that write w: every weight sums over the batch and the points."""
+    """Return the loops that write w: every weight sums over the batch and the points."""
     n, g, i, j = relation.axes()
     points, taps = _points(relation), _taps(relation)
     at = _windows(relation, points, taps)
@@ -150,7 +150,7 @@ def weights_tree(
     return (Each(relation.outer(g, j, i, *taps), (summed, w.store(index, made.result(Ref(TOTAL), index)))),)
 
 
-# --- what writes x ------------------------------------------------------------------------------------------
+# --- loops that write x -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class _Residue:
     """The positions `first`, `first + stride`, ... of x along a dim, and their taps.
 
     Tap number t is `tap - t * tap_step`, so that the point `position + point - t * -point_step` moves forward
-    with t. Without taps it stands for `count` residues beside each other, which all have so many positions.
+    with t. Without taps it stands for `count` adjacent residues, which all have equally many positions.
     """
 
     first: int
@@ -174,7 +174,7 @@ class _Residue:
 def windows_tree(
     relation: ConvolutionExtents, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each, ...]:
-    """The loops that write x: one for each residue of the strides, as each has taps of its own."""
+    """Return the loops that write x: one for each residue of the strides, with its own taps."""
     return tuple(
         _window_loops(relation, (x, w, y), residues, made)
         for residues in product(*map(tuple, map(_residues, relation.dims)))
@@ -182,13 +182,13 @@ def windows_tree(
 
 
 def _residues(dim: Taps) -> Iterator[_Residue]:
-    """Positions of x are `first + stride * q`; a tap k belongs to them if it divides what is left."""
-    # Strides may be far longer than kernels: what no tap belongs to is found in runs, not one by one.
+    """Yield residues: positions of x are `first + stride * q`; a tap k belongs if it divides the rest."""
+    # Strides can far exceed kernels: residues without taps are found in runs, not one by one.
     by_residue: dict[int, list[int]] = {}
     for k in range(dim.kernel):
         by_residue.setdefault((k * dim.dilation - dim.padding) % dim.stride, []).append(k)
     end = min(dim.stride, dim.window)
-    # From here on each residue has a position less.
+    # From here on each residue has one position less.
     fewer = dim.window % dim.stride
     ends = sorted({end, *(fewer,) * (fewer < end), *(first for first in by_residue if first < end)})
     first = 0
@@ -200,7 +200,7 @@ def _residues(dim: Taps) -> Iterator[_Residue]:
             yield _Residue(first, positions, 0, 0, 0, 0, 0, count)
             first += count
             continue
-        # Taps from the last one down: then points go up.
+        # Taps run downward from the last one: then points go up.
         tap, step = fitting[-1], dim.stride // gcd(dim.stride, dim.dilation)
         point = (first + dim.padding - tap * dim.dilation) // dim.stride
         yield _Residue(first, positions, len(fitting), tap, step, point, step * dim.dilation // dim.stride)

@@ -2,19 +2,19 @@
 
 | case | window tensor x | weights | point tensor y |
 | --- | --- | --- | --- |
-| channels of groups are 1 | `nChw16c` | `Goihw16g` | `nChw16c` |
+| groups have one channel | `nChw16c` | `Goihw16g` | `nChw16c` |
 | few channels of x, no groups, y is written | plain | `Ohwi16o` | `nChw16c` |
 | the same, in packs of 4 | `nChw4c` | `OIhw16o4i` | `nChw16c` |
 | x is channels last, no groups, more than one tap, y is written | channels last | `Ohwi16o` | `nChw16c` |
 | gradients of weights, blocks do not divide channels of x | channels last | `Ohwi16o` | `nChw16c` |
-| groups that blocks do not divide | channels last | channels of what is written last | channels last |
+| groups that blocks do not divide | channels last | channels of the result last | channels last |
 | the same, in packs of 4 | channels last | `gOhwI16o4i` | channels last |
 | else | `nChw16c` | `OIhw16i16o` | `nChw16c` |
 | the same, in packs of 4 | `nChw16c` | `OIhw4i16o4i` | `nChw16c` |
 
-A pack (`schedule/contraction/pack.py`) is along the channels that are summed. Of weights
-the innermost block is along the channels of what is written; of their gradients, along those of y. Blocks are
-16 where vectors have 64 bytes, else 8.
+A pack (`schedule/contraction/pack.py`) runs along the summed channels. The innermost block of weights is
+along the channels of the result; that of their gradients, along those of y. Blocks are 16 if vectors have 64
+bytes, else 8.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LETTERS = "abcdefghijkl"
 def preferred_formats(
     relation: ConvolutionExtents, descs: dict[str, MemoryDesc], written: str, block: int, pack: int = 1
 ) -> dict[str, MemoryDesc]:
-    """The descriptors of x, w and y in the formats that suit a kernel which writes one of them."""
+    """Return the descriptors of x, w and y in the formats that suit a kernel writing one of them."""
     return {
         name: MemoryDesc(md.dims, md.data_type, tag)
         for (name, md), tag in zip(descs.items(), _tags(relation, descs, written, block, pack), strict=True)
@@ -53,13 +53,13 @@ def _tags(
         return first, _first_weights(relation, block, pack), blocked
     has_taps = any(dim.kernel > 1 for dim in relation.dims)
     if relation.groups == 1 and pack == 1 and written == "y" and descs["x"].tag == last and has_taps:
-        # All channels of a tap are summed before the next tap: so weights are read as one stream.
+        # All channels of a tap are summed before the next tap, so that weights are read as one stream.
         return last, _first_weights(relation, block, pack), blocked
     return blocked, _blocked_weights(relation, written, block, pack), blocked
 
 
 def _names(relation: ConvolutionExtents) -> tuple[str, str, str, str]:
-    """The letters of groups, channels of y, channels of x and taps in weights."""
+    """Return the letters of groups, channels of y, channels of x and taps in weights."""
     letters = _LETTERS[: 2 + len(relation.dims) + relation.has_groups]
     group, rest = (letters[0], letters[1:]) if relation.has_groups else ("", letters)
     first, second, taps = rest[0], rest[1], rest[2:]
@@ -68,7 +68,7 @@ def _names(relation: ConvolutionExtents) -> tuple[str, str, str, str]:
 
 def _blocked_weights(relation: ConvolutionExtents, written: str, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
-    # The order of the outer dims is that of the letters.
+    # The outer dims are in the order of the letters.
     outer = "".join(sorted((j, i)))
     summed, result = (j, i) if written == "x" else (i, j)
     inner = f"{block}{summed}{block}{result}"

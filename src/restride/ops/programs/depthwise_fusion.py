@@ -1,6 +1,6 @@
-"""The attributes of a convolution with a depthwise one as a post-op, and of each of the two.
+"""The attributes of a convolution with a depthwise post-op, and of each of the two convolutions.
 
-Attributes of the depthwise one are those of arguments with `ARG_ATTR_POST_OP_DW`.
+Attributes of the depthwise convolution are set on arguments with `ARG_ATTR_POST_OP_DW`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...desc.attr import Attr
 from ...desc.post_op_values import DepthwiseOp
 
 _POST_OP = arg_attr_multiple_post_op(0)
-# Arguments of the whole, and how the depthwise convolution alone calls them: its source is the result of the
-# first one.
+# Arguments of the whole, and what they are to the depthwise convolution alone: its source is the first
+# convolution's result.
 _FACTORS_OF = {
     ARG_DST: ARG_SRC,
     ARG_ATTR_POST_OP_DW | ARG_WEIGHTS: ARG_WEIGHTS,
@@ -41,7 +41,7 @@ _ARGS = {
 
 
 class AttrParts(NamedTuple):
-    """All attributes; those of a convolution, the depthwise post-op, and the attributes of that one."""
+    """All attributes; the convolution's, the depthwise post-op, and the depthwise convolution's."""
 
     whole: Attr
     first: Attr
@@ -50,7 +50,7 @@ class AttrParts(NamedTuple):
 
 
 def attr_parts(attr: Attr) -> AttrParts | None:
-    """The parts of attributes; None where no post-op is a depthwise convolution."""
+    """Split the attributes; None if no post-op is a depthwise convolution."""
     place = next((i for i, op in enumerate(attr.post_ops) if isinstance(op, DepthwiseOp)), None)
     if place is None:
         return None
@@ -67,7 +67,7 @@ def attr_parts(attr: Attr) -> AttrParts | None:
 
 
 def whole_arg(arg: int, count: int) -> int:
-    """How an execution of both calls an argument of the depthwise convolution, behind `count` post-ops."""
+    """Return the execution argument for one of a depthwise convolution after `count` post-ops."""
     if arg >= _POST_OP:
         return arg + (count + 1) * _POST_OP
     return _ARGS.get(arg, arg)

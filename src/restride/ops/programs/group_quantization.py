@@ -1,9 +1,9 @@
-"""Quantization in groups as a loop tree: for each group the largest finite magnitude, or both ends of the
+"""Quantization in groups as a loop tree: for each group the largest finite magnitude, or both ends of its
 range, a scale from it (`ir/scale_rule.py`), and every value divided by the scale.
 
-Some groups are taken together: first their ranges, then their scales, then their elements, which are near
-still. The scale of one group is a chain of operations, each of which waits for the one before; those of many
-are computed side by side::
+Several groups are processed together: first their ranges, then their scales, then their elements, which are
+still in cache. The scale of one group is a chain of dependent operations; those of many groups are computed
+in parallel::
 
     each r 64, g.block 2:
       local largest[64]
@@ -36,13 +36,13 @@ from ...ir.scale_rule import ScaleRule
 from ...ir.tree import Each, Guard, Let, LoopTree, TreeTensor, fold_over
 from ...schedule.trees.pieces import AxisPieces, pieces_with_a_rest
 
-# Bytes of the source whose groups are taken together, a part of the first cache; and of a row of groups that
-# lie across, at least: long enough to be worth its place in memory.
+# Bytes of the source whose groups are processed together, a part of the L1 cache; and the least length of a
+# row across groups for which it pays to keep a row of ranges in memory.
 _TOGETHER, _ROW = 1 << 13, 1 << 9
 
 
 def group_program(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: ScaleRule) -> Program:
-    """The program of such tensors: slot 0 is the source, and behind it are those that are written."""
+    """Return the program: slot 0 is the source; the written tensors follow."""
     tree = group_tree(src, dst, scale, rule)
     places = tuple(Place(SRC + slot) for slot in range(len(tree.tensors)))
     slots = tuple(Slot(place.buffer, is_written=place.buffer != SRC) for place in places)
@@ -52,10 +52,10 @@ def group_program(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: Sca
 
 
 def group_tree(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: ScaleRule) -> LoopTree:
-    """The tree of `src`, `dst`, `scale` and, where groups have zero points, `zero`, of bytes.
+    """Return the tree of `src`, `dst`, `scale` and, if groups have zero points, `zero`, in bytes.
 
-    The tensors have equal dims, but that `scale` has 1 along those within a group. Of two levels the scale of
-    the whole tensor is scalar 0.
+    The tensors have equal dims, except that `scale` has 1 along those within a group. With two levels, the
+    scale of the whole tensor is scalar 0.
     """
     axes = {dim: TreeAxis(f"d{dim}", n) for dim, n in enumerate(src.dims) if n > 1}
     within = tuple(axis for dim, axis in axes.items() if scale.dims[dim] == 1)
@@ -99,5 +99,5 @@ def group_tree(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: ScaleR
     extents = {axis.name: axis.extent for axis in axes.values()}
     guards = tuple(Guard(cut.moved[name], extents[name]) for name, n in cut.cuts if extents[name] % n)
     outer = Each(cut.outside, tuple(replace(loop, guards=guards) for loop in loops), locals=(*ends, over))
-    # Of two levels the largest value of all has just been looked for: the end of the tensor is in the caches.
+    # With two levels, the largest value was just computed: the end of the tensor is in cache.
     return LoopTree((x, y, s, *zeros), (outer,), int(rule.is_two_level), backwards=rule.is_two_level).verify()

@@ -2,8 +2,8 @@
 
     y = (x - mean) * inv * scale + shift,  inv = 1 / sqrt(variance + eps)
 
-They differ in what is folded into a mean and a variance, the **inner** axes, and in what has one of its own,
-the **outer** ones; scale and shift are always of the channels:
+They differ in what is reduced to one mean and variance, the **inner** axes, and in what has separate ones,
+the **outer** axes; scale and shift always belong to the channels:
 
     batch   outer c           inner n, spatial
     layer   outer all others  inner the last
@@ -12,10 +12,10 @@ the **outer** ones; scale and shift are always of the channels:
 Backward, with dy the gradient of y, g = dy * scale and h = (x - mean) * inv:
 
     diff_shift = sum(dy),  diff_scale = sum(dy * h),
-    diff_src = inv * (g - mean(g) - h * mean(g * h)),  or  inv * g  where the statistics were given
+    diff_src = inv * (g - mean(g) - h * mean(g * h)),  or  inv * g  if the statistics were given
 
-A variance is found in two passes over a piece that stays in the caches, and pieces are put together by their
-counts, means and sums of squares: so it is right however far the mean is from zero.
+A variance is computed in two passes over a piece that stays in cache; pieces are combined by their counts,
+means and sums of squares. So it is accurate however far the mean is from zero.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Index = tuple[Affine, ...]
 
 
 class NormKind(enum.Enum):
-    """What is normalized together."""
+    """The elements that are normalized together."""
 
     batch = "batch"
     layer = "layer"
@@ -54,9 +54,9 @@ class NormKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class NormAxes:
-    """The loops of a normalization, and how its tensors are indexed by them.
+    """The loops of a normalization, and how they index its tensors.
 
-    `at` is the index of a tensor of data, `stats` of a statistic, `channel` of scale and shift.
+    `at` indexes a tensor of data, `stats` a statistic, `channel` scale and shift.
     """
 
     outer: tuple[TreeAxis, ...]
@@ -67,24 +67,24 @@ class NormAxes:
 
     @property
     def count(self) -> int:
-        """The number of elements a statistic is of."""
+        """The number of elements that a statistic covers."""
         return prod(axis.extent for axis in self.inner)
 
     @property
     def channels(self) -> tuple[TreeAxis, ...]:
-        """The axes that a scale has a value of its own for."""
+        """The axes along which a scale varies."""
         names = {name for index in self.channel for name, _ in index.terms}
         return tuple(axis for axis in (*self.outer, *self.inner) if axis.name in names)
 
     @property
     def others(self) -> tuple[TreeAxis, ...]:
-        """The axes that a scale is repeated along."""
+        """The axes along which a scale is broadcast."""
         own = self.channels
         return tuple(axis for axis in (*self.outer, *self.inner) if axis not in own)
 
 
 def norm_axes(kind: NormKind, dims: Sequence[int], groups: int = 1) -> NormAxes:
-    """The axes of a normalization of data of these dims: batch, channels, spatial dims, or rows."""
+    """Return the axes of a normalization of data of these dims: batch, channels, spatial dims, or rows."""
     axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
     if kind is NormKind.layer:
         return NormAxes(axes[:-1], axes[-1:], index_of(*axes), index_of(*axes[:-1]), index_of(axes[-1]))
@@ -99,7 +99,7 @@ def norm_axes(kind: NormKind, dims: Sequence[int], groups: int = 1) -> NormAxes:
 
 
 def stat_dims(kind: NormKind, dims: Sequence[int], groups: int = 1) -> tuple[int, ...]:
-    """The dims of mean and variance."""
+    """Return the dims of mean and variance."""
     return tuple(axis.extent for axis in norm_axes(kind, dims, groups).outer)
 
 
@@ -112,7 +112,7 @@ def step_of(
     *,
     is_wide: bool = False,
 ) -> TreeStep:
-    """A step of loops, with those of the tensors that they use; computed as f64 where it is wide."""
+    """Return a step of loops, with the tensors that they use; computed in f64 if any is f64."""
     tree = LoopTree(tuple(tensors.values()), tuple(loops), scalars, Number.real(is_wide=is_wide))
     names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
     used = tuple(tensor for name, tensor in tensors.items() if name in names)
@@ -121,7 +121,7 @@ def step_of(
 
 
 def dense(name: str, sizes: Sequence[int], data_type: DataType = DataType.f32) -> TreeTensor:
-    """A temporary."""
+    """Return a temporary."""
     return TreeTensor.row_major(name, tuple(sizes), data_type)
 
 
@@ -129,8 +129,8 @@ def dense(name: str, sizes: Sequence[int], data_type: DataType = DataType.f32) -
 
 
 def statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]:
-    """The items that find `mean` and `variance` of one position of the outer axes; a root mean square has no
-    mean.
+    """Return the items that compute `mean` and `variance` at one position of the outer axes; a root mean
+    square has no mean.
     """
     count = Const(float(axes.count))
     if is_rms:
@@ -148,7 +148,7 @@ def statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]
 
 
 def column_statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]:
-    """The same of a column, whose elements are added one after the other: of a long one by pieces."""
+    """Return the same for a column, whose elements are added in order; a long one in pieces."""
     outside, inside, _ = pieces = pieces_of(axes.inner, LONG_COLUMN_PIECE)
     count = prod(axis.extent for axis in inside)
     if min(count, axes.count // count) < LEAST_LONG_COLUMN_PIECE:
@@ -166,7 +166,7 @@ def column_statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Ite
 
 
 def _moments(value: Expr, inside: tuple[TreeAxis, ...], count: Const, squares: str) -> tuple[Item, ...]:
-    """The items that find the mean of a piece, `part`, and the sum of squares around it."""
+    """Return the items that compute the mean of a piece, `part`, and the sum of squares around it."""
     return (
         Each(inside, (fold_over("sum", "total", value),)),
         Let("part", Ref("total") / count),
@@ -179,7 +179,7 @@ def _distance(value: Expr, mean: str) -> tuple[Let, ...]:
 
 
 class RowPieces(NamedTuple):
-    """Rows cut into pieces: axes of pieces, axes of the rows in one, and the loops that know both."""
+    """Rows cut into pieces: axes of pieces, axes of the rows in a piece, and the loops over both."""
 
     outside: tuple[TreeAxis, ...]
     inside: tuple[TreeAxis, ...]
@@ -187,7 +187,7 @@ class RowPieces(NamedTuple):
 
 
 def row_pieces(axes: NormAxes) -> RowPieces | None:
-    """The pieces in which gradients of rows are found; None where too few rows would be one."""
+    """Return the pieces in which gradients of rows are computed; None if a piece would have too few rows."""
     outside, inside, _ = pieces = pieces_of(axes.outer, max(ROWS_PIECE // max(axes.count, 1), 1))
     if prod(axis.extent for axis in inside) < FEWEST_ROWS:
         return None
@@ -198,8 +198,8 @@ def row_pieces(axes: NormAxes) -> RowPieces | None:
 def piece_loops(
     axes: NormAxes, src: TreeTensor, means: TreeTensor, squares: TreeTensor
 ) -> tuple[Each, tuple[Item, ...]]:
-    """The loop that finds the mean and the squares of each piece, and the items that put the pieces of one
-    position together as `mean` and `variance`.
+    """Return the loop that computes the mean and the squares of each piece, and the items that combine the
+    pieces of one position into `mean` and `variance`.
     """
     outside, inside, _ = pieces = pieces_of(axes.inner, CHANNEL_PIECE)
     at = tuple(index.with_axes(pieces.moved) for index in axes.at)
@@ -222,7 +222,7 @@ def piece_loops(
 
 
 def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
-    """The extents of what is kept of each piece; empty where there is only one."""
+    """Return the extents of what is kept of each piece; empty if there is only one."""
     outside = pieces_of(axes.inner, CHANNEL_PIECE).outside
     if prod(axis.extent for axis in outside) < 2:
         return ()
@@ -233,10 +233,10 @@ def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
 
 
 def inverse(variance: Expr) -> Expr:
-    """`1 / sqrt(variance + eps)`; eps is scalar 0."""
+    """Return `1 / sqrt(variance + eps)`; eps is scalar 0."""
     return 1.0 / apply("sqrt", variance + Scalar(0))
 
 
 def is_provided(md: MemoryDesc) -> bool:
-    """True for a type that is normalized."""
+    """Return whether a type can be normalized."""
     return md.data_type in (DataType.f32, DataType.bf16, DataType.f16, DataType.s8, DataType.u8)

@@ -1,4 +1,4 @@
-"""Programs of normalizations while they are written: their steps, tensors and temporaries."""
+"""Builder of programs of normalizations: their steps, tensors and temporaries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _NAMES = {
 
 
 class ProgramParts:
-    """Steps, tensors and temporaries of a program while it is written."""
+    """The steps, tensors and temporaries of a program under construction."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ProgramParts:
         *,
         is_wide: bool = False,
     ) -> None:
-        # What is read first, what is written first, and then the others.
+        # The first tensor read, the first one written, then the others.
         order = [*main, *(arg for arg in args if arg not in main)]
         self.slots = [Slot(arg, arg in written, args[arg].extent_range()) for arg in order]
         self.tensors = {_NAMES[arg]: TreeTensor.of_desc(_NAMES[arg], args[arg]) for arg in order}
@@ -68,7 +68,7 @@ class ProgramParts:
         self.steps: list[TreeStep] = []
 
     def temporary(self, name: str, sizes: Sequence[int]) -> TreeTensor:
-        """A temporary; a tensor of that name that is there already instead."""
+        """Return the tensor of that name, or else a new temporary."""
         if name not in self.tensors:
             real = DataType.f64 if self.is_wide else DataType.f32
             self.tensors[name] = tensor = dense(name, sizes, real)
@@ -77,13 +77,13 @@ class ProgramParts:
         return self.tensors[name]
 
     def operands(self, tensors: Sequence[TreeTensor], slots: Sequence[Slot]) -> None:
-        """The operands of attributes."""
+        """Add the operands of attributes."""
         for tensor, slot in zip(tensors, slots, strict=True):
             self.tensors[tensor.name], self.places[tensor.name] = tensor, Place(len(self.slots))
             self.slots.append(slot)
 
     def step(self, each: Each, work_bytes: int, *, backwards: bool = False) -> None:
-        """One more step; `backwards`: over what the last one has read."""
+        """Add a step; `backwards`: over what the previous one has read, in reverse."""
         step = self._step(each, work_bytes)
         self.steps.append(replace(step, tree=replace(step.tree, backwards=backwards)))
 
@@ -91,14 +91,14 @@ class ProgramParts:
         return step_of([each], self.tensors, self.places, work_bytes, self.scalars, is_wide=self.is_wide)
 
     def split_step(self, each: Each, work_bytes: int) -> None:
-        """One more step, in pieces where it folds much into little."""
+        """Add a step, in pieces if it folds many elements into few."""
         step = self._step(each, work_bytes)
         steps, more = split_folds(step, len(self.temporaries))
         self.steps += steps
         self.temporaries += more
 
     def zeros(self, args: Iterable[int]) -> None:
-        """Steps that write zeros: what statistics and gradients are where there is nothing to add up."""
+        """Add steps that write zeros: statistics and gradients of empty tensors."""
         for tensor in (self.tensors[_NAMES[arg]] for arg in args):
             axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(tensor.sizes))
             if 0 not in tensor.sizes:
@@ -106,5 +106,5 @@ class ProgramParts:
                 self.step(Each(axes, (tensor.store(axes, Const(0.0)),)), nbytes)
 
     def program(self) -> Program:
-        """The whole program."""
+        """Return the whole program."""
         return Program(tuple(self.slots), tuple(self.steps), tuple(self.temporaries), self.scalars).verify()

@@ -1,7 +1,7 @@
 """The loop tree that reads blocks of bit fields (`desc/packed_blocks.py`).
 
-First the integers of a block are put together, many to a register, then the reals are computed; what lies
-between stays in the first cache. Of Q5_K::
+First the integers of a block are assembled, many to a register, then the reals are computed; intermediate
+values stay in the L1 cache. For Q5_K::
 
     each d0 4, b 16:
       local value[256] s8
@@ -37,7 +37,7 @@ _Index = tuple[Affine | TreeAxis | int, ...]
 
 
 def real_program(blocks: PackedBlocks, dst: MemoryDesc) -> Program:
-    """The program that writes the real numbers: slot 0 is the blocks, slot 1 what is written."""
+    """Return the program that writes the real numbers: slot 0 is the blocks, slot 1 the result."""
     reader = _BlockReader(blocks, dst.dims)
     out = TreeTensor.of_desc("dst", dst)
     value = TreeTensor.row_major("value", (blocks.elements,), DataType.s8)
@@ -53,7 +53,7 @@ def real_program(blocks: PackedBlocks, dst: MemoryDesc) -> Program:
 
 
 def unpacking_program(blocks: PackedBlocks, dims: Dims) -> Program:
-    """The program that writes values in bytes, scales in f32, and minima where there are some."""
+    """Return the program that writes values in bytes, scales in f32, and minima if there are any."""
     reader = _BlockReader(blocks, dims)
     counts = (*dims[:-1], dims[-1] // blocks.group)
     g = TreeAxis("g", blocks.elements // blocks.group)
@@ -62,7 +62,7 @@ def unpacking_program(blocks: PackedBlocks, dims: Dims) -> Program:
     outs = [TreeTensor.row_major(name, counts) for name in names]
     reals: list[Expr] = [reader.scale(g)]
     if blocks.minimum_at is not None:
-        # -0 where that is what nothing is times.
+        # -0 for formats whose product with zero is -0.
         reals.append(reader.minimum(g) * -1.0 if blocks.minima else reader.minimum(g))
     place: _Index = (*reader.rows, reader.block * g.extent + g)
     stores = tuple(out.store(place, real) for out, real in zip(outs, reals, strict=True))
@@ -88,11 +88,11 @@ class _BlockReader:
         }
 
     def scale(self, g: TreeAxis) -> Expr:
-        """The scale of a group."""
+        """Return the scale of a group."""
         return self._real("scale", self.blocks.scale_type, self.blocks.scale_at, g)
 
     def minimum(self, g: TreeAxis) -> Expr:
-        """What is subtracted from the elements of a group; added where all elements have one."""
+        """Return what is subtracted from the elements of a group; added if all elements share one."""
         assert self.blocks.minimum_at is not None
         return self._real("minimum", DataType.f16, self.blocks.minimum_at, g)
 
@@ -101,11 +101,11 @@ class _BlockReader:
         return d * self._locals[name].load(g) if name in self._locals else d
 
     def shared(self) -> tuple[Each, ...]:
-        """The loops that write the integers of the groups."""
+        """Return the loops that write the integers of the groups."""
         return tuple(self.integers(self._numbers[name], row) for name, row in self._locals.items())
 
     def integers(self, numbers: BitNumbers, to: TreeTensor, where: _Index = (0,)) -> Each:
-        """The loop that writes integers of a block, to a tensor from a place on."""
+        """Return the loop that writes integers of a block to a tensor, starting at `where`."""
         run = min(field.run for field in numbers.fields)
         i, items = TreeAxis("i", run), list[Item]()
         for first in range(0, numbers.count, run):
@@ -123,7 +123,7 @@ class _BlockReader:
         return Each((i,), tuple(items), number=Number.i16 if is_dense else Number.i8)
 
     def _bits(self, field: BitField, first: int, i: TreeAxis) -> Expr:
-        """The bits of the numbers from `first` on, one for each position of an axis."""
+        """Return the bits of the numbers from `first` on, one for each position of an axis."""
         bit, mask = field.bit(first), (1 << field.bits) - 1
         if field.is_dense:
             word = self._load(DataType.u16, bit // WORD_BITS)
@@ -134,7 +134,7 @@ class _BlockReader:
         return value if bit % 8 + field.bits == 8 else apply("and", value, mask)
 
     def _load(self, data_type: DataType, index: Affine | int) -> Expr:
-        """What a block holds at an index, in elements of a type."""
+        """Load an element of a block as the given type."""
         size = self.blocks.nbytes // data_type.nbytes(1)
         view = TreeTensor.row_major(f"in_{data_type}", (*self._sizes, size), data_type)
         return self._views.setdefault(data_type, view).load(*self.rows, self.block, index)
@@ -142,7 +142,7 @@ class _BlockReader:
     def program(
         self, outs: tuple[TreeTensor, ...], loops: tuple[Each, ...], rows: tuple[TreeTensor, ...]
     ) -> Program:
-        """The program of such loops for every block."""
+        """Return the program of such loops for every block."""
         views = tuple(self._views.values())
         outer = Each((*self.rows, self.block), loops, locals=(*rows, *self._locals.values()))
         tree = LoopTree((*views, *outs), (outer,)).verify()
@@ -154,7 +154,7 @@ class _BlockReader:
 
 
 def _chosen(code: Expr, table: tuple[int, ...]) -> Expr:
-    """The number that a code stands for, found by one of its bits after the other."""
+    """Return the table entry of a code, selected by one bit at a time."""
     numbers, bit = [cast("Expr", Const(number)) for number in table], 1
     while len(numbers) > 1:
         is_set = apply("and", code, bit)

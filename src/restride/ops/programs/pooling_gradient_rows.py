@@ -1,9 +1,9 @@
-"""Gradients of pooling where the last dim lies side by side: sums over rows of windows, then along them.
+"""Gradients of pooling where the last dim is contiguous: sums over rows of windows, then along them.
 
-A row of the source is in the windows of a few rows. These are added up first, in whole vectors: for maxima a
-row of sums for each place along a window, for averages one. Rows of sums stay in the first cache, with zeros
-at both ends. Then each position adds up what it has in them, and no window is outside. So a gradient is read
-once for each row of the source, not once for each position.
+A row of the source is in the windows of a few rows. These are added up first, in whole vectors: for maxima,
+into one row of sums for each position along a window; for averages, into a single row. Rows of sums stay in
+the L1 cache, with zeros at both ends. Then each position adds up its entries in them, without bounds tests.
+So a gradient is read once for each row of the source, not once for each position.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ...ir.expression import Affine, Const, Expr, Load, Ref, TreeAxis
 from ...ir.tree import Each, Item, Store, TreeTensor, fold_over
 from .windows import WindowPhase, Windows
 
-# Elements of the rows of sums for one row of the source, at most: they stay in the first cache.
+# The most elements of the rows of sums for one row of the source: they stay in the L1 cache.
 _MOST_ELEMENTS = 1 << 11
-# Elements of the rows of sums for all of an image, at most: all of them are found first then. What was
-# written a moment ago, in other vectors than it is read in, has to reach the cache before it can be read.
+# The most elements of the rows of sums for a whole image: up to this, all are computed first. Values just
+# written with vectors other than those they are read with must reach the cache before they can be read.
 _MOST_OF_IMAGE = 1 << 12
-# Places along a window, or windows of a position, that are written out, at most; more are a loop.
+# The most positions along a window, or windows of a position, that are unrolled; more are a loop.
 _WRITTEN_OUT = 5
-# Windows of a row, at least; and at most where there are strides and more bytes than the caches hold.
+# The fewest windows of a row; and the most if there are strides and more bytes than the caches hold.
 _LEAST_COLUMNS, _MOST_COLUMNS, _IN_CACHES = 2, 64, 1 << 24
 
 Index = tuple[Affine | TreeAxis, ...]
 Term = Callable[[Index, Sequence[Affine]], Expr]
-"""What a window adds, by the index of the window and the place in it."""
+"""What a window contributes, by the index of the window and the position in it."""
 
 
 class SumRows(NamedTuple):
@@ -41,17 +41,17 @@ class SumRows(NamedTuple):
     axes: tuple[TreeAxis, ...]
 
     def store(self, place: Affine | TreeAxis | int, column: Affine | TreeAxis, value: Expr) -> Store:
-        """The item that writes a sum."""
+        """Return the item that writes a sum."""
         return self.tensor.store((*self.axes, place, column), value)
 
     def load(self, place: Affine, column: Affine) -> Load:
-        """A sum."""
+        """Load a sum."""
         return self.tensor.load(*self.axes, place, column)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolingGradientRows:
-    """The rows of a gradient. `is_max`: of maxima, where what a window adds depends on the place in it."""
+    """The rows of a gradient. `is_max`: for maxima, what a window contributes depends on its position."""
 
     windows: Windows
     diff_src: MemoryDesc
@@ -60,8 +60,8 @@ class PoolingGradientRows:
 
     @property
     def are_faster(self) -> bool:
-        """True where windows overlap, along rows and from row to row; long rows from memory aside, of which a
-        stride makes several: these are written in bursts, where phase after phase writes all the while.
+        """Whether windows overlap along rows and from row to row. Long rows from memory of which a stride
+        makes several are excluded: these are written in bursts, but phase after phase writes continuously.
         """
         mds = self.diff_src, self.diff_dst
         if not all(md.nelems and not md.inner_blks and md.layout.strides[-1] == 1 for md in mds):
@@ -74,7 +74,7 @@ class PoolingGradientRows:
         return self._size <= _MOST_ELEMENTS and not (is_far and is_long)
 
     def _overlap(self, dim: int) -> bool:
-        """True where a position of a dim is in several windows."""
+        """Return whether a position of a dim is in several windows."""
         return any(tap.extent > 1 for phase in self._phases(dim)[1] for tap in phase.taps)
 
     @property
@@ -84,20 +84,20 @@ class PoolingGradientRows:
 
     @property
     def _length(self) -> int:
-        """Elements of a row of sums."""
+        """The elements of a row of sums."""
         return sum(self._ends) + self.diff_dst.dims[-1]
 
     @property
     def _size(self) -> int:
-        """Elements of all rows of sums for a row of the source."""
+        """The elements of all rows of sums for a row of the source."""
         return self._rows * self._length
 
     @property
     def _ends(self) -> tuple[int, int]:
-        """How many zeros rows of sums have on the left and on the right."""
+        """The numbers of zeros to the left and right of rows of sums."""
         axis, along = self._phases(-1)
         outputs = [(phase.output, tap) for phase in along for tap in phase.taps]
-        # From a position's last window, which is the nearest to the left, to its first.
+        # From a position's last window, the nearest on the left, to its first.
         low = min(
             output.constant + dict(output.terms)[tap.name] * (tap.extent - 1) for output, tap in outputs
         )
@@ -105,14 +105,14 @@ class PoolingGradientRows:
         return max(0, -low), max(0, high - self.diff_dst.dims[-1])
 
     def _phases(self, dim: int) -> tuple[TreeAxis, tuple[WindowPhase, ...]]:
-        """The phases of a spatial dim, counted from the last one."""
+        """Return the phases of a spatial dim, counted from the last one."""
         spatial = len(self.windows.kernel)
         return self.windows.phases(spatial + dim, self.diff_src.dims[dim], self.diff_dst.dims[dim])
 
     def loop(
         self, out: TreeTensor, outer: Sequence[TreeAxis], term: Term, result: Callable[[Expr], Expr]
     ) -> Each:
-        """The loops over all positions of the source. `result`: what a sum becomes."""
+        """Return the loops over all positions of the source. `result`: maps a sum to the stored value."""
         *deep, (columns, along) = (self._phases(dim) for dim in range(-len(self.windows.kernel), 0))
         axes, phases = tuple(axis for axis, _ in deep), [*product(*(found for _, found in deep))]
         of_image = prod(axis.extent for axis in axes) * len(phases) * self._size
@@ -129,7 +129,7 @@ class PoolingGradientRows:
                 sums += [*self._zeros(rows), self._sums(rows, outer, depth, term)]
             for phase in along:
                 stores += self._stores_of(rows, out, outer, (*depth, phase), result)
-        # Stores last: so that those of neighbours are one.
+        # Stores come last, so that adjacent ones become one.
         stores.sort(key=_is_last)
         if not own:
             return Each((*outer, *axes), (*sums, Each((columns,), tuple(stores))), locals=tuple(tensors))
@@ -137,7 +137,7 @@ class PoolingGradientRows:
         return Each(tuple(outer), loops, locals=tuple(tensors))
 
     def _zeros(self, rows: SumRows) -> list[Item]:
-        """The items that write the ends of rows of sums."""
+        """Return the items that write the ends of rows of sums."""
         left, right = self._ends
         items: list[Item] = []
         for side, first, size in (("left", 0, left), ("right", self._length - right, right)):
@@ -150,7 +150,7 @@ class PoolingGradientRows:
     def _sums(
         self, rows: SumRows, outer: Sequence[TreeAxis], depth: Sequence[WindowPhase], term: Term
     ) -> Each:
-        """The sums over the rows of windows that have a row of the source, for each column of windows."""
+        """Return the sums over the rows of windows containing a source row, for each column of windows."""
         name = rows.tensor.name
         column, place = TreeAxis(f"{name}.column", self.diff_dst.dims[-1]), TreeAxis(f"{name}.at", self._rows)
         index: Index = (*outer, *(phase.output for phase in depth), column)
@@ -174,7 +174,7 @@ class PoolingGradientRows:
         phases: Sequence[WindowPhase],
         result: Callable[[Expr], Expr],
     ) -> list[Item]:
-        """The items that write the positions of a phase of each dim."""
+        """Return the items that write the positions of a phase of each dim."""
         value: Expr = Const(0.0)
         items: list[Item] = []
         last = phases[-1]
@@ -202,5 +202,5 @@ def _sum_of(values: Sequence[Expr]) -> Expr:
 
 
 def _is_last(item: Item) -> bool:
-    """True for a store, under a guard too; False for the loop of a sum."""
+    """Return whether an item is a store, possibly guarded, and not the loop of a sum."""
     return not (isinstance(item, Each) and item.folds)

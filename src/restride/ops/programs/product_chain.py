@@ -1,11 +1,11 @@
-"""What attributes do in a sum of products: before it, to its factors, and after it, to the sums.
+"""The attributes of a sum of products: applied to its factors before it, and to the sums after it.
 
     dst = saturate(post-ops(scale_src * scale_weights * sum + bias))
     sum = sum((src - zero_src) * (weights - zero_weights))
 
-Integers are less their zero points inside of the sum. A factor that is not multiplied as it is, such as
-weights that are narrower than floats, is converted first: `scale_weights * (weights - zero_weights)`, where
-groups of rows may have factors of their own; a source likewise.
+Zero points of integers are subtracted inside the sum. A factor that needs conversion, such as weights
+narrower than floats, is converted first: `scale_weights * (weights - zero_weights)`, where groups of rows
+can have separate scales and zero points; likewise for a source.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ...ir.nest import Step, needs_double
 from ...ir.tree import TreeTensor
 
 FACTORS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3)
-"""Floats that are multiplied as they are."""
+"""Floats that are multiplied unconverted."""
 
 
 class FactorPlace(NamedTuple):
-    """Where a tree finds a factor: among the scalars, or among the operands.
+    """The position of a factor in a tree: among the scalars, or among the operands.
 
-    `is_own`: by the index of the tensor that it is of, and not by that of the destination.
+    `is_own`: indexed like the tensor it belongs to, and not like the destination.
     """
 
     scalar: int = -1
@@ -49,9 +49,9 @@ class FactorPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GrownFactor:
-    """How a factor becomes what is multiplied: of `data_type`, with scales and zero points of its own.
+    """The conversion of a factor before multiplication: to `data_type`, with its own scales and zero points.
 
-    `before`: how many operands and scalars of the chain come before its own.
+    `before`: the numbers of operands and scalars of the chain that precede its own.
     """
 
     data_type: DataType
@@ -60,7 +60,7 @@ class GrownFactor:
 
 
 AS_IT_IS = GrownFactor(DataType.undef, NOTHING, (0, 0))
-"""Of a factor that is moved alone."""
+"""The slots of a factor that is moved alone."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +68,9 @@ class ProductChain:
     """The attributes of a sum of products.
 
     `computed`: all of their values, and the steps on the sums. `operands`: what trees read, bias first.
-    `shifts`: by argument, what is subtracted inside of the sum. `grown`: by argument, the factors that are
-    not multiplied as they are. `is_single`: sums are exact, and what becomes of them is computed in f32.
-    `of_groups`: the scale and the zero point of sums of groups, by the index of the weights.
+    `shifts`: by argument, what is subtracted inside the sum. `grown`: by argument, the factors that are
+    converted. `is_single`: sums are exact, and the steps after them are computed in f32. `of_groups`: the
+    scale and the zero point of sums of groups, indexed like the weights.
     """
 
     computed: Computation
@@ -81,7 +81,7 @@ class ProductChain:
     of_groups: tuple[FactorPlace | None, FactorPlace | None] = (None, None)
 
     def shifted(self, load: Load, arg: int, index: Sequence[Affine | TreeAxis | int]) -> Expr:
-        """A factor of the product, less its zero point, for an index of the destination."""
+        """Return a factor of the product, less its zero point, at an index of the destination."""
         place = self.shifts.get(arg)
         if place is None:
             return load
@@ -90,7 +90,7 @@ class ProductChain:
         return load - self.operands[place.operand].load(*(load.index if place.is_own else index))
 
     def result(self, total: Expr, dst: TreeTensor, index: Sequence[Affine | TreeAxis | int]) -> Expr:
-        """What is stored at an index of the destination, of the sum there."""
+        """Return the value stored at an index of the destination, given the sum there."""
         compute = self.computed.compute
         old = old_element(old_tensors(compute, dst), dst, index)
         value = with_steps(total, compute, operand_loads(self.operands, index), old)
@@ -98,7 +98,7 @@ class ProductChain:
 
 
 NO_CHAIN = ProductChain(NOTHING, (), {})
-"""Of gradients, which have no attributes."""
+"""The chain of gradients, which have no attributes."""
 
 
 def product_chain(
@@ -112,11 +112,11 @@ def product_chain(
     grown: Mapping[int, DataType],
     has_groups: bool = False,
 ) -> ProductChain:
-    """The chain for source, weights and result; weights have factors for its columns, along dim `columns`.
+    """Return the chain for source, weights and result; weights have factors for columns, dim `columns`.
 
     `is_integral`: sums are of integers. `grown`: by argument, the types of factors that are converted first;
-    those that become f32 bring scales and zero points of any mask along. `has_groups`: factors of the weights
-    are of groups, of which there are sums.
+    those that become f32 can have scales and zero points of any mask. `has_groups`: factors of the weights
+    are of groups, which are summed separately.
     """
     src, weights, dst = tensors
     columns %= dst.ndims
@@ -183,7 +183,7 @@ def product_chain(
 
 
 def _own_computation(attr: Attr, arg: int, md: MemoryDesc) -> Computation:
-    """What scales and zero points make of a factor alone."""
+    """Return the computation of a factor's own scales and zero points."""
     writer = ComputationWriter(md.dims, is_wide=False)
     writer.factor("sub", attr.zero_point_of(arg), ARG_ATTR_ZERO_POINTS | arg)
     writer.factor("mul", attr.scale_of(arg), ARG_ATTR_SCALES | arg)
@@ -191,5 +191,5 @@ def _own_computation(attr: Attr, arg: int, md: MemoryDesc) -> Computation:
 
 
 def _along(dim: int, factor: Factor | None) -> Factor | None:
-    """A factor of weights as one of the destination: for each column, or for all."""
+    """Return a factor of weights as one of the destination: for each column, or for all."""
     return factor if factor is None or factor.mask == 0 else replace(factor, mask=1 << dim)

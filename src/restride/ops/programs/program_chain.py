@@ -1,4 +1,4 @@
-"""Two programs, one behind the other: what the first one writes is what the second one reads first."""
+"""Concatenation of two programs: the second one reads what the first one writes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Moved = Callable[[Place], Place]
 
 
 def chained(first: Program, second: Program, nbytes: int) -> Program:
-    """Both as one program. Its destination is that of the second one; what is between them is a temporary of
-    `nbytes`. Slots, temporaries and scalars of the second one follow those of the first.
+    """Return both as one program, with the second one's destination. Between them is a temporary of `nbytes`.
+    Slots, temporaries and scalars of the second program follow those of the first.
     """
     between = ~len(first.temporaries)
 
@@ -37,7 +37,7 @@ def chained(first: Program, second: Program, nbytes: int) -> Program:
 
 
 def _moved(step: Step, to: Moved, scalars: int) -> Step:
-    """The step at other places, with scalars that many behind."""
+    """Return the step with places moved and scalars renumbered."""
     if isinstance(step, RepeatStep):
         return replace(step, steps=tuple(_moved_tree(each, to, scalars) for each in step.steps))
     if isinstance(step, TreeStep):

@@ -1,4 +1,4 @@
-"""Products whose weights are decoded in registers: narrow integers and floats, with scales of groups.
+"""Products whose weights are decoded in registers: narrow integers and floats, with scales for groups.
 
     each m, n:
       each g:
@@ -6,9 +6,9 @@
           part = sum(src[m, 32 * g + j] * weights[32 * g + j, n])
         total = sum((part - zero[g, n] * sums[m, g]) * scale[g, n])
 
-`sums`, of the elements of a row in each group, are found before, where there are zero points. **In integers**
-rows are quantized there too, to s8 with a scale for each row and group; sums of groups are exact then. **In
-bf16** they are rounded, and so are the numbers of nf4; those of other types are exact.
+`sums`, over the elements of a row in each group, are computed beforehand if there are zero points. **In
+integers**, rows are also quantized, to s8 with a scale for each row and group; sums of groups are then exact.
+**In bf16**, they are rounded, as are the numbers of nf4; those of other types are exact.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from .contraction_program import ContractionWork, moved_place
 from .product_chain import AS_IT_IS, FactorPlace
 
 NIBBLES = 8
-"""Elements of 4 bits in a word of 32."""
+"""The 4-bit elements in a 32-bit word."""
 QUANTIZED_BLOCK = 16
-"""Columns of a block of quantized weights: the same on all machines, so that files can hold them."""
+"""The columns in a block of quantized weights: equal on all machines, so that files can hold them."""
 
 _SPREAD = "spread_"
-# Rows that are quantized together where a column has one scale, and those of 4 bits whose products are added
+# Rows that are quantized together if a column has one scale, and those of 4 bits whose products are added
 # in 16 bits.
 _ACTIVATIONS, _AT_ONCE = 32, 32
-# Rows of groups of integers: floats hold the sums of so many products.
+# Rows of integer groups: floats represent the sums of this many products exactly.
 _LARGEST_GROUP = 512
 _LARGEST = 127.0
-# Elements of smaller magnitude alone are quantized as if one had this: its inverse is no infinity.
+# Rows with only smaller magnitudes are quantized as if one had this, so that its inverse is not infinity.
 _LEAST = 2.0**-119
 _LEAST_PART = 16
 _FEW_ROWS = 2
-# Weights in other formats are moved so many bytes at a time, and columns in multiples of this.
+# The bytes that weights in other formats are moved in, with columns in multiples of this.
 _MOVED_BYTES, _COLUMNS = 1 << 19, 64
-# What makes elements of 4 bits positive.
+# The offset that makes 4-bit elements nonnegative.
 _MOVED = {DataType.s4: 8.0, DataType.f4_e2m1: 6.0}
 
 
 def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -> int:
-    """The rows of weights that share a scale and a zero point; all without groups."""
+    """Return the rows of weights that share a scale and a zero point; all without groups."""
     rows = weights.dims[-2]
     sizes = [rows]
     for factor in (scale, zero):
@@ -64,7 +64,7 @@ def group_size(weights: MemoryDesc, scale: Factor | None, zero: Factor | None) -
 
 
 def are_quantized(weights: DataType, rows: int, group: int) -> bool:
-    """True where the source is quantized for groups of so many rows of the weights."""
+    """Return whether the source is quantized for groups of this many rows of the weights."""
     if not has_integers(weights):
         return False
     part = _rows_at_once(group)
@@ -72,14 +72,14 @@ def are_quantized(weights: DataType, rows: int, group: int) -> bool:
 
 
 def _rows_at_once(group: int) -> int:
-    """The rows of weights for which a source is quantized, of so many that share a scale."""
+    """Return the rows of weights for which a source is quantized, given how many share a scale."""
     return group if group <= _LARGEST_GROUP else gcd(group, _ACTIVATIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedWork(ContractionWork):
-    """A product whose weights are read where they lie, in the preferred format, or moved there as they are;
-    or become floats first, some columns after the other, where many rows read them.
+    """A product whose weights are read in place, in the preferred format, or moved there unconverted; or
+    converted to floats first, some columns at a time, if many rows read them.
 
     `group`: the rows of weights that share a scale; `in_integers`: rows are quantized; `in_bf16`: rounded.
     """
@@ -122,7 +122,7 @@ class QuantizedWork(ContractionWork):
         return Program(self.all_slots(), tuple(steps), tuple(sizes.values()), scalars=scalars).verify()
 
     def _columns(self, wanted: MemoryDesc) -> Iterator[tuple[int, MemoryDesc]]:
-        """Columns of weights that are moved together, so that they stay in the caches: from which one on."""
+        """Yield weight columns that are moved together, so that they stay in cache, with their start."""
         role, columns = self.reads[1], wanted.dims[-1]
         factors = self.chain.grown[role.arg].computed.tensors if role.arg in self.chain.grown else []
         digits = *(each.dims[-1] for each in factors), *(each.digits[-1] for each in self.chain.operands)
@@ -144,24 +144,24 @@ class QuantizedWork(ContractionWork):
             chosen[dst.name] = MemoryDesc(dst.desc.dims, DataType.f32)
         return chosen
 
-    # --- what is made of a row before
+    # --- preparing rows
 
     @property
     def _part(self) -> int:
-        """The rows of weights whose products are summed before they have a scale."""
+        """The rows of weights whose products are summed before scaling."""
         return _rows_at_once(self.group) if self.in_integers else self.group
 
     @property
     def _is_moved(self) -> bool:
-        """True where elements of 4 bits with signs are moved to begin at 0: bytes are multiplied so, and few
-        rows of floats are faster.
+        """Whether signed 4-bit elements are shifted to begin at 0: required to multiply bytes, and faster for
+        few rows of floats.
         """
         is_few = self._kind is DataType.s4 and self.written.desc.dims[-2] <= _FEW_ROWS
         return self._kind in _MOVED and (self.in_integers or is_few)
 
     @property
     def _kind(self) -> DataType:
-        """The type of weights."""
+        """The type of the weights."""
         return self.reads[1].desc.data_type
 
     def _made(self, src: TreeTensor) -> tuple[TreeTensor, ...]:
@@ -179,7 +179,7 @@ class QuantizedWork(ContractionWork):
     def _preparing(
         self, src: TreeTensor, made: Mapping[str, TreeTensor], held: Mapping[str, Place]
     ) -> TreeStep:
-        """The step that finds sums of groups, and the bytes that stand for rows."""
+        """Return the step that computes sums of groups, and the bytes that represent rows."""
         (*rows, k), part = src.sizes, self._part
         outer = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(rows))
         g, j = TreeAxis("g", k // part), TreeAxis("j", part)
@@ -211,7 +211,7 @@ class QuantizedWork(ContractionWork):
     # --- the product
 
     def _from_column(self, start: int, growth: NestStep, product: TreeStep) -> tuple[Step, Step]:
-        """The same of other columns: from `start` on. They are compiled once."""
+        """Return the same steps for the columns from `start` on. They are compiled once."""
         first, second = self.reads
         of_rows = {first.name, second.name, "codes", "scales", "sums"}
         of_growth = self.chain.grown.get(second.arg, AS_IT_IS).computed.tensors
@@ -227,7 +227,7 @@ class QuantizedWork(ContractionWork):
         return replace(growth, src=src, operands=tuple(operands)), replace(product, places=tuple(places))
 
     def _product(self, tensors: Mapping[str, TreeTensor], made: Mapping[str, TreeTensor]) -> LoopTree:
-        """The loops over the first columns, as many as the weights are of."""
+        """Return the loops over the first columns, as many as the weights have."""
         src, dst, weights = (tensors[role.name] for role in self.roles)
         src = made.get("codes", src)
         *batch, m, _ = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
@@ -269,7 +269,7 @@ class QuantizedWork(ContractionWork):
         return LoopTree(every, (Each((*batch, m, n), (summed, store)),), len(self.chain.computed.scalars))
 
     def _parts(self, part: int) -> tuple[TreeAxis, ...]:
-        """The loops over a group."""
+        """Return the loops over a group."""
         most = _AT_ONCE if self._kind.is_integral else _AT_ONCE // 2
         at_once = gcd(part, most) if self.in_integers and self._kind.bits < 8 else part
         blocks = (TreeAxis("h", part // at_once),) if part > at_once else ()
@@ -282,7 +282,7 @@ class QuantizedWork(ContractionWork):
         group: Affine | TreeAxis | int,
         index: tuple[Sequence[TreeAxis], TreeAxis],
     ) -> Expr | None:
-        """A scale or zero point of a group, for a column of a batch."""
+        """Return a scale or zero point of a group, for a column of a batch."""
         if place is None:
             return None
         if place.operand < 0:
@@ -292,10 +292,10 @@ class QuantizedWork(ContractionWork):
             return made[_SPREAD + own.name].load(*batch, group, column)
         return own.load(*batch, group * self.group, column)
 
-    # --- factors that are no vectors of columns
+    # --- factors that are not vectors of columns
 
     def _spread(self, weights: TreeTensor) -> dict[str, tuple[TreeTensor, TreeTensor]]:
-        """Operands that kernels do not read as they lie, and what they become: a value for each group and
+        """Return operands that kernels do not read in place, and what they become: a value for each group and
         column.
         """
         found: dict[str, tuple[TreeTensor, TreeTensor]] = {}
@@ -320,5 +320,5 @@ class QuantizedWork(ContractionWork):
 
 
 def has_rows(md: MemoryDesc) -> bool:
-    """True where rows of a matrix are contiguous."""
+    """Return whether rows of a matrix are contiguous."""
     return md.dims[-1] == 1 or (not md.inner_blks and md.strides[-1] == 1)

@@ -1,15 +1,15 @@
-"""Linear resampling to an even multiple of the size, and its gradient, by rows that stay in the first cache.
+"""Linear resampling to an integer multiple of the size, and its gradient, by rows that stay in the L1 cache.
 
-Along a dim that becomes `scale` times as long each source position has `scale` **phases** around it. Each
-phase looks at that position and at a neighbour: at the one before it in its first half, else at the one
-behind it. Weights depend on the phase alone::
+Along a dim that becomes `scale` times as long, each source position has `scale` **phases** around it. Each
+phase reads that position and a neighbor: the preceding one in its first half, else the following one. Weights
+depend only on the phase::
 
     linear, 2 times as long      dst[2 * i] = 0.25 * src[i - 1] + 0.75 * src[i]
                              dst[2 * i + 1] = 0.75 * src[i]     + 0.25 * src[i + 1]
 
-Beyond both ends the last position stands for its neighbour. The last dim but one is done first, into rows in
-which both ends are repeated, and the last dim from these rows: so nothing needs a table, or a test within a
-row. A gradient adds up likewise what has looked at a position, `2 * scale` elements a dim.
+Beyond both ends, the last position replaces its neighbor. The last dim but one is done first, into rows with
+both ends repeated, and the last dim from these rows: so tables and tests within a row are unnecessary. A
+gradient likewise adds up what has read a position, `2 * scale` elements along each dim.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from ...ir.program import Place, Program, Slot, TreeStep
 from ...ir.tree import Each, Guard, Item, LoopTree, TreeTensor
 from .resampling_terms import LINEAR, dim_terms
 
-# Elements of a row with several channels, where their number is free, and of any row, at most.
+# The most elements of a row with several channels, if their number is free, and of any row.
 _ROW_ELEMENTS, _MOST_ELEMENTS = 1 << 13, 1 << 15
-# Elements of all rows of an image, at most, where these are found before any is read; and bytes of the larger
-# tensor, which is in the caches then.
+# The most elements of all rows of an image, if these are computed before any is read; and the most bytes of
+# the larger tensor, which is then in cache.
 _MOST_OF_IMAGE, _IN_CACHES = 1 << 12, 1 << 24
-# Channels that are neighbours or a block, at least, and positions of a row of one channel: fewer fill a small
+# The fewest channels that are adjacent or a block, and positions of a row of one channel: fewer fill a small
 # part of a vector.
 _LEAST_CHANNELS, _LEAST_COLUMNS = 8, 8
 _LEAST_NDIMS = 3
 
 Index = tuple[Affine | TreeAxis, ...]
 Finish = Callable[[Expr, Index], Expr]
-"""What becomes of a value before it is stored at an index."""
+"""The conversion of a value before it is stored at an index."""
 
 
 class _Phase(NamedTuple):
-    """One of the phases of a position: its weight there, and which neighbour has what weight."""
+    """A phase of a position: its weight there, and the neighbor with its weight."""
 
     here: float
     side: int
@@ -55,7 +55,7 @@ class _Phase(NamedTuple):
 
 
 def _phases(src: int, dst: int) -> tuple[_Phase, ...] | None:
-    """The phases of a dim; None where they are not the same all along it."""
+    """Return the phases of a dim; None if they vary along it."""
     if src < 2 or dst % (2 * src):
         return None
     scale = dst // src
@@ -80,7 +80,7 @@ def _phases(src: int, dst: int) -> tuple[_Phase, ...] | None:
 
 
 def _added(terms: Sequence[tuple[float, Expr]]) -> Expr:
-    """Products added up, from the first on."""
+    """Return the sum of products, added in order."""
     total, *others = [value if weight == 1.0 else value * weight for weight, value in terms]
     for other in others:
         total = total + other
@@ -95,9 +95,9 @@ class ResamplingRows:
     large: MemoryDesc
 
     def can_be(self, *, backward: bool) -> bool:
-        """True where it may be done by rows, and they are faster.
+        """Return whether it can be done by rows, and they are faster.
 
-        Where all channels are neighbours tables are as fast forward, and where one dim alone changes.
+        Tables are as fast if all channels are adjacent (forward), and if only one dim changes.
         """
         small, large = self.small, self.large
         if small.ndims < _LEAST_NDIMS or not (small.nelems and large.nelems):
@@ -121,12 +121,12 @@ class ResamplingRows:
 
     @property
     def scale(self) -> int:
-        """How many times as long the last dim becomes."""
+        """The factor by which the last dim grows."""
         return self.large.dims[-1] // self.small.dims[-1]
 
     @property
     def _has_down(self) -> bool:
-        """True where the dim before the last one changes."""
+        """Whether the dim before the last one changes."""
         return self.small.ndims > _LEAST_NDIMS and self.small.dims[-2] != self.large.dims[-2]
 
     @property
@@ -139,7 +139,7 @@ class ResamplingRows:
 
     @property
     def _channels(self) -> int:
-        """How many channels a row has: a block, some neighbours, or one; 0 where there is no good number."""
+        """The number of channels in a row: a block, some adjacent ones, or one; 0 if none is suitable."""
         md = self.small
         block, channels = md.layout.blocks[1], md.dims[1]
         if block > 1:
@@ -154,7 +154,7 @@ class ResamplingRows:
 
     @property
     def _outer(self) -> tuple[TreeAxis, ...]:
-        """The loops around: batch, channels or groups of them, and dims that do not change."""
+        """The outer loops: batch, channels or groups of them, and dims that do not change."""
         dims = self.small.dims
         spatial = dims[2 : -2 if self._has_down else -1]
         groups = TreeAxis("c", dims[1] // self._channels)
@@ -166,15 +166,15 @@ class ResamplingRows:
         return (TreeAxis("lane", self._channels),) if self._channels > 1 else ()
 
     def _at(self, *spatial: Affine | TreeAxis) -> Index:
-        """An index by the positions along the dims that change."""
+        """Return an index from the positions along the dims that change."""
         batch, groups, *others = self._outer
         channel = groups * self._channels + self._inner[0] if self._inner else groups
         return (batch, channel, *others, *spatial)
 
     def _own(self, down: TreeAxis, size: int, rows: int) -> tuple[TreeAxis, ...]:
-        """The loop that has rows of its own for each position: of small images all rows come first."""
+        """Return the loop in which each position has separate rows; in small images, all rows come first."""
         is_small = down.extent * rows * size <= _MOST_OF_IMAGE and self.large.size <= _IN_CACHES
-        # With several channels what is read together has been written together.
+        # With several channels, values read together have been written together.
         return (down,) if self._has_down and self._channels == 1 and is_small else ()
 
     def _row(self, name: str, size: int, repeated: int, own: tuple[TreeAxis, ...]) -> TreeTensor:
@@ -184,14 +184,14 @@ class ResamplingRows:
     def _around(
         self, down: TreeAxis, own: tuple[TreeAxis, ...], rows: Sequence[TreeTensor], *loops: Sequence[Item]
     ) -> Each:
-        """All loops: those that fill rows, and those that read them."""
+        """Return all loops: those that fill rows, and those that read them."""
         before = (*self._outer, down) if self._has_down and not own else self._outer
         if own:
             loops = tuple([Each(own, tuple(items))] for items in loops)
         return Each(before, tuple(item for items in loops for item in items), locals=tuple(rows))
 
     def _ends(self, rows: Sequence[TreeTensor], size: int, repeated: int, own: tuple[TreeAxis, ...]) -> Each:
-        """The loop that repeats what is at both ends of rows, as in a mirror."""
+        """Return the loop that repeats the elements at both ends of rows, mirrored."""
         pairs = [(repeated - 1 - k, repeated + k) for k in range(repeated)]
         pairs += [(repeated + size + k, repeated + size - 1 - k) for k in range(repeated)]
         stores = (
@@ -204,7 +204,7 @@ class ResamplingRows:
     def planned(
         self, args: tuple[int, int], attr: Attr, *, backward: bool, is_wide: bool
     ) -> tuple[Program, Computation]:
-        """The program, and what the attributes read. `args`: those of what is read and of what is written."""
+        """Return the program, and what the attributes read. `args`: the arguments read and written."""
         read, written = (self.large, self.small) if backward else (self.small, self.large)
         writer = ComputationWriter(written.dims, is_wide=is_wide)
         writer.finish(attr)
@@ -224,7 +224,7 @@ class ResamplingRows:
         return Program(slots, (step,), scalars=scalars).verify(), computed
 
     def forward(self, src: TreeTensor, dst: TreeTensor, finish: Finish) -> Each:
-        """The loops that make the larger tensor."""
+        """Return the loops that write the larger tensor."""
         size, along = self.small.dims[-1], self._along or ()
         w, j = TreeAxis("w", size), TreeAxis("j", size)
         down = TreeAxis("i", self.small.dims[-2])
@@ -248,7 +248,7 @@ class ResamplingRows:
     def _taps_forward(
         self, src: TreeTensor, down: TreeAxis, w: TreeAxis, number: int
     ) -> Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]]:
-        """What the row of a phase adds up, with the guards under which it does."""
+        """Return the terms of the row of a phase, with their guards."""
         if not self._has_down or self._down is None:
             yield (), [(1.0, src.load(*self._at(w)))]
             return
@@ -257,11 +257,11 @@ class ResamplingRows:
         terms = [(phase.here, here), (phase.there, there)]
         yield (Guard(down + phase.side, down.extent),), terms[:: phase.side]
         at_end = down * -1 if phase.side < 0 else down - last
-        # Both look at the last position there.
+        # Both read the last position there.
         yield (Guard(at_end, 1),), [(phase.here + phase.there, here)]
 
     def backward(self, src: TreeTensor, dst: TreeTensor, finish: Finish) -> Each:
-        """The loops that add up the gradient of the smaller tensor. `src`: that of the larger one."""
+        """Return the loops that sum the gradient of the smaller tensor. `src`: that of the larger one."""
         size, along = self.large.dims[-1], self._along or ()
         scale = len(along)
         repeated = scale // 2
@@ -282,7 +282,7 @@ class ResamplingRows:
     def _taps_backward(
         self, src: TreeTensor, down: TreeAxis, w: TreeAxis
     ) -> Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]]:
-        """What a row adds up: within the tensor, and at both ends, where a mirror stands."""
+        """Return the terms of a row: within the tensor, and mirrored at both ends."""
         if not self._has_down or self._down is None:
             yield (), [(1.0, src.load(*self._at(w)))]
             return
@@ -312,14 +312,14 @@ class ResamplingRows:
         own: tuple[TreeAxis, ...],
         parts: Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]],
     ) -> Iterator[Each]:
-        """The loops that fill a row between its ends."""
+        """Return the loops that fill a row between its ends."""
         for guards, terms in parts:
             loop = Each((w, *self._inner), (row.store((*own, w + repeated, *self._inner), _added(terms)),))
             yield Each((), (loop,), guards) if guards else loop
 
 
 def _gradient_weights(phases: Sequence[_Phase]) -> list[float]:
-    """With what weights the phases around a position look at it: from half a scale before its own on."""
+    """Return the weights of the phases that read a position, from half a scale before its own on."""
     half = len(phases) // 2
     before = [phase.there for phase in phases[half:]]
     behind = [phase.there for phase in phases[:half]]

@@ -1,4 +1,4 @@
-"""What resampling adds up: for each element along a dim, where it looks and with what weight."""
+"""The terms of resampling: for each element along a dim, which positions it reads with what weights."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ALGORITHMS = (NEAREST, LINEAR)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DimTerm:
-    """One of what is added along a dim: where each element of the result looks, and the weight there."""
+    """A term along a dim: the position each element of the result reads, and its weight."""
 
     index: Array
     weights: Array
 
 
 def dim_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
-    """What each of `dst` elements looks at among `src`."""
+    """Return which of `src` elements each of `dst` elements reads."""
     at = (np.arange(dst, dtype=np.float32) + np.float32(0.5)) * np.float32(src) / np.float32(max(dst, 1))
     at = at - np.float32(0.5)
     if alg == NEAREST:
@@ -41,10 +41,10 @@ def dim_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
 
 
 def gradient_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
-    """What each of `src` elements adds up: those of `dst` that have looked at it, in their order.
+    """Return the terms of each of `src` elements: those of `dst` that read it, in order.
 
-    As many for each element: the first look of those that have fewer is split in halves, since a place of
-    weight 0 would make a NaN of an infinite gradient there. Who has none looks at place 0 with weight 0.
+    Each element has equally many terms: if one has fewer, its first is split in halves, since a term of
+    weight 0 would turn an infinite gradient there into NaN. Without terms, it reads position 0 with weight 0.
     """
     terms = dim_terms(alg, src, dst)
     place = np.concatenate([term.index for term in terms]) if terms else np.zeros(0, np.int64)
@@ -69,14 +69,14 @@ def gradient_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
 
 
 class Tap(NamedTuple):
-    """One term of all dims: tables by dim, and the weights over the spatial dims, None for ones."""
+    """A term over all dims: tables by dim, and the weights over the spatial dims, None for ones."""
 
     tables: dict[int, Array]
     weights: Array | None
 
 
 def taps_of(by_dim: dict[int, tuple[DimTerm, ...]], sizes: Sequence[int]) -> list[Tap]:
-    """All combinations of what is added along some dims, of a result whose spatial dims have these sizes."""
+    """Return all combinations of terms along some dims, for a result with spatial dims of these sizes."""
     taps: list[Tap] = []
     for chosen in itertools.product(*by_dim.values()):
         weights = np.ones((), np.float32)

@@ -1,13 +1,12 @@
 """The programs of recurrent networks, forward and backward.
 
-Forward, for each direction and layer, what the input gives to the gates of all steps is one product of
-matrices. Then come the steps, each of which needs the one before it: the first, whose state is the caller's
-or zero, by itself; the others as a repeat.
+Forward, for each direction and layer, the contributions of the input to the gates of all steps are one
+product of matrices. Then come the steps, each of which depends on the one before it: the first, whose state
+is the caller's or zero, by itself; the others as a repeat.
 
-Backward, layers go from the last to the first, and the steps of each from the last to the first: a repeat,
-which leaves the gradients of all gates. Then those of weights, bias and of what the layer read are products
-of matrices. The gradients of weights and bias are added to what is there, unless they are to be written over
-it.
+Backward, layers and the steps of each go from the last to the first: a repeat that computes the gradients of
+all gates. Then the gradients of weights, bias and the layer's input are products of matrices. The gradients
+of weights and bias are added to the existing ones, unless they are to overwrite them.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class ForwardWriter:
         return self.writer.program(spans)
 
     def _pack(self) -> None:
-        """Weights in the formats that kernels want, where there are steps enough that read them."""
+        """Pack weights into the formats that kernels prefer, if enough steps read them."""
         steps, rows = self.md.steps, self.md.steps * self.md.batch
         for name, is_used in (
             ("weights_layer", rows >= LEAST_RNN_ROWS),
@@ -72,14 +71,14 @@ class ForwardWriter:
     # --- a direction, a layer, a step -----------------------------------------------------------------------
 
     def _direction(self, d: int) -> PlacedTensor:
-        """All layers of a direction: the states of the last one, in the order of steps."""
+        """Write all layers of a direction; return the states of the last one, in the order of steps."""
         below = self.stored["src_layer"]
         for layer in range(self.md.layers):
             below = self._layer(below, layer, d)
         return below
 
     def _layer(self, below: PlacedTensor, layer: int, d: int) -> PlacedTensor:
-        """One layer: its states, in the order of steps."""
+        """Write one layer; return its states, in the order of steps."""
         md, weights = self.md, self.stored["weights_layer"]
         gates_in = self.writer.temporary((md.steps, md.batch, self.cell.gates, md.channels))
         own = self._bias(layer, d) | self._factors()
@@ -102,14 +101,14 @@ class ForwardWriter:
         return {"bias": self.stored["bias"].slice(layer, d)} if "bias" in self.stored else {}
 
     def _factors(self) -> dict[str, StepTensor]:
-        """The factors that make reals of the sums of bytes."""
+        """Return the factors that dequantize the sums of bytes."""
         if not self.problem.is_quantised:
             return {}
         md = MemoryDesc((self.cell.gates, self.md.channels), "f32")
         return {"factors": self.writer.argument(FACTORS, md).slice()}
 
     def _offsets(self, weights: PlacedTensor, layer: int, d: int) -> dict[str, StepTensor]:
-        """The offsets that the shift of bytes adds to their sums with weights."""
+        """Return the offsets that the zero points of bytes add to their sums with weights."""
         if not self.problem.is_quantised:
             return {}
         target = self.writer.temporary((self.cell.gates, self.md.channels)).slice()
@@ -119,14 +118,14 @@ class ForwardWriter:
         return {"offsets": target}
 
     def _ones(self, size: int) -> StepTensor:
-        """So many ones, as bytes."""
+        """Return a vector of ones, as bytes."""
         if size not in self.ones:
             ones = self.ones[size] = self.writer.temporary((size,), DataType.u8).slice()
             self.writer.once(ones_loop(replace(ones.tensor, name="ones")), {"ones": ones})
         return self.ones[size]
 
     def _train(self, own: dict[str, StepTensor], layer: int, d: int) -> PlacedTensor:
-        """All steps, which leave everything in the workspace: the state before the first one too."""
+        """Write all steps, which keep everything in the workspace, including the state before the first."""
         md, space = self.md, {name: tensor.run(layer, d) for name, tensor in self.workspace.items()}
         h = space["h"].part(2, 0, md.channels)
         before = space["h"].part(2, 0, md.weights_iter.dims[2])
@@ -144,7 +143,7 @@ class ForwardWriter:
         return h.part(0, 1, md.steps)
 
     def _infer(self, own: dict[str, StepTensor], layer: int, d: int) -> PlacedTensor:
-        """The first step, and all others in turn."""
+        """Write the first step, and all others as a repeat."""
         h, c = self._states(layer, d), self._cell_state(layer, d)
         first = own | {"h": h.step(), "c": c, **self._between()}
         has_state = "src_iter" in self.stored
@@ -165,7 +164,7 @@ class ForwardWriter:
     def _loops(self, tensors: dict[str, StepTensor], *, has_state: bool) -> tuple[Each, ...]:
         return StepLoops(self.cell, named_tensors(tensors), has_state, self.problem.trains).loops()
 
-    # --- where states are -----------------------------------------------------------------------------------
+    # --- the location of states -----------------------------------------------------------------------------
 
     @property
     def state_type(self) -> DataType:
@@ -174,19 +173,19 @@ class ForwardWriter:
 
     @property
     def _is_direct(self) -> bool:
-        """True where the last layer writes its states where the caller wants them."""
+        """Whether the last layer writes its states directly to the caller's memory."""
         is_one = self.problem.direction != "sum" and not self.problem.trains
         return is_one and self.md.dst_layer.data_type is self.state_type
 
     def _states(self, layer: int, d: int) -> PlacedTensor:
-        """The tensor for the states of all steps of a layer, in the order of steps."""
+        """Return the tensor for the states of all steps of a layer, in the order of steps."""
         md = self.md
         if layer < md.layers - 1 or not self._is_direct:
             return self.writer.temporary((md.steps, md.batch, md.channels), self.state_type)
         return self._results_of(d)
 
     def _results_of(self, d: int) -> PlacedTensor:
-        """The part of the destination that is of a direction, in the order of its steps."""
+        """Return a direction's part of the destination, in the order of its steps."""
         channels = self.md.channels
         start = d * channels if self.problem.direction == "concat" else 0
         part = self.stored["dst_layer"].part(2, start, channels)
@@ -199,7 +198,7 @@ class ForwardWriter:
         return self.writer.temporary((md.batch, md.channels)).slice()
 
     def _between(self) -> dict[str, StepTensor]:
-        """The tensors that loops of one step leave to each other."""
+        """The tensors that loops of one step pass to each other."""
         md, tensors = self.md, dict[str, StepTensor]()
         if self.problem.is_quantised:
             tensors["totals"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
@@ -211,7 +210,7 @@ class ForwardWriter:
         return tensors
 
     def _before(self, name: str, data_type: DataType, layer: int, d: int) -> StepTensor:
-        """The caller's first state, as the steps read it."""
+        """Return the caller's first state, as the steps read it."""
         tensor = self.stored[name].slice(layer, d)
         if tensor.tensor.data_type is data_type:
             return tensor
@@ -229,14 +228,14 @@ class ForwardWriter:
             self.writer.once(copy_loop(replace(target.tensor, name="dst")), {"dst": target})
 
     def _finish(self, name: str, last: StepTensor, layer: int, d: int) -> None:
-        """Write the last state where the caller wants it."""
+        """Write the last state to the caller's memory."""
         if name in self.stored:
             target = self.stored[name].slice(layer, d)
             if target.place != last.place:
                 self._copy(last, target)
 
     def _copy(self, *tensors: StepTensor) -> None:
-        """The sum of all but the last tensor, into that."""
+        """Write the sum of all but the last tensor into the last."""
         names = [*(f"x{number}" for number in range(len(tensors) - 1)), "dst"]
         by_name = dict(zip(names, tensors, strict=True))
         *sources, target = named_tensors(by_name).values()
@@ -254,7 +253,7 @@ class ForwardWriter:
 
 
 class BackwardWriter:
-    """Writes the program of gradients: packs weights, then every direction and layer backwards."""
+    """Writes the program of gradients: packs weights, then every direction and layer backward."""
 
     def __init__(self, problem: RnnGradientProblem) -> None:
         self.problem, self.cell, self.md = problem, problem.cell, problem.tensors
@@ -290,7 +289,7 @@ class BackwardWriter:
             above = self._layer(above, layer, d)
 
     def _layer(self, above: PlacedTensor, layer: int, d: int) -> PlacedTensor:
-        """One layer: the gradient of what it read, in the order of steps; `above`: that of its states."""
+        """Write one layer; return its input's gradient in the order of steps. `above`: that of its states."""
         md, space = self.md, {name: tensor.run(layer, d) for name, tensor in self.workspace.items()}
         shape = (md.steps, md.batch, self.cell.gates, md.channels)
         diff_gates = self.writer.temporary(shape)
@@ -311,7 +310,7 @@ class BackwardWriter:
         return self._source(diff_gates, layer, d)
 
     def _steps(self, timed: dict[str, PlacedTensor], layer: int, d: int) -> None:
-        """All steps from the last to the first, and the gradients of the first states."""
+        """Write all steps from the last to the first, and the gradients of the first states."""
         md = self.md
         single = {"weights": self.stored["weights_iter"].slice(layer, d)}
         name = "diff_c" if self.cell.has_cell_state else "carry"
@@ -338,7 +337,7 @@ class BackwardWriter:
 
     @staticmethod
     def _later(timed: dict[str, PlacedTensor], step: int) -> dict[str, StepTensor]:
-        """The gradients of the gates of a step, as the step before it reads them."""
+        """Return the gradients of the gates of a step, as the step before it reads them."""
         names = {"diff_gates": "next_gates", "inner": "next_inner"}
         return {other: timed[name].step(step) for name, other in names.items() if name in timed}
 
@@ -350,7 +349,7 @@ class BackwardWriter:
     def _weights(
         self, before: PlacedTensor, reset: PlacedTensor, inner: PlacedTensor, layer: int, d: int
     ) -> None:
-        """The gradient of the weights of the state; the last gate of a GRU has read the reset state."""
+        """Write the gradient of the state's weights; the last gate of a GRU reads the reset state."""
         target = self.stored["diff_weights_iter"]
         parts = [(before, 0, self.cell.gates)]
         if self.cell.kind == "vanilla_gru":
@@ -376,7 +375,7 @@ class BackwardWriter:
             self.writer.once(bias_gradient(named_tensors(tensors), adds=self.problem.adds), tensors)
 
     def _source(self, diff_gates: PlacedTensor, layer: int, d: int) -> PlacedTensor:
-        """The gradients of what a layer has read, and of its weights."""
+        """Write the gradients of a layer's input and its weights."""
         md, is_first = self.md, layer == 0
         gates = diff_gates.flipped() if is_first and is_backwards(self.problem.direction, d) else diff_gates
         if is_first:

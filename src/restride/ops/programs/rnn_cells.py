@@ -1,7 +1,7 @@
-"""The cells of recurrent networks: what a step of time computes, as loops over the tensors of one step.
+"""The cells of recurrent networks: the computation of a time step, as loops over the tensors of one step.
 
-Gates stand in the order of oneDNN. `s` are the sums of weights with the state before, `x` what the layer's
-input gives, its bias included:
+Gates are in the order of oneDNN. `s` are the sums of weights with the previous state, `x` the contribution of
+the layer's input, including its bias:
 
 | cell | gates | state |
 | --- | --- | --- |
@@ -11,7 +11,7 @@ input gives, its bias included:
 | `lbr_gru` | u, r, o | h = u * h + (1 - u) * tanh(x2 + r * (s2 + b3)) |
 
 i, f, u, r and o of an LSTM are logistic functions of their sums. A step of a GRU has two loops, since the
-second sums what the first has written; all others have one.
+second sums values that the first has written; all others have one.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ...ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, a
 from ...ir.tree import Each, Item, Let, TreeTensor, fold_over
 
 GATES = {"vanilla_rnn": 1, "vanilla_lstm": 4, "vanilla_gru": 3, "lbr_gru": 3}
-"""The cells, and how many gates each has."""
+"""The cells, and the number of gates of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class RnnCell:
-    """A kind of cell; of a vanilla one the function, an eltwise algorithm, and the slope of a `relu`."""
+    """A kind of cell; for a vanilla one, its function (an eltwise algorithm) and the slope of a `relu`."""
 
     kind: str
     activation: str = ""
@@ -37,45 +37,45 @@ class RnnCell:
 
     @property
     def gates(self) -> int:
-        """The number of gates a step has."""
+        """The number of gates in a step."""
         return GATES[self.kind]
 
     @property
     def biases(self) -> int:
-        """How many biases: an `lbr_gru` has one for the sums of the state too."""
+        """The number of biases: an `lbr_gru` has one more, for the sums of the state."""
         return self.gates + (self.kind == "lbr_gru")
 
     @property
     def has_cell_state(self) -> bool:
-        """True for an LSTM."""
+        """Whether it is an LSTM."""
         return self.kind == "vanilla_lstm"
 
     def activated(self, value: Expr) -> Expr:
-        """The function of a vanilla cell."""
+        """Apply the function of a vanilla cell."""
         if self.activation == "relu":
-            # Without a slope there is no product: infinity times 0 is no number.
+            # A slope of 0 omits the product: infinity times 0 is NaN.
             below: Expr = value * Const(self.alpha) if self.alpha else Const(0.0)
             return apply("select", apply("gt", value, 0.0), value, below)
         return apply(f"{self.activation}_single", value)
 
 
 def real_state(value: Expr, data_type: DataType) -> Expr:
-    """A state as it was before it was quantised: scalars are the scale, the shift and 1 / scale."""
+    """Dequantize a state: scalars are the scale, the shift and 1 / scale."""
     return (value - Scalar(1)) * Scalar(2) if data_type is DataType.u8 else value
 
 
 def quantised_state(value: Expr, data_type: DataType) -> Expr:
-    """A state as it is stored."""
+    """Quantize a state for storage."""
     return value * Scalar(0) + Scalar(1) if data_type is DataType.u8 else value
 
 
 @dataclass(frozen=True, slots=True)
 class StepLoops:
-    """Writes the loops of one step. `has_state`: there is a state before; `trains`: gates are left behind.
+    """Writes the loops of one step. `has_state`: there is a previous state; `trains`: gates are kept.
 
-    Bytes are summed as they are, by a loop of its own, since their sums are integers: `offsets` (G, O) are
-    added to them, `factors` (G, O) multiply them, and `totals` (N, G, O) are what becomes of them.
-    `tensors`, by name: `gates_in` (N, G, O), `weights` (I, G, O), `h_before` (N, I), `h` (N, O), of an LSTM
+    Bytes are summed unconverted, in a separate loop, since their sums are integers: `offsets` (G, O) are
+    added to them, `factors` (G, O) multiply them, and `totals` (N, G, O) hold them. `tensors`, by name:
+    `gates_in` (N, G, O), `weights` (I, G, O), `h_before` (N, I), `h` (N, O), of an LSTM
     `c_before` and `c`, of GRUs `reset_h` (N, O), `bias` (G + 1, O), and `gates` (N, G, O), `sums` (N, O).
     """
 
@@ -150,7 +150,7 @@ class StepLoops:
         return self._loop("h_before", (0, 1, 2), lets, {**stores, "h": Ref("h_now")})
 
     def _mixed(self) -> Let:
-        """The state of a GRU."""
+        """Return the state of a GRU."""
         new = (1.0 - Ref("g0")) * Ref("g2")
         return Let("h_now", Ref("g0") * self._state_before() + new if self.has_state else new)
 
@@ -171,7 +171,7 @@ class StepLoops:
         return gate_value + self._total(gate) if self.has_state else gate_value
 
     def _total(self, gate: int) -> Expr:
-        """The sums of a gate, as reals."""
+        """Return the sums of a gate, as reals."""
         return self._at("totals", gate) if "totals" in self.tensors else Ref(f"s{gate}")
 
     def _state_before(self) -> Expr:
@@ -188,8 +188,8 @@ class StepLoops:
         stores: Mapping[str, Expr],
         always: Sequence[int] = (),
     ) -> tuple[Each, ...]:
-        """The loop over a batch and its outputs, with the sums of some gates; the gates in `always` are
-        written, others in training.
+        """Return the loop over a batch and its outputs, with the sums of some gates. Gates in `always` are
+        written, others only in training.
         """
         n, o = self._axes
         items: list[Item] = list(lets)
@@ -206,7 +206,7 @@ class StepLoops:
         return (*sums, Each((n, o), tuple(items)))
 
     def _byte_sums(self, source: str, gates: Sequence[int]) -> Each:
-        """The loop over the sums of gates that follow each other."""
+        """Return the loop over the sums of consecutive gates."""
         n, o = self._axes
         g = TreeAxis("g", len(gates))
         weights, written, at = self.tensors["weights"], self.tensors["totals"], g * 1 + gates[0]
@@ -224,7 +224,7 @@ class StepLoops:
 
 
 def input_loop(tensors: Mapping[str, TreeTensor]) -> Each:
-    """What the input of a layer gives to the gates of all steps: its sums with weights, and the bias.
+    """Return the input's contribution to the gates of all steps: its sums with weights, and the bias.
 
     `tensors`: `x` (T, N, I), `weights` (I, G, O), `gates_in` (T, N, G, O), and perhaps `bias` (G, O).
     """
@@ -245,15 +245,15 @@ def input_loop(tensors: Mapping[str, TreeTensor]) -> Each:
 def real_sums(
     total: Expr, tensors: Mapping[str, TreeTensor], gate: TreeAxis | Affine, output: TreeAxis
 ) -> Expr:
-    """Sums of bytes, which are integers, as reals of f32."""
+    """Return integer sums of bytes as f32."""
     offset, factor = (tensors[name].load(gate, output) for name in ("offsets", "factors"))
     return in_single((total + offset) * factor)
 
 
 def offset_loop(tensors: Mapping[str, TreeTensor]) -> Each:
-    """What the shift of bytes adds to their sums with `weights` (I, G, O): the `offsets` (G, O).
+    """Return what the zero points of bytes add to their sums with `weights` (I, G, O): `offsets` (G, O).
 
-    `ones` (I) makes a product of it, which kernels do many terms at once.
+    `ones` (I) turns it into a product, for which kernels compute many terms at once.
     """
     weights, written = tensors["weights"], tensors["offsets"]
     g, o = (TreeAxis(name, size) for name, size in zip("go", written.sizes, strict=True))
@@ -270,9 +270,9 @@ def ones_loop(target: TreeTensor) -> Each:
 
 
 def copy_loop(target: TreeTensor, *sources: TreeTensor) -> Each:
-    """The sum of tensors, element by element; zeros where there are none.
+    """Return the elementwise sum of tensors; zeros if there are none.
 
-    Bytes become reals and reals bytes; two bytes are added as bytes, as oneDNN does, and saturate.
+    Bytes are dequantized and reals quantized; two bytes are added as bytes, as in oneDNN, and saturate.
     """
     axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(target.sizes))
     value: Expr = sources[0].load(*axes) if sources else Const(0.0)

@@ -1,4 +1,4 @@
-"""The tensors of recurrent networks: names, descriptors, what training leaves behind."""
+"""The tensors of recurrent networks: names, descriptors, and the workspace of training."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ NAMES = {
 }
 """The tensors of a forward step and their arguments, in the order of slots."""
 OUTPUTS = ("dst_layer", "dst_iter", "dst_iter_c")
-"""What a forward step writes. A backward step reads the gradients of these and writes all others."""
+"""The outputs of a forward step. A backward step reads the gradients of these and writes all others."""
 GRADIENTS = {name: arg + ARG_DIFF_SRC - ARG_SRC for name, arg in NAMES.items()}
-"""The arguments of the gradients of these tensors: each is as far behind that of its tensor."""
+"""The offset from the argument of a tensor to that of its gradient."""
 FACTORS = ARG_ATTR_SCALES | ARG_WEIGHTS_LAYER
-"""What makes reals of the sums of bytes."""
+"""The factors that dequantize the sums of bytes."""
 DIRECTIONS = ("left2right", "right2left", "concat", "sum")
-"""Which way a network reads."""
+"""The directions in which a network reads."""
 
 
 def is_backwards(direction: str, d: int) -> bool:
-    """Whether run `d` of a network of a direction reads from the last step to the first."""
+    """Return whether run `d` of a network of a direction reads from the last step to the first."""
     return direction == "right2left" or d == 1
 
 
 @dataclass(frozen=True, slots=True)
 class RnnTensors:
-    """The descriptors of a forward step, or those of gradients; the zero descriptor where there is none."""
+    """The descriptors of a forward step, or those of gradients; the zero descriptor for absent ones."""
 
     src_layer: MemoryDesc
     src_iter: MemoryDesc
@@ -67,33 +67,33 @@ class RnnTensors:
 
     @classmethod
     def of(cls, mds: Mapping[str, MemoryDesc], prefix: str = "") -> RnnTensors:
-        """The tensors by name, behind a prefix."""
+        """Return the tensors by name, after a prefix."""
         return cls(**{name: mds.get(prefix + name, MemoryDesc()) for name in NAMES})
 
     def chosen(self, wanted: Mapping[str, MemoryDesc]) -> RnnTensors:
-        """The same with formats in the place of "any": those that are wanted, else row-major."""
+        """Replace format "any" by the wanted descriptors, or row-major if there is none."""
         mds = {name: md for name, md in self.items().items() if md.format_kind == "any"}
         row_major = {name: MemoryDesc(md.dims, md.data_type) for name, md in mds.items()}
         return replace(self, **{name: wanted.get(name, md) for name, md in row_major.items()})
 
     def items(self) -> dict[str, MemoryDesc]:
-        """Those that there are, in the order of slots."""
+        """Return the tensors that exist, in the order of slots."""
         descs = {name: getattr(self, name) for name in NAMES}
         return {name: md for name, md in descs.items() if not md.is_zero()}
 
     @property
     def steps(self) -> int:
-        """Steps of time."""
+        """The number of time steps."""
         return self.src_layer.dims[0]
 
     @property
     def batch(self) -> int:
-        """Sequences side by side."""
+        """The number of sequences."""
         return self.src_layer.dims[1]
 
     @property
     def layers(self) -> int:
-        """Layers, one on top of the other."""
+        """The number of stacked layers."""
         return self.weights_layer.dims[0]
 
     @property
@@ -103,13 +103,13 @@ class RnnTensors:
 
     @property
     def channels(self) -> int:
-        """Channels of a state."""
+        """The number of channels in a state."""
         return self.weights_layer.dims[4]
 
 
 @dataclass(frozen=True, slots=True)
 class RnnWorkspace:
-    """What training leaves behind, in memory of bytes: the gates, and the states of all steps, with the one
+    """The workspace of training, a memory of bytes: the gates, and the states of all steps and of the one
     before the first. Steps are in the order in which they ran.
     """
 
@@ -117,7 +117,7 @@ class RnnWorkspace:
 
     @classmethod
     def of(cls, cell: RnnCell, tensors: RnnTensors) -> RnnWorkspace:
-        """The workspace of a problem."""
+        """Return the workspace of a problem."""
         steps, batch, channels = tensors.steps, tensors.batch, tensors.channels
         runs = tensors.layers, tensors.directions
         states = tensors.src_layer.data_type
@@ -138,7 +138,7 @@ class RnnWorkspace:
         return MemoryDesc((sum(map(_lines, dict(self.tensors).values())),), "u8", "a")
 
     def stored(self, memory: PlacedTensor) -> dict[str, PlacedTensor]:
-        """Its tensors in a memory."""
+        """Return its tensors in a memory."""
         found, offset = {}, 0
         for name, md in self.tensors:
             place = memory.place._replace(offset=memory.place.offset + offset)

@@ -1,7 +1,7 @@
-"""The cells of recurrent networks, backward: what a step gives to the gradients of its gates and states.
+"""The cells of recurrent networks, backward: the gradients of a step's gates and states.
 
-`d` of a value is the gradient of the loss by it. `dh` comes from the layer above and from the step after, as
-sums of the gradients of that step's gates with weights. Functions go back from their results:
+`d` before a name marks the gradient of the loss with respect to it. `dh` comes from the layer above and from
+the following step, as sums of that step's gate gradients with weights. Derivatives use function results:
 
 | cell | |
 | --- | --- |
@@ -10,7 +10,7 @@ sums of the gradients of that step's gates with weights. Functions go back from 
 | | do = dh * tanh(c); then dc = dc * f |
 | `vanilla_gru` | du = dh * (h before - o), do = dh * (1 - u), dr = (sums of do) * (h before) |
 | | dh before = dh * u + (sums of do) * r + sums of du and dr |
-| `lbr_gru` | dr = do * inner; the sums for the step before are of du, dr and do * r |
+| `lbr_gru` | dr = do * inner; the sums for the preceding step are over du, dr and do * r |
 
 each of a gate times the derivative of its function.
 """
@@ -27,13 +27,13 @@ from .rnn_cells import RnnCell
 
 @dataclass(frozen=True, slots=True)
 class GradientLoops:
-    """Writes the loops of one step. `is_last`: no step comes after it, so that there are no sums of that.
+    """Writes the loops of one step. `is_last`: no step follows, so that there are no sums from it.
 
-    `tensors`, by name, of a batch of N and C channels: `gates`, `diff_gates` (N, G, C), and `next_gates` of
-    the step after; `weights` (C, G, C); `above` (N, C), the gradient from the layer above; `last_h` and
+    `tensors`, by name, for a batch of N and C channels: `gates`, `diff_gates` (N, G, C), and `next_gates` of
+    the following step; `weights` (C, G, C); `above` (N, C), the gradient from the layer above; `last_h` and
     `last_c`, gradients of the last states; `h_before`; of an LSTM `c_before`, `c` and `diff_c`; of GRUs
-    `carry`, what the state before gets by itself; `reset_h`; `sums`; `inner` and `next_inner` (N, G, C), the
-    gradients of the sums of an `lbr_gru`.
+    `carry`, the direct part of the preceding state's gradient; `reset_h`; `sums`; `inner` and `next_inner`
+    (N, G, C), the gradients of the sums of an `lbr_gru`.
     """
 
     cell: RnnCell
@@ -50,7 +50,7 @@ class GradientLoops:
         }[self.cell.kind]()
 
     def first_state(self) -> Each:
-        """The loop that writes the gradient of the first states, `first_h`, from the first step's gates."""
+        """Return the loop that writes the gradient of the first states, `first_h`, from the first gates."""
         n, i = self._axes_of("first_h")
         value = self._with_carry(Ref("total"), n, i)
         return Each((n, i), (self._total(n, i), self.tensors["first_h"].store((n, i), value)))
@@ -115,7 +115,7 @@ class GradientLoops:
 
     @staticmethod
     def _logistic(result: Expr) -> Expr:
-        """The derivative of a logistic function, of its result."""
+        """Return the derivative of a logistic function, from its result."""
         return result * (Const(1.0) - result)
 
     # --- their parts ----------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class GradientLoops:
         stores: Mapping[str, Expr] | None = None,
         summed: Sequence[int] = (),
     ) -> Each:
-        """The loop over a batch and its channels: dh first; the gradients of gates and other stores last."""
+        """Return the loop over a batch and its channels: dh first; gate gradients and other stores last."""
         n, c = self._axes_of("above")
         dh: Expr = self._at("above")
         items: list[Item] = []
@@ -153,7 +153,7 @@ class GradientLoops:
         return value + self.tensors["carry"].load(n, c) if "carry" in self.tensors else value
 
     def _total(self, n: TreeAxis, c: TreeAxis, summed: Sequence[int] = ()) -> Each:
-        """The sums of the next step's gradients with weights: of the first gates in `summed`, or of all."""
+        """Return the next step's gradients summed with weights: of the first `summed` gates, or of all."""
         weights = self.tensors["weights"]
         later = self.tensors["next_inner" if self.cell.kind == "lbr_gru" else "next_gates"]
         gates = len(summed) or (2 if self.cell.kind == "vanilla_gru" else self.cell.gates)
@@ -165,7 +165,7 @@ class GradientLoops:
 
 
 def source_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
-    """The gradient of a layer's input: `diff_gates` (T, N, G, C) times `weights` (I, G, C) into `diff_x`."""
+    """Return the gradient of a layer's input: `diff_gates` (T, N, G, C) times `weights` (I, G, C)."""
     gates, weights, target = (tensors[name] for name in ("diff_gates", "weights", "diff_x"))
     t, n, i = (TreeAxis(name, size) for name, size in zip("tni", target.sizes, strict=True))
     g, k = TreeAxis("g", weights.sizes[1]), TreeAxis("k", weights.sizes[2])
@@ -175,7 +175,7 @@ def source_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
 
 
 def weight_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
-    """The gradient of weights, or what is added to it: `x` (T, N, I) times `diff_gates` (T, N, G, C), into
+    """Return the gradient of weights, or its summand: `x` (T, N, I) times `diff_gates` (T, N, G, C), into
     `diff_weights` (I, G, C).
     """
     x, gates, target = (tensors[name] for name in ("x", "diff_gates", "diff_weights"))
@@ -187,7 +187,7 @@ def weight_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
 
 
 def bias_gradient(tensors: Mapping[str, TreeTensor], *, adds: bool) -> Each:
-    """The gradient of a bias, or what is added to it: sums of `diff_gates` (T, N, G, C), into
+    """Return the gradient of a bias, or its summand: sums of `diff_gates` (T, N, G, C), into
     `diff_bias` (G, C).
     """
     gates, target = tensors["diff_gates"], tensors["diff_bias"]

@@ -1,7 +1,7 @@
-"""Tensors of recurrent networks: slices of them that steps of time go through, and the program they make.
+"""Tensors of recurrent networks: slices of them for each time step, and a builder of the programs.
 
-A tree of one step knows no layer, no direction and no time: it is written on slices, whose places say where
-they lie. So all steps, layers and directions share kernels.
+A tree of one step is independent of layer, direction and time: it is written on slices, located by their
+places. So all steps, layers and directions share kernels.
 """
 
 from __future__ import annotations
@@ -21,61 +21,61 @@ from ...ir.tree import Each, LoopTree, TreeTensor
 from ...schedule.contraction.pack import packed_count
 from ...schedule.machine import NOMINAL
 
-# Bytes that could be moved in the time of a gate.
+# The bytes that could be moved in the time of a gate.
 _GATE_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class StepTensor:
-    """A tensor of one step of time: `stride` is how many bytes it moves from a step to the next."""
+    """A tensor of one time step: `stride` is the number of bytes from a step to the next."""
 
     tensor: TreeTensor
     place: Place
     stride: int = 0
 
     def after(self, steps: int) -> StepTensor:
-        """The same so many steps later."""
+        """Return the tensor of a later step."""
         return replace(self, place=Place(self.place.buffer, self.place.offset + steps * self.stride))
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTensor:
-    """A tensor and where its memory is."""
+    """A tensor and its place in memory."""
 
     md: MemoryDesc
     place: Place
 
     def slice(self, *at: int) -> StepTensor:
-        """The tensor at indices of its first dims: the other dims in their order."""
+        """Return the tensor at indices of its first dims, with the other dims in order."""
         digits = [index_digits(self.md, dim) for dim in range(self.md.ndims)]
         base = self.md.offset0 + sum(offset_at(digits[dim], index) for dim, index in enumerate(at))
         sizes, padded = self.md.dims[len(at) :], self.md.padded_dims[len(at) :]
-        # A place is the lowest address, so that all of a tensor is behind it.
+        # A place is the lowest address; all of a tensor is at or after it.
         strides = self.md.strides[len(at) :]
         lift = sum((size - 1) * -stride for size, stride in zip(sizes, strides, strict=True) if stride < 0)
         tensor = TreeTensor("", self.md.data_type, sizes, padded, tuple(digits[len(at) :]), lift)
         return StepTensor(tensor, self._behind(base - lift))
 
     def step(self, first: int = 0) -> StepTensor:
-        """One step of time, which is the first dim: number `first`, then the one behind it."""
+        """Return a time step (the first dim): number `first`, with the stride to the next."""
         stride = self.md.strides[0] * self.md.data_type.nbytes(1)
         return replace(self.slice(first), stride=stride)
 
     def run(self, layer: int, direction: int) -> PlacedTensor:
-        """The tensor of one layer and direction, which are the first two dims."""
+        """Return the tensor of one layer and direction, which are the first two dims."""
         tensor = self.slice(layer, direction)
         md = self.md
         rest = MemoryDesc.from_strides(md.dims[2:], md.data_type, md.strides[2:])
         return PlacedTensor(rest, tensor.place)
 
     def part(self, dim: int, start: int, size: int) -> PlacedTensor:
-        """Some indices of a dim."""
+        """Return a range of indices of a dim."""
         dims, offsets = list(self.md.dims), [0] * self.md.ndims
         dims[dim], offsets[dim] = size, start
         return PlacedTensor(self.md.submemory_desc(dims, offsets), self.place)
 
     def flipped(self) -> PlacedTensor:
-        """The same with its first dim backwards."""
+        """Return the tensor with its first dim reversed."""
         md, (first, *others) = self.md, self.md.strides
         start = md.offset0 + (md.dims[0] - 1) * first
         return PlacedTensor(
@@ -90,13 +90,13 @@ Tensors = Mapping[str, StepTensor]
 
 
 def named_tensors(tensors: Tensors) -> dict[str, TreeTensor]:
-    """The tensors of trees by their names."""
+    """Return the tensors of trees by name."""
     return {name: replace(each.tensor, name=name) for name, each in tensors.items()}
 
 
 @dataclass(slots=True)
 class RnnProgramWriter:
-    """A program while it is written. `args`: the arguments of the slots in order, and which are written."""
+    """A program under construction. `args`: the arguments of the slots in order, and which are written."""
 
     args: Mapping[int, bool]
     temporaries: list[int] = field(default_factory=list)
@@ -104,7 +104,7 @@ class RnnProgramWriter:
     scalars: int = 0
 
     def program(self, spans: Mapping[int, MemoryDesc]) -> Program:
-        """What has been written; `spans`: the tensors of the arguments that are read."""
+        """Return the program; `spans`: the tensors of the arguments that are read."""
         slots = tuple(
             Slot(arg, is_written, (0, 0) if is_written or arg not in spans else spans[arg].extent_range())
             for arg, is_written in self.args.items()
@@ -113,20 +113,20 @@ class RnnProgramWriter:
         return Program(slots, steps, temporaries, self.scalars).verify()
 
     def argument(self, arg: int, md: MemoryDesc, offset: int = 0) -> PlacedTensor:
-        """The tensor of an argument."""
+        """Return the tensor of an argument."""
         return PlacedTensor(md, Place(list(self.args).index(arg), offset))
 
     def temporary(self, dims: Sequence[int], data_type: DataType = DataType.f32) -> PlacedTensor:
-        """A row-major tensor of the program's own."""
+        """Allocate a row-major temporary."""
         return self.temporary_of(MemoryDesc(tuple(dims), data_type))
 
     def temporary_of(self, md: MemoryDesc) -> PlacedTensor:
-        """A tensor of the program's own."""
+        """Allocate a temporary of a descriptor."""
         self.temporaries.append(md.size)
         return PlacedTensor(md, Place(-len(self.temporaries)))
 
     def moved(self, source: PlacedTensor, md: MemoryDesc) -> PlacedTensor:
-        """A tensor in another format: itself where it has it."""
+        """Return a tensor in another format: itself if it has it."""
         if source.md == md:
             return source
         target = self.temporary_of(md)
@@ -136,11 +136,11 @@ class RnnProgramWriter:
         return target
 
     def once(self, loop: Each, tensors: Tensors) -> None:
-        """A tree that runs once."""
+        """Add a tree that runs once."""
         self.steps.append(self._tree(loop, tensors)[0])
 
     def repeated(self, turns: int, loops: Sequence[Each], tensors: Tensors) -> None:
-        """Trees that run in turn, so many times."""
+        """Add trees that run in turn, repeatedly."""
         if turns < 1:
             return
         trees = [self._tree(loop, tensors) for loop in loops]
@@ -162,20 +162,20 @@ class RnnProgramWriter:
 
 
 def _sums_bytes(loop: Each, tensors: Tensors) -> bool:
-    """True for sums of products of bytes, which are integers."""
+    """Return whether a loop sums products of bytes, which are integers."""
     inner = [item for item in loop.items if isinstance(item, Each)]
     types = {tensors[load.tensor].tensor.data_type for load in _factors(inner)}
     return len(types) > 1 and all(data_type.is_integral for data_type in types)
 
 
 def _factors(loops: Sequence[Each]) -> list[Load]:
-    """What is multiplied in loops that sum products."""
+    """Return what is multiplied in loops that sum products."""
     values = [value for loop in loops for fold in loop.folds for value in fold.values]
     return [part for value in values for part in parts_of(value) if isinstance(part, Load)]
 
 
 def _work_of(tree: LoopTree) -> int:
-    """The number of bytes that could be moved in the time that a tree takes."""
+    """Return the number of bytes that could be moved in the time of a tree."""
     moved = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors)
     (outer,) = tree.items
     inner = [item for item in outer.items if isinstance(item, Each)]

@@ -1,9 +1,9 @@
-"""Shuffle: a reorder whose source axis is split and exchanged.
+"""Shuffle: a reorder whose source axis is split and transposed.
 
 The shuffled axis of C channels is a matrix of `group_size` columns in the source, and its transpose in the
 destination: with `rows = C / group_size`, `dst[v * rows + u] = src[u * group_size + v]`. So the index in the
-destination has the digits v and u, of which v is the finer one in the source. Backward is forward with both
-factors exchanged.
+destination has the digits v and u, of which v is the finer one in the source. Backward equals forward with
+the two factors swapped.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ...schedule.moves.shuffled_axis import ShuffledAxis
 from ...schedule.moves.staged import one_stage
 
 # --- exchange ----------------------------------------------------------------
-# The shuffled axis alone: digits of its index that move by a stride on both sides, where there are such.
+# The shuffled axis alone: digits of its index that move by a stride on both sides, if there are any.
 
 
 # --- shuffle -----------------------------------------------------------------
 
-# Strides of the positions and of the axes inside them: where they are read, and where they are written.
+# Strides of the positions and of the axes inside them: in the tensor read, and in the tensor written.
 _Others = tuple[list[int], list[int]]
-# Types of so many bits, by which elements move together.
+# The type by which elements of each width in bits are moved together.
 _TYPE_OF_BITS = {16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
 
 
 def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> LoopNest:
-    """The nest that shuffles `axis` of `src` into `dst` and writes zero into the padding of `dst`.
+    """Return the nest that shuffles `axis` of `src` into `dst` and zeros the padding of `dst`.
 
     Both descriptors are concrete, of equal dims, and of types of one width; `group_size` divides the axis.
     """
@@ -53,7 +53,7 @@ def shuffle_nest(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -
     if 1 < group_size < dst.dims[axis]:
         dims[axis] = _digits(src, dst, axis, group_size)
     nest = nest_of(src, dst, Compute(), dims)
-    # Bits move, whatever they mean: one of the 4-bit types stands for all.
+    # Only bits are moved, so one of the 4-bit types stands for all.
     return replace(nest, src_type=DataType.u4, dst_type=DataType.u4) if src.data_type.bits == 4 else nest
 
 
@@ -68,9 +68,9 @@ def _digits(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> lis
 
 
 def shuffle_in_stages(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> StagedNest | None:
-    """The same in stages, for large work; None where there is no such form.
+    """Return the shuffle in stages, for large work; None if there is no such form.
 
-    Where blocks are cut by the factors, the axis is brought into a plain layout, and from there into blocks.
+    If the factors cut blocks, the axis is moved into a plain layout, and from there into blocks.
     """
     nest = shuffle_nest(src, dst, axis, group_size)
     if nest.is_empty or not 1 < group_size < dst.dims[axis]:
@@ -84,7 +84,7 @@ def shuffle_in_stages(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: i
 
 
 def widen(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, MemoryDesc]:
-    """Both with elements that always move together as one wider element; as they are where there are none.
+    """Merge elements that always move together into wider ones, in both; unchanged if there are none.
 
     Blocks of 8 channels of 8 bytes each, `8b8a`, are blocks of 8 channels of one element of 8 bytes, `8b`.
     """
@@ -98,13 +98,13 @@ def widen(src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[MemoryDesc, Memo
 
 
 def _is_even(md: MemoryDesc) -> bool:
-    """True where all that lies in the innermost block moves as one: it is full, and begins at a multiple."""
+    """Return whether the innermost block moves as one: it is full, and begins at a multiple of its size."""
     block, dim = md.inner_blks[-1], md.inner_idxs[-1]
     return not any(n % block for n in (md.dims[dim], md.padded_dims[dim], md.offset0, *md.strides))
 
 
 def _wider(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
-    """The descriptor whose innermost block is one element."""
+    """Return the descriptor whose innermost block is one element."""
     layout, (block, dim) = md.layout, (md.inner_blks[-1], md.inner_idxs[-1])
 
     def fewer(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -126,8 +126,8 @@ def _wider(md: MemoryDesc, data_type: DataType) -> MemoryDesc:
 
 
 def _others(nest: LoopNest, src: MemoryDesc, dst: MemoryDesc, axis: int) -> tuple[Axis, ...] | None:
-    """The axes of the other dims, fused, outermost in the destination first; None where blocks are not full
-    or move by a table.
+    """Return the axes of the other dims, fused, outermost in the destination first; None if blocks are not
+    full or move by a table.
     """
     axes: list[Axis] = []
     for dim in range(dst.ndims):
@@ -150,10 +150,10 @@ def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> S
 def _stages_of_plain(
     nest: LoopNest, exchange: ShuffledAxis, others: tuple[Axis, ...], block: int
 ) -> StagedNest:
-    """Chunks of one other axis, whose channels lie side by side between two stages.
+    """Split the nest into chunks of one other axis, whose channels are adjacent between two stages.
 
-    `block`: elements of the destination's inner blocks. Axes that lie within them are part of each position,
-    unless it would not fit the scratch then.
+    `block`: elements of the destination's inner blocks. Axes within them are part of each position, unless it
+    would then exceed the scratch.
     """
     inner = tuple(axis for axis in others if axis.extent * abs(as_int(axis.dst)) <= block)
     row = exchange.padded * prod(axis.extent for axis in inner)
@@ -177,7 +177,7 @@ def _stages_of_plain(
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """Chunks of positions `along`, of which each has all channels and all of `inner`."""
+    """Chunks of positions `along`, each with all channels and all of `inner`."""
 
     nest: LoopNest
     exchange: ShuffledAxis
@@ -186,27 +186,27 @@ class _Chunks:
 
     @property
     def width(self) -> int:
-        """Elements that a position has of each channel."""
+        """The elements that a position has of each channel."""
         return prod(axis.extent for axis in self.inner)
 
     @property
     def block(self) -> int:
-        """Elements of a position that lie side by side in the destination."""
+        """The elements of a position that are adjacent in the destination."""
         return self.exchange.dst[-1].step * self.width
 
     @property
     def padded(self) -> int:
-        """Elements of a position in the destination, zeros among them."""
+        """The elements of a position in the destination, including zeros."""
         return self.exchange.padded * self.width
 
     @property
     def is_row(self) -> bool:
-        """True where the blocks of one position lie nearer to each other than the same block of the next."""
+        """Whether blocks of one position are closer to each other than equal blocks of adjacent positions."""
         return abs(self.exchange.dst[-1].stride) < abs(as_int(self.along.dst))
 
     @property
     def run(self) -> int:
-        """Elements that a position adds to a run of the destination; 0 where gaps make its runs short."""
+        """The elements that a position adds to a run of the destination; 0 if gaps make its runs short."""
         if runs_of(_block_runs(self.exchange.dst, self.inner, "dst")) not in (
             (),
             (StridedRun(self.block, 1),),
@@ -217,7 +217,7 @@ class _Chunks:
         return self.block if as_int(self.along.dst) == self.block else 0
 
     def nests(self, positions: int, through_scratch: bool) -> tuple[LoopNest, ...]:
-        """Into plain channels, and from there into the destination; one of them exchanges, or one between."""
+        """Move into plain channels, and on to the destination; one of them exchanges, or a nest between."""
         whole, size = self.exchange, self.exchange.size
         apart = -(-positions // self.plane) * self.plane if self.plane else self._lanes
         plain = (IndexDigit(1, apart),)
@@ -241,11 +241,11 @@ class _Chunks:
 
     @property
     def plane(self) -> int:
-        """Elements that fill a line, where each channel has lines of its own between stages; else 0.
+        """The elements that fill a cache line, if each channel has its own lines between stages; else 0.
 
-        Channels of a position that lie side by side are exchanged in rows, of which short ones leave most of
-        a register empty. Lines of positions fill it. Measured with rows of up to half a line: u8 and bf16 run
-        1.1 to 1.8 times as fast so, f32 does not, and longer rows are slower.
+        Adjacent channels of a position are exchanged in rows, and short rows leave most of a register empty.
+        Lines of positions fill it. Measured with rows of up to half a line: this makes u8 and bf16 1.1 to 1.8
+        times as fast, but not f32, and longer rows are slower.
         """
         whole, bits = self.exchange, self.nest.dst_type.bits
         is_between = not (whole.is_source_nested or whole.is_destination_nested)
@@ -255,12 +255,12 @@ class _Chunks:
 
     @property
     def _lanes(self) -> int:
-        """Elements of each channel that stay side by side between stages, as they do on both sides."""
+        """The elements of each channel that stay adjacent between stages, as they are on both sides."""
         last = self.inner[-1:]
         return next((axis.extent for axis in last if axis.src == axis.dst == 1), 1)
 
     def _steps(self, along_dst: int) -> tuple[_Others, _Others, _Others]:
-        """The axes other than the channels, in each of the stages: read, between, and written."""
+        """Return the axes other than the channels in each stage: read, between, and written."""
         size, counts = self.exchange.size, [axis.extent for axis in self.inner]
         plain = [size * prod(counts[i:]) for i in range(len(counts) + 1)]
         if self._lanes > 1 or self.plane:
@@ -278,12 +278,12 @@ class _Chunks:
         return replace(stage, src_base=0, dst_base=0).verify()
 
     def _packed(self, positions: int) -> tuple[int, IndexDigits]:
-        """The destination of a chunk without the gaps between its runs: step along, and the channels."""
+        """Return the destination of a chunk without gaps between its runs: step along, and the channels."""
         along, block = (self.padded, self.block) if self.is_row else (self.block, positions * self.block)
         return along, (*self.exchange.dst[:-1], IndexDigit(self.exchange.dst[-1].step, block))
 
     def flush(self, positions: int) -> Flush:
-        """The runs of a chunk: over blocks or positions, unless those follow each other too."""
+        """Return the runs of a chunk: over blocks or positions, unless those are contiguous too."""
         padded, block = self.padded, self.block
         if self.is_row:
             loop, length = Axis(positions, padded, self.along.dst), padded
@@ -294,7 +294,7 @@ class _Chunks:
         return Flush((), positions * padded, ahead) if loop.src == loop.dst else Flush((loop,), length, ahead)
 
     def _ahead(self, positions: int) -> tuple[StridedRun, ...]:
-        """Where a chunk lies in the source."""
+        """Return where a chunk is in the source."""
         top = self.exchange.src[-1]
         blocks = StridedRun(-(-self.exchange.size // top.step), top.stride)
         inside = _block_runs(self.exchange.src, self.inner, "src")
@@ -302,6 +302,6 @@ class _Chunks:
 
 
 def _block_runs(of: IndexDigits, inner: tuple[Axis, ...], side: str) -> list[StridedRun]:
-    """What a position has of one block."""
+    """Return the runs of a position in one block."""
     channels = [StridedRun(outer.step // level.step, level.stride) for level, outer in pairwise(of)]
     return channels + [StridedRun(axis.extent, as_int(getattr(axis, side))) for axis in inner]

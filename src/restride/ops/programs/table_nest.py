@@ -1,4 +1,4 @@
-"""Nests that look elements up along a dim by tables of places."""
+"""Nests that look elements up along a dim by tables of positions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ...ir.computation import Array
 from ...ir.digits import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
 from ...ir.nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 
-# Longer runs of one source element are no tiles.
+# Longer runs of one source element are not tiled.
 _LONGEST_PERIOD = 16
-# Periods of a table that are looked at before all of it is.
+# The periods of a table that are checked before the whole table is.
 _BEGIN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TableOperand:
-    """What a nest reads or writes: its type, base and digits, and tables of dims where it is looked up.
+    """An operand of a nest: its type, base and digits, and tables for the dims along which it is looked up.
 
     `values`: those of weights, over the spatial dims.
     """
@@ -36,17 +36,17 @@ class TableOperand:
 
     @classmethod
     def of_desc(cls, md: MemoryDesc, tables: dict[int, Array] | None = None) -> TableOperand:
-        """A tensor."""
+        """Return the operand of a tensor."""
         digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
         return cls(md.data_type, md.offset0, digits, tables or {})
 
     @classmethod
     def of_operand(cls, operand: TensorOperand, values: Array | None = None) -> TableOperand:
-        """An operand of a computation."""
+        """Return an operand of a computation."""
         return cls(operand.data_type, operand.base, operand.dims, values=values)
 
     def offsets(self, dim: int, padded: int) -> Array:
-        """Where it is for each index of a dim; what is behind the end of a table does not matter."""
+        """Return its offset for each index of a dim; past the end of a table any offset will do."""
         table = self.tables.get(dim)
         if table is None:
             return offset_at(self.digits[dim], np.arange(padded))
@@ -54,7 +54,7 @@ class TableOperand:
         return offset_at(self.digits[dim], np.concatenate([table, behind]))
 
     def offsets_in(self, part: DimPart, size: int, padded: int) -> Array:
-        """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
+        """Return the same for a part of a dim, of a whole dim with its padding. Where values repeat, the
         first of them are read each time: that is a broadcast.
         """
         offsets = self.offsets(part.dim, padded)
@@ -70,8 +70,8 @@ class TableOperand:
 
 
 class DimPart(NamedTuple):
-    """The indices of one dim from `first` on, `extent` of them, that tables tell apart by two digits: the
-    second has `period` positions.
+    """The `extent` indices of one dim from `first` on, which tables split into two digits: the second has
+    `period` positions.
     """
 
     dim: int
@@ -81,10 +81,10 @@ class DimPart(NamedTuple):
 
 
 def parts_of(dst: MemoryDesc, readers: Sequence[TableOperand]) -> tuple[DimPart, ...]:
-    """The innermost dim in parts: a middle in which tables repeat themselves, and what is left at its ends.
+    """Split the innermost dim: a middle in which tables are periodic, and the rest at its ends.
 
-    A table such as 0 0 0 1 1 2 2 2 has in its middle two digits, of which tiles are made as of any others.
-    One part where no table is on that dim, where it is padded, or where nothing repeats.
+    A table such as 0 0 0 1 1 2 2 2 has two digits in its middle, which are tiled like any others. There is
+    one part if no table is on that dim, if it is padded, or if nothing repeats.
     """
     dim = dst.layout.outer_order[-1]
     size = dst.dims[dim]
@@ -102,7 +102,7 @@ def parts_of(dst: MemoryDesc, readers: Sequence[TableOperand]) -> tuple[DimPart,
 
 
 def _repeats(table: Array, period: int) -> bool:
-    """True for a table of two digits, both of which move by a stride. The beginning tells of most others."""
+    """Return whether a table has two digits that move by a stride. The beginning rules out most others."""
     if len(table) < 2 * period:
         return False
     begin = table[: _BEGIN * period]
@@ -113,7 +113,7 @@ def _repeats(table: Array, period: int) -> bool:
 
 
 def _stride(table: Array) -> Stride:
-    """How far a table moves, from its first offset on: a stride where it is one."""
+    """Return how far a table moves from its first offset on, as a stride if it is one."""
     if len(table) < 2:
         return 0
     steps = np.diff(table)
@@ -121,7 +121,7 @@ def _stride(table: Array) -> Stride:
 
 
 def _table_digits(tables: Sequence[Array], period: int) -> list[Axis]:
-    """The axes of a dim by where each operand is: two where there is a period, else one."""
+    """Return the axes of a dim from the offsets of its operands: two if there is a period, else one."""
     size = len(tables[0])
     levels = [(size, 1, list(tables))]
     if period > 1:
@@ -135,7 +135,7 @@ def _table_digits(tables: Sequence[Array], period: int) -> list[Axis]:
 
 
 def table_nest(dst: MemoryDesc, readers: Sequence[TableOperand], compute: Compute, part: DimPart) -> LoopNest:
-    """The nest that computes a part of `dst` of readers, of which the first is where the value starts."""
+    """Return the nest that computes a part of `dst` from readers; the value starts with the first."""
     sides = (readers[0], TableOperand.of_desc(dst), *readers[1:])
     bases = [side.base for side in sides]
     axes: list[Axis] = []

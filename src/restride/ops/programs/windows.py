@@ -1,7 +1,7 @@
-"""Windows that move over the spatial dims of a tensor, as pooling has them.
+"""Windows that move over the spatial dims of a tensor, as in pooling.
 
-An output `o` looks at the source positions `o * stride + k * (dilation + 1) - padding`, for each of the
-kernel's positions `k`: a dilation of 0 leaves nothing out. Positions outside the source do not count.
+An output `o` reads the source positions `o * stride + k * (dilation + 1) - padding`, for each position `k` of
+the kernel: a dilation of 0 is dense. Positions outside the source do not count.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ Dims = tuple[int, ...]
 
 
 def spatial_names(count: int) -> str:
-    """The names of so many spatial dims, a letter each: w; h and w; d, h and w."""
+    """Return the names of spatial dims, a letter each: w; h and w; d, h and w."""
     return "dhw"[-count:]
 
 
 def window_span(kernel: int, dilation: int) -> int:
-    """How far a window reaches along a dim: a dilation of 0 leaves nothing out."""
+    """Return the extent of a window along a dim: a dilation of 0 is dense."""
     return (kernel - 1) * (dilation + 1) + 1
 
 
 def window_count(size: int, padding: int, span: int, stride: int) -> int:
-    """How many windows lie in so many elements and both paddings together; below 1 where none does."""
+    """Return the number of windows that fit into elements plus both paddings; below 1 if none does."""
     return (size + padding - span) // stride + 1
 
 
 @dataclass(frozen=True, slots=True)
 class WindowPhase:
-    """The source positions along a dim that are a multiple of the stride and so many more.
+    """The source positions along a dim with one remainder modulo the stride.
 
-    `source` is such a position, `output` a window that has it, at position `tap` of the kernel; `taps` are
-    the loops over all these windows, empty where there is none. `inside` and `guards` keep source and windows
-    within their sizes.
+    `source` is such a position, `output` a window that contains it, at position `tap` of the kernel; `taps`
+    are the loops over all these windows, empty if there are none. `inside` and `guards` keep source and
+    windows within their sizes.
     """
 
     source: Affine
@@ -54,7 +54,7 @@ class WindowPhase:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """One number of each kind for each spatial dim. `padding_r` follows from the sizes, and moves nothing."""
+    """The window's numbers for each spatial dim. `padding_r` follows from the sizes, and moves nothing."""
 
     strides: Dims
     kernel: Dims
@@ -64,21 +64,21 @@ class Windows:
 
     @property
     def positions(self) -> int:
-        """The number of positions a window has."""
+        """The number of positions in a window."""
         return prod(self.kernel)
 
     def span(self, dim: int) -> int:
-        """How far a window reaches along a dim."""
+        """Return the extent of a window along a dim."""
         return window_span(self.kernel[dim], self.dilation[dim])
 
     def output(self, dim: int, size: int) -> int:
-        """The number of windows along a dim of this size, padding included."""
+        """Return the number of windows along a dim of this size, padding included."""
         padding = self.padding_l[dim] + self.padding_r[dim]
         return window_count(size, padding, self.span(dim), self.strides[dim])
 
     def spans_within(self, outputs: Dims, sizes: Dims) -> tuple[range, ...]:
-        """The positions of the kernel, along each dim, from the first to the last that a window has in a
-        source of `sizes`: padding may leave others out of all windows. One at least.
+        """Return the range of kernel positions, along each dim, that some window has within a source of
+        `sizes`: padding can exclude others from all windows. Never empty.
         """
         pairs = enumerate(zip(outputs, sizes, strict=True))
         return tuple(self._within(dim, count, size) for dim, (count, size) in pairs)
@@ -90,7 +90,7 @@ class Windows:
         return range(first, max(min((padding + size - 1) // step, last), first) + 1)
 
     def taps_within(self, outputs: Dims, sizes: Dims) -> tuple[tuple[TreeAxis, ...], tuple[Affine, ...]]:
-        """The loops over what a window may have in a source of `sizes`, and the positions that these are."""
+        """Return the loops over positions that windows can have in a source of `sizes`, and their indices."""
         spans = self.spans_within(outputs, sizes)
         axes = tuple(TreeAxis(f"k{self._name(dim)}", len(span)) for dim, span in enumerate(spans))
         return axes, tuple(axis + span.start for axis, span in zip(axes, spans, strict=True))
@@ -99,21 +99,21 @@ class Windows:
         return spatial_names(len(self.kernel))[dim]
 
     def position(self, taps: Sequence[TreeAxis | Affine]) -> Affine:
-        """The number of a position in its window, row by row."""
+        """Return the number of a position in its window, row by row."""
         index = Affine()
         for extent, tap in zip(self.kernel, taps, strict=True):
             index = index * extent + tap
         return index
 
     def sources(self, outputs: Sequence[TreeAxis], taps: Sequence[Affine]) -> tuple[Affine, ...]:
-        """Where the positions of windows are in the source."""
+        """Return the source indices of window positions."""
         return tuple(
             out * self.strides[dim] + tap * (self.dilation[dim] + 1) - self.padding_l[dim]
             for dim, (out, tap) in enumerate(zip(outputs, taps, strict=True))
         )
 
     def guards(self, sources: Sequence[Affine], outputs: Dims, sizes: Dims) -> tuple[Guard, ...]:
-        """What keeps windows within a source of `sizes`, along the dims where they reach out of it."""
+        """Return the guards that keep windows within a source of `sizes`, where they extend past it."""
         return tuple(
             Guard(index, size)
             for dim, (index, size) in enumerate(zip(sources, sizes, strict=True))
@@ -125,14 +125,14 @@ class Windows:
         return self.padding_l[dim] > 0 or last >= size
 
     def outputs(self, sources: Sequence[TreeAxis], taps: Sequence[Affine]) -> tuple[Affine, ...]:
-        """Which windows have a source position at one of theirs; none does where it does not divide."""
+        """Return the windows that have a source position at the given taps; invalid if it does not divide."""
         return tuple(
             (source + self.padding_l[dim] - tap * (self.dilation[dim] + 1)) // self.strides[dim]
             for dim, (source, tap) in enumerate(zip(sources, taps, strict=True))
         )
 
     def phases(self, dim: int, size: int, outputs: int) -> tuple[TreeAxis, tuple[WindowPhase, ...]]:
-        """The loop over multiples of the stride along a dim, and a phase for each position that follows them.
+        """Return the loop over multiples of the stride along a dim, and a phase for each offset from them.
 
         >>> windows = Windows((2,), (3,), (0,), (1,), (1,))
         >>> axis, (even, odd) = windows.phases(0, 6, 3)
@@ -151,7 +151,7 @@ class Windows:
     def _phase(
         self, dim: int, axis: TreeAxis, place: int, size: int, outputs: int, every: int
     ) -> WindowPhase:
-        """`every`: how many positions of the kernel are from one that has the source position to the next."""
+        """`every`: the step between kernel positions that can have the same source position."""
         stride, step, kernel = self.strides[dim], self.dilation[dim] + 1, self.kernel[dim]
         source, start = axis * stride + place, place + self.padding_l[dim]
         inside = (Guard(source, size),) if (axis.extent - 1) * stride + place >= size else ()
@@ -167,7 +167,7 @@ class Windows:
         return WindowPhase(source, output, tap * every + first, (tap,), inside, guards)
 
     def counts(self, outputs: Dims, sizes: Dims) -> Array:
-        """The number of positions of each window that are within the source; 1 where there is none."""
+        """Return the number of positions of each window that are within the source; 1 if there are none."""
         found = np.ones((), np.float32)
         for dim, (count, size) in enumerate(zip(outputs, sizes, strict=True)):
             starts, step = np.arange(count) * self.strides[dim] - self.padding_l[dim], self.dilation[dim] + 1

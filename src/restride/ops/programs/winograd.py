@@ -1,13 +1,13 @@
 """Winograd's algorithm: convolutions of stride 1 with fewer multiplications, in transformed windows.
 
-Along each spatial dim `tile` neighboring points of the result read a window of `size = tile + taps - 1`
-points of the source. Polynomials are multiplied by their values (Cook and Toom): at `size - 1` points and at
-infinity those of the window, of the taps, and of the result, are
+Along each spatial dim, `tile` neighboring points of the result read a window of `size = tile + taps - 1`
+points of the source. Polynomials are multiplied through their values (Cook and Toom): at `size - 1` points
+and at infinity, those of the window, the taps and the result are
 
     y = A.T @ ((G @ w) * (B.T @ x))
 
-so that a tile takes `size` products, where the direct sum takes `tile * taps`; with several spatial dims all
-of these to their power. For channels, products become products of matrices, one for each place of a window:
+so that a tile takes `size` products instead of the `tile * taps` of the direct sum, and powers of these with
+several spatial dims. For channels, products become matrix products, one for each position of a window:
 
     v[place, tile, i] = B.T @ x @ B      u[place, i, j] = G @ w @ G.T      m = v @ u      y = A.T @ m @ A
 
@@ -17,8 +17,8 @@ of these to their power. For channels, products become products of matrices, one
 | 4 | 3 | 36 of 144 | 0, 5/8, -5/8, 3/2, -3/2 |
 | 2 | 5 | 36 of 100 | the same |
 
-The points were chosen for accuracy: with 0, 1, -1, 2, -2 errors are four times as large. Matrices of weights
-are rounded once, from doubles; `v` and `y` are computed in f32, in the order of the loop trees.
+The points were chosen for accuracy: with 0, 1, -1, 2, -2 errors are four times as large. Transformation
+matrices are rounded once, from f64; `v` and `y` are computed in f32, in the order of the loop trees.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 Index = tuple[Affine | TreeAxis | int, ...]
 Matrix = tuple[tuple[Fraction, ...], ...]
 _POINTS = {4: (0, 1, -1), 6: (0, Fraction(5, 8), Fraction(-5, 8), Fraction(3, 2), Fraction(-3, 2))}
-# Elements between the matrices of two places: of a power of two of them, places would share sets of a cache.
+# Elements between the matrices of two positions: at a power of two, positions would share sets of a cache.
 _GAP = 16
-# Bytes of transformed tiles and their products that are made before results are.
+# The bytes of transformed tiles and products that are computed before results are.
 _CHUNK_BYTES = 4 << 20
 
 
 @cache
 def transforms(tile: int, taps: int) -> tuple[Matrix, Matrix, Matrix]:
-    """A.T, G and B.T for `tile` results of so many taps."""
+    """Return A.T, G and B.T for `tile` results with this many taps."""
     size = tile + taps - 1
     points = tuple(map(Fraction, _POINTS[size]))
     others = [[points[i] - p for p in points[:i] + points[i + 1 :]] for i in range(size - 1)]
@@ -74,7 +74,7 @@ def transforms(tile: int, taps: int) -> tuple[Matrix, Matrix, Matrix]:
 
 
 def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """The coefficients of the product of all x - root, lowest power first."""
+    """Return the coefficients of the product of all x - root, lowest power first."""
     found = [Fraction(1)]
     for root in roots:
         found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
@@ -85,7 +85,7 @@ def _polynomial(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
 
 class _TransformItems:
-    """Writes the values of transforms, each with a name of its own."""
+    """Writes the values of transforms, each under its own name."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
@@ -100,7 +100,7 @@ class _TransformItems:
     def along_dims(
         self, matrix: Matrix, values: Mapping[tuple[int, ...], Expr], dims: int
     ) -> dict[tuple[int, ...], Expr]:
-        """A matrix times the values along each dim in turn."""
+        """Multiply a matrix by the values along each dim in turn."""
         found = dict(values)
         for dim in range(dims):
             lines: dict[tuple[int, ...], list[Expr]] = {}
@@ -114,7 +114,7 @@ class _TransformItems:
         return found
 
     def product(self, matrix: Matrix, values: Sequence[Expr]) -> list[Expr]:
-        """A matrix times a vector. Rows, and columns, of a point and of its opposite share what they can."""
+        """Multiply a matrix by a vector. Rows, and columns, of opposite points share common terms."""
         rows = range(len(matrix))
         twin = next((row for row in rows if _is_opposite(matrix, row)), None)
         if twin is not None and len(matrix) >= len(values):
@@ -155,7 +155,7 @@ class _TransformItems:
 
 
 def _is_opposite(matrix: Sequence[Sequence[Fraction]], row: int) -> bool:
-    """True where the next row is the same but for the signs of its odd places."""
+    """Return whether the next row is the same except for the signs at odd positions."""
     if row + 1 >= len(matrix) or matrix[row] == matrix[row + 1]:
         return False
     pairs = enumerate(zip(matrix[row], matrix[row + 1], strict=True))
@@ -163,7 +163,7 @@ def _is_opposite(matrix: Sequence[Sequence[Fraction]], row: int) -> bool:
 
 
 def _sum(numbers: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
-    """The sum of products, without those that are 0."""
+    """Return the sum of products, without those that are 0."""
     found: Expr | None = None
     for number, value in zip(numbers, values, strict=True):
         if number:
@@ -176,7 +176,7 @@ def _sum(numbers: Sequence[Fraction], values: Sequence[Expr]) -> Expr:
 
 
 def weights_tree(md: MemoryDesc, transformed: MemoryDesc) -> LoopTree:
-    """The loops that transform weights, in doubles: tensors `w` and `u`."""
+    """Return the loops that transform weights, in f64: tensors `w` and `u`."""
     tile = winograd_tile(transformed.layout)
     *groups, outputs, inputs = md.dims[: -len(tile)]
     taps, group = md.dims[-len(tile) :], (0,) * len(groups)
@@ -190,13 +190,13 @@ def weights_tree(md: MemoryDesc, transformed: MemoryDesc) -> LoopTree:
 
 
 def weights_program(src: MemoryDesc, dst: MemoryDesc) -> Program:
-    """The program of a reorder into a Winograd format."""
+    """Return the program of a reorder into a Winograd format."""
     step = TreeStep(weights_tree(src, dst), (Place(SRC), Place(DST)), src.size + dst.size)
     return Program((Slot(ARG_SRC), Slot(ARG_DST, is_written=True)), (step,)).verify()
 
 
 def _transformed(name: str, md: MemoryDesc) -> TreeTensor:
-    """Weights in a Winograd format: (outputs, inputs, place along each dim), one group in front or none."""
+    """Return weights in a Winograd format: (outputs, inputs, position along each dim), perhaps grouped."""
     outputs = md.ndims - len(winograd_tile(md.layout)) - 2
     sizes = tuple(md.dims[dim] if dim == outputs else n for dim, n in enumerate(md.padded_dims))
     digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
@@ -208,8 +208,8 @@ def _transformed(name: str, md: MemoryDesc) -> TreeTensor:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Tiles that are made one after the other: of `images`, and of `rows` of tiles from `row` on; `turns`
-    such, one behind the other.
+    """Tiles that are computed together: of `images`, and of `rows` of tiles from `row` on; `turns` such
+    chunks, one after another.
     """
 
     image: int
@@ -220,7 +220,7 @@ class _Chunk:
 
 
 class WinogradProgram:
-    """The program of a convolution: transforms, products and results, of some tiles after the others."""
+    """The program of a convolution: transforms, products and results, some tiles at a time."""
 
     def __init__(self, problem: ConvolutionProblem) -> None:
         self.problem, self.chain = problem, problem.chain()
@@ -284,7 +284,7 @@ class WinogradProgram:
         return Place(~(len(self.temporaries) - 1))
 
     def _computed(self, md: MemoryDesc, name: str) -> MemoryDesc:
-        """A tensor as it lies where its channels are contiguous, and else in the format that is preferred."""
+        """Return a tensor's descriptor if its channels are contiguous, else the preferred one."""
         digits = [index_digits(md, dim) for dim in range(md.ndims)]
         is_plain = all(len(of) == 1 for dim, of in enumerate(digits) if dim != 1)
         return md if is_plain and digits[1][0].stride == 1 else self.problem.preferred()[name]
@@ -314,17 +314,17 @@ class WinogradProgram:
                         yield _Chunk(image, 1, row, own, len(inside))
 
     def _is_inside(self, row: int, rows: int) -> bool:
-        """True where tiles of so many lines touch no padding, and all of their points are of the result."""
+        """Return whether tiles in these rows touch no padding, and all of their points are in the result."""
         dim, end = self.relation.dims[0], (row + rows) * self.tile
         begins = row * self.tile >= dim.padding
         return begins and end + self.taps - 1 - dim.padding <= dim.window and end <= dim.points
 
     def _moves_evenly(self) -> bool:
-        """True where all tensors move by the same bytes from an image, and from a row, to the next."""
+        """Whether every tensor moves by a constant number of bytes from image to image and row to row."""
         return all(len(tensor.digits[dim]) == 1 for tensor in self.chain.operands for dim in (0, 2))
 
     def _padding(self, dst: Place) -> Iterator[Step]:
-        """The zeros behind the channels of the result. No loop of a chunk reaches all of them."""
+        """Yield the zeros past the channels of the result. No loop of a chunk reaches all of them."""
         count = self.dst.padded_dims[1] - self.outputs
         if count:
             y = TreeTensor.of_desc("y", self.dst)
@@ -376,7 +376,7 @@ class WinogradProgram:
         )
 
     def _source_tree(self, images: int, row: int, tiles: tuple[int, ...]) -> LoopTree:
-        """v of x. Rows that the tiles of a line read are copied with the padding around them."""
+        """Return the tree for v from x. Rows that a line of tiles reads are copied with their padding."""
         x, v = TreeTensor.of_desc("x", self.src), self._places("v", self.inputs, images, tiles)
         b, c, at = TreeAxis("b", images), TreeAxis("i", self.inputs), _axes("o", tiles)
         size, tile, last = self.size, self.tile, self.relation.dims[-1]
@@ -418,7 +418,7 @@ class WinogradProgram:
         return LoopTree((x, v), (Each((b, *at[:-1], c), tuple(items), (), (own,)),)).verify()
 
     def _product_tree(self, images: int, tiles: tuple[int, ...]) -> LoopTree:
-        """m of v and u."""
+        """Return the tree for m from v and u."""
         count = images * prod(tiles)
         v, m = (self._matrices(name, n, count) for name, n in (("v", self.inputs), ("m", self.outputs)))
         outputs = self.weights.ndims - self.ndims - 2
@@ -439,7 +439,7 @@ class WinogradProgram:
         return LoopTree((v, u, m), (Each((e, t, j), (summed, m.store((e, t, j), Ref("total")))),)).verify()
 
     def _result_tree(self, images: int, row: int, tiles: tuple[int, ...]) -> LoopTree:
-        """y of m, with all that attributes do."""
+        """Return the tree for y from m, with the attributes applied."""
         m, whole = self._places("m", self.outputs, images, tiles), TreeTensor.of_desc("y", self.dst)
         y = replace(whole, padded=whole.sizes)
         b, c, at = TreeAxis("b", images), TreeAxis("j", self.outputs), _axes("o", tiles)
@@ -467,14 +467,14 @@ class WinogradProgram:
         return LoopTree((m, y, *self.chain.operands, *old), (each,), scalars).verify()
 
     def _places(self, name: str, channels: int, images: int, tiles: tuple[int, ...]) -> TreeTensor:
-        """The matrices of all places, by image and tile."""
+        """Return the matrices of all positions, by image and tile."""
         sizes = self.places, images, *tiles, channels
         step = images * prod(tiles) * channels + _GAP
         inner = [prod(sizes[dim + 1 :]) for dim in range(1, len(sizes))]
         return _strided(name, sizes, (step, *inner))
 
     def _matrices(self, name: str, channels: int, count: int) -> TreeTensor:
-        """The same, by the number of the tile."""
+        """Return the same, by the number of the tile."""
         return _strided(name, (self.places, count, channels), (count * channels + _GAP, channels, 1))
 
 
@@ -488,19 +488,19 @@ def _strided(name: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> Tre
 
 
 def _moved(tensor: TreeTensor, images: int, rows: int) -> int:
-    """By how many bytes a tensor moves from an element to that of another image and row."""
+    """Return the bytes a tensor moves from an element to the same one of another image and row."""
     elements = offset_at(tensor.digits[0], images) + offset_at(tensor.digits[2], rows)
     return tensor.data_type.nbytes(elements)
 
 
-# --- which is faster ----------------------------------------------------------------------------------------
+# --- choosing the algorithm ---------------------------------------------------------------------------------
 
 
 def fastest_tile(relation: ConvolutionExtents, *, may_be_direct: bool) -> int:
-    """The points of a tile that take the least time; 0 where the direct algorithm takes less.
+    """Return the tile size that takes the least time; 0 if the direct algorithm takes less.
 
-    Time is counted in products. A weight takes as long to read as some products, whatever becomes of it. It
-    is that of one image, so that results of an image do not depend on those beside it.
+    Time is counted in products. Reading a weight costs some products, however it is used. Only one image is
+    considered, so that its results do not depend on the batch size.
     """
     inputs, outputs, ndims = relation.window_channels, relation.point_channels, len(relation.dims)
     taps = relation.dims[0].kernel

@@ -245,7 +245,10 @@ def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple
         if choice is None or not isinstance(launch, Launch):
             return launch
         transforms = found.find(launch.work_bytes, threads, choice)
-        return launch if transforms is None else launch_by(launch, transforms)
+        if transforms is None:
+            return launch
+        measured = launch_by(launch, transforms)
+        return replace(measured, lowered=measured.lowered.as_measured())
 
     return tuple(replace(repeat, launches=tuple(map(as_found, repeat.launches))) for repeat in repeats)
 

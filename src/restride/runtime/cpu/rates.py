@@ -1,13 +1,13 @@
 """The rates of this machine for predictions: measured on request, and stored with the kernels.
 
-Copies and transposes of four sizes, from the second-level cache to memory, on one thread, and copies on all:
-about a second in total, half of it for compiling, on up to twice the size of the last cache. The measurements
-depend only on the cache sizes and the number of threads. No kernel, schedule or format depends on them.
+Copies of five sizes, from the second-level cache to memory, on one thread and on all; transposes of the three
+largest sizes: about two seconds in total, half of it for compiling, on up to four times the last cache. The
+measurements depend only on the cache sizes and the number of threads. No kernel, schedule or format depends
+on them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +15,7 @@ from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.digits import reorder_nest
 from ...ir.nest import Compute
-from ...schedule.machine import CURVES, NOMINAL, RATES, Rates
+from ...schedule.machine import CURVES, NOMINAL, RATES, Rates, curve_sizes
 from ...schedule.moves.staged import one_stage
 from ...targets.cpu import lower_nest
 from ...targets.isa import CacheSizes, Isa, host_caches, host_isa
@@ -27,13 +27,13 @@ from .thread_pool import default_pool
 
 # Limit on the bytes of the largest copy, whatever the size of the last cache.
 _MOST_BYTES = 1 << 27
-_ROUNDS = 5
-# Contents of a stored text, with bounds that hold on any machine, in seconds, bytes, and bytes per second.
+_ROUNDS = 15
+# Contents of a stored text, with bounds that hold on any machine, in seconds, and bytes per second.
 _STORED = ("region", "copy", "cache", "memory", "memory_limit")
 _SECONDS, _BYTES_A_SECOND = (0.0, 0.01), (1e3, 1e15)
-# Sizes of the curves: in the second-level cache, between both, where a shared last cache is full, and in
-# memory. For each kind of `CURVES`, the type and the format to measure.
-_SIZES = 4
+# Number of sizes of a curve, and how many of them lie well within the caches. For each kind of `CURVES`, the
+# type and the format to measure.
+_SIZES, _NEAR = len(curve_sizes(0, 0)), 2
 _PROBES = (("f32", "nchw"), ("u8", "nChw16c"), ("f32", "nChw16c"), ("u8", "nhwc"), ("f32", "nhwc"))
 _CHANNELS, _SMALL, _PLANE = 128, 14, 56
 
@@ -52,8 +52,8 @@ def rates_of(processor: str) -> Rates:
 
 def rates_text(rates: Rates) -> bytes:
     """Return the measurements in the form of the store."""
-    curves = (rate for curve in rates.curves for rate in curve)
-    numbers = *(getattr(rates, name) for name in _STORED), *rates.sizes, *curves
+    curves = (rate for curve in (*rates.curves, rates.shared) for rate in curve)
+    numbers = *(getattr(rates, name) for name in _STORED), *curves
     return " ".join(repr(float(number)) for number in numbers).encode()
 
 
@@ -65,14 +65,15 @@ def parse_rates(text: bytes) -> Rates | None:
         return None
     is_sane = _SECONDS[0] <= region <= _SECONDS[1]
     is_sane &= all(_BYTES_A_SECOND[0] <= rate <= _BYTES_A_SECOND[1] for rate in others)
-    is_whole = len(others) == len(_STORED) - 1 + _SIZES * (1 + len(CURVES))
+    is_whole = len(others) == len(_STORED) - 1 + _SIZES * (len(CURVES) + 1)
     return _rates((region, *others)) if is_sane and is_whole else None
 
 
 def measure(isa: Isa, caches: CacheSizes) -> Rates:
     """Measure the rates of this machine. Raises OutOfMemory if there is no room for the copies."""
     pool = default_pool()
-    largest = min(max(2 * caches.l3, 4 * caches.l2), _MOST_BYTES)
+    sizes = [min(size, _MOST_BYTES) for size in curve_sizes(caches.l2, caches.l3)]
+    largest = sizes[-1]
     src, dst = allocate(largest), allocate(largest)
     for buffer in (src, dst):
         buffer.bytes()[...] = 1
@@ -93,20 +94,22 @@ def measure(isa: Isa, caches: CacheSizes) -> Rates:
             call = partial(pool.run, kernel.code.address, src.address, dst.address, 0, parts)
         return nest.moved_bytes, min(time_call(call, _ROUNDS))
 
-    sizes = caches.l2 // 2, math.isqrt(caches.l2 * caches.l3), 3 * caches.l3 // 4, largest
-    found = [[seconds_of(probe, size) for size in sizes] for probe in range(len(_PROBES))]
-    curves = [[moved / seconds for moved, seconds in each] for each in found]
-    copy, cache, _, memory = curves[0]
+    copies = [seconds_of(0, size) for size in sizes]
+    near = [moved / seconds for moved, seconds in copies]
+    curves, shared = [near], near
+    for probe in range(1, len(_PROBES)):
+        far = [seconds_of(probe, size) for size in sizes[_NEAR:]]
+        curves.append([*near[:_NEAR], *(moved / seconds for moved, seconds in far)])
+    copy, cache, memory = near[0], near[1], near[-1]
     cache = min(cache, copy)
     memory = min(memory, cache)
-    region, limit = RATES.region, memory
-    if pool.threads > 1:
-        _, alone = found[0][0]
-        region = max(seconds_of(0, sizes[0], pool.threads)[1] - alone / pool.threads, 0.0)
-        moved, shared = seconds_of(0, largest, pool.threads)
-        limit = max(moved / shared, memory)
-    rates = region, copy, cache, memory, limit
-    return _rates((*rates, *sizes, *(rate for curve in curves for rate in curve)))
+    region, count = RATES.region, pool.threads
+    if count > 1:
+        region = max(seconds_of(0, sizes[0], count)[1] - copies[0][1] / count, 0.0)
+        far = [seconds_of(0, size, count) for size in sizes[_NEAR:]]
+        shared = [*(count * speed for speed in near[:_NEAR]), *(moved / seconds for moved, seconds in far)]
+    rates = region, copy, cache, memory, max(shared[-1], memory)
+    return _rates((*rates, *(rate for curve in (*curves, shared) for rate in curve)))
 
 
 def _rates(numbers: Sequence[float]) -> Rates:
@@ -115,7 +118,7 @@ def _rates(numbers: Sequence[float]) -> Rates:
     measured = dict(zip(_STORED, numbers[:count], strict=True))
     share = measured["copy"] / RATES.copy
     slow, middle, fast = (rate * share for rate in RATES.tiles)
-    call, lane, guarded = (seconds / share for seconds in (RATES.call, RATES.lane, RATES.guarded))
-    scaled = {"call": call, "lane": lane, "guarded": guarded, "function": RATES.function * share}
-    sizes, *curves = (tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
-    return Rates(tiles=(slow, middle, fast), sizes=sizes, curves=tuple(curves), **measured, **scaled)
+    slower = ("call", "lane", "guarded", "instruction", "store", "crowded")
+    scaled = {name: getattr(RATES, name) / share for name in slower}
+    *curves, shared = (tuple(numbers[at : at + _SIZES]) for at in range(count, len(numbers), _SIZES))
+    return Rates(tiles=(slow, middle, fast), curves=tuple(curves), shared=shared, **measured, **scaled)

@@ -1,1 +1,1 @@
-"""How sums of products run: tiles of registers, packs, what is asked for ahead."""
+"""Schedules for sums of products: register tiles, packs, prefetch."""

@@ -1,22 +1,22 @@
-"""What the code of a contraction depends on: constants, and which numbers each launch brings beside.
+"""The parameters of a contraction's code: constants, and the numbers passed at each launch.
 
-Layers of a network differ in their sizes, and hardly in what a tile does. So what a schedule says is parted:
+Layers of a network differ in their sizes, but hardly in the work of a tile. So a schedule is split:
 
 | constants of the code | numbers of a launch |
 | --- | --- |
-| types, results, packs | where index 0 of each tensor lies |
-| rows, vectors, lanes of a tile, and of the last one | how many tiles there are, how many of each kind |
-| strides of a tile's rows, and within blocks | strides of the loops around tiles, from a block to the next |
-| rows that taps of a window have at its edges; its taps | from where to where other windows go |
-| blocks of the summed loops, steps written out | turns of the summed loops, and their strides past a block |
+| types, results, packs | where index 0 of each tensor is |
+| rows, vectors, lanes of a tile, and of the last one | the number of tiles, and of each kind |
+| strides of a tile's rows, and within blocks | strides of the loops around tiles, and between blocks |
+| rows that taps of a window have at its edges; its taps | the ranges of other windows |
+| blocks of summed loops, unrolled steps | iterations of the summed loops, and their strides past a block |
 
-The left column is in the text of the code: it is what is written out, and displacements of instructions. The
-right one is read from memory, for each tile once. So batches, images and channels of all sizes share code
-where they have the same tile. What writes the code sees these values alone, so that it can depend on nothing
-else. `schedule/contraction/numbers.py` parts a schedule.
+The left column is in the text of the code, as unrolled code and displacements of instructions. The right one
+is read from memory, once per tile. So batches, images and channels of all sizes share code if they have the
+same tile. The code generator sees only these values, so that the code cannot depend on anything else.
+`schedule/contraction/numbers.py` splits a schedule.
 
-Where channels are the lanes, tiles are so short that all numbers are constants: read from memory, they took
-up to a sixth more.
+If channels are the lanes, tiles are so short that all numbers are constants: reading them from memory took up
+to a sixth longer.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from .strides import ContractionResult, has_integers
 from .tiles import RowTile
 
 SUM_BYTES = 4
-"""Of a sum: f32 or s32."""
+"""The type of a sum: f32 or s32."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchNumber:
-    """A number that each launch brings: its place among them."""
+    """A number that each launch passes: its index."""
 
     place: int
 
 
 Number = int | LaunchNumber
-"""A constant of the code, or a number of a launch."""
+"""A constant of the code, or a number passed at launch."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchGrid:
     """The loops around tiles, in any order; `steps` are all of their positions.
 
-    They move numbers: the addresses of all accesses, where each window begins; where code depends on them,
+    They advance numbers: the addresses of all accesses, where each window begins; where code depends on them,
     the group of columns and the number of the tile in its row loop. `starts` are those of the first tile,
-    `strides` those of each loop. `jumps` is the first of a table: behind a run of the innermost loop, it has
-    by how much each number is moved on, a row for each other loop. None where all are constants.
+    `strides` those of each loop. `jumps` is the first number of a table of the advance of each number after a
+    run of the innermost loop, with a row for each other loop. None if all are constants.
     """
 
     steps: Number
@@ -64,7 +64,7 @@ class LaunchGrid:
 
 @dataclass(frozen=True, slots=True)
 class ColumnTile:
-    """A kind of tile by its columns: of each vector, how many lanes are columns, and how many are written."""
+    """A kind of tile by columns: for each vector, the lanes that are columns, and those that are written."""
 
     valid: tuple[int, ...]
     written: tuple[int, ...]
@@ -72,7 +72,7 @@ class ColumnTile:
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """Where a vector of a tile is, from its first one on: so many blocks and bytes."""
+    """The position of a vector in a tile, relative to its first one: in blocks and bytes."""
 
     blocks: int
     nbytes: int
@@ -80,8 +80,8 @@ class VectorPlace:
 
 @dataclass(frozen=True, slots=True)
 class AccessStrides:
-    """By how many bytes an access is moved within a tile: from a row to the next, from a block of columns to
-    the next, to each vector. `lane`: from a lane to the next, in elements.
+    """The bytes that an access moves within a tile: between rows, between blocks of columns, and to each
+    vector. `lane`: between lanes, in elements.
     """
 
     row: int
@@ -103,9 +103,9 @@ class LoopWindow:
 
 @dataclass(frozen=True, slots=True)
 class LoopEnd:
-    """How many positions a summed loop has. Below the loop number `upper`, each of whose positions is `ratio`
-    of its own, these are the positions of all blocks together: `most` for each of them, and what is left for
-    the last.
+    """The number of positions of a summed loop. Within the loop number `upper`, each position of which is
+    `ratio` of these, it counts the positions of all blocks together: `most` in each, and the rest in the
+    last.
     """
 
     positions: Number
@@ -116,12 +116,11 @@ class LoopEnd:
 
 @dataclass(frozen=True, slots=True)
 class SummedLoop:
-    """A loop within a tile, `unroll` positions of which are written out: by how many bytes each position
-    moves the two factors.
+    """A loop within a tile, unrolled `unroll` times: the bytes by which each position moves the two factors.
 
-    `is_once`: it is no loop. `taps`: positions that are written out at the edges of a window; 0 where the
-    rows of a tile do not depend on it. `rest_end`: the end of a loop over packs whose last one is not full,
-    where `end` is that of the full ones. `window`: positions that count, of `end`.
+    `is_once`: there is no loop. `taps`: positions that are unrolled at the edges of a window; 0 if the rows
+    of a tile do not depend on it. `rest_end`: the end of a loop over packs whose last one is not full, where
+    `end` is that of the full ones. `window`: which positions count, out of `end`.
     """
 
     strides: tuple[Number, Number]
@@ -135,10 +134,10 @@ class SummedLoop:
 
 @dataclass(frozen=True, slots=True)
 class LoopPacks:
-    """Products that are added in groups of `count`; the last one has `rest`, or 0 where it is full.
+    """Products that are added in groups of `count`; the last one has `rest`, or 0 if it is full.
 
-    `is_alone`: there is one pack, and no loop over them. `has_whole_rows`: all of a pack of the rows' factor
-    is there to be read, though it is not full.
+    `is_alone`: there is one pack, and no loop over them. `has_whole_rows`: a whole pack of the rows' factor
+    can be read, even if it is not full.
     """
 
     count: int
@@ -149,8 +148,8 @@ class LoopPacks:
 
 @dataclass(frozen=True, slots=True)
 class GroupSums:
-    """Sums of groups: how many groups there are, by how many bytes each moves the accesses, and the value of
-    a sum, which reads `loads`, the last accesses. `moved`: what is added to elements of columns.
+    """Sums of groups: the number of groups, the bytes by which each moves the accesses, and the value of a
+    sum, which reads `loads`, the last accesses. `moved`: the offset added to elements of columns.
     """
 
     count: Number
@@ -162,8 +161,8 @@ class GroupSums:
 
 @dataclass(frozen=True, slots=True)
 class ColumnTable:
-    """The table of column sums: so many vectors of `sums` for each kind of tile and group of columns; `room`
-    for so many groups, and how many there are.
+    """The table of column sums: the vectors of `sums` for each kind of tile and group of columns; `room` for
+    groups, and their number.
     """
 
     sums: int
@@ -173,8 +172,8 @@ class ColumnTable:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStream:
-    """The next columns, asked for ahead: they lie `behind` those of a tile, tiles of a row of them ask for
-    `share` bytes each, and a turn of the summed loop for so many `lines`.
+    """The next columns, to be prefetched: they are `behind` bytes after those of a tile; tiles of a row
+    prefetch `share` bytes each, and an iteration of the summed loop this many `lines`.
     """
 
     lines: int
@@ -184,7 +183,7 @@ class ColumnStream:
 
 @dataclass(frozen=True, slots=True)
 class SplitSums:
-    """Sums over `turns` of the loop number `level` at a time, for `tiles` of the grid one after the other."""
+    """Sums over `turns` of the loop number `level` at a time, for `tiles` of the grid one after another."""
 
     level: int
     turns: Number
@@ -193,11 +192,11 @@ class SplitSums:
 
 @dataclass(frozen=True, slots=True)
 class ContractionKernel:
-    """What the code of a contraction depends on; `schedule/contraction/schedule.py` says what a tile is.
+    """The parameters of a contraction's code; `schedule/contraction/schedule.py` defines tiles.
 
     `types` and `strides` of all accesses, and `places` of their tensors among the `tensors` of a launch;
     `loads` are accesses that results read. `runs`: a kind of tile by its rows, and the number of tiles up to
-    its end; `groups` of columns, the last of which is of the last kind. `operands` are asked for ahead.
+    its end; `groups` of columns, the last of which is of the last kind. `operands` are prefetched.
     """
 
     types: tuple[DataType, ...]
@@ -224,24 +223,24 @@ class ContractionKernel:
     stream: ColumnStream | None
     table: ColumnTable | None
     groups_of_sums: GroupSums | None = None
-    # How many bytes behind those of a turn columns are asked for.
+    # How many bytes ahead of an iteration columns are prefetched.
     behind: int = 0
     split: SplitSums | None = None
-    # The tiles of the row loop, where it is cut into strips: behind the last one there are none.
+    # The tiles of the row loop, if it is cut into strips; after the last one there are none.
     tiles: Number | None = None
 
     @property
     def sums_integers(self) -> bool:
-        """True where products are of integers."""
+        """Whether products are of integers."""
         return self.is_integral or (
             self.groups_of_sums is not None and all(map(has_integers, self.types[:2]))
         )
 
     def has_sums_of(self, name: str) -> bool:
-        """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
+        """Return whether a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
         return has_sums_of(self.results, name)
 
 
 def has_sums_of(results: tuple[ContractionResult, ...], name: str) -> bool:
-    """True where a result needs the sums of this name."""
+    """Return whether a result needs the sums of this name."""
     return any(part == Ref(name) for result in results for part in parts_of(result.value))

@@ -1,6 +1,6 @@
-"""What a search varies of a contraction: tiles, the loops around them, turns written out, what is asked for.
+"""The variants of a contraction that a search tries: tiles, loops around them, unrolling, prefetch.
 
-No list of transforms of a contraction changes a bit.
+No list of transforms of a contraction changes any bits.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from .schedule import ContractionPlan, draft_of, unrolled_turns
 from .strides import Contraction
 from .transforms import apply, transforms_of
 
-# Shapes of tiles that the model finds the fastest, which are tried.
+# The number of tile shapes, fastest first by the model, that are tried.
 _MOST_SHAPES = 12
 
 
 def neighbors(contraction: Contraction, machine: Machine) -> list[Neighbors]:
-    """What there is to vary of a plan, that which counts most first."""
+    """Return the variations of a plan, the most effective first."""
     draft = draft_of(contraction, machine)
     assert draft is not None, "there are no vectors"
 
     def made(wanted: Schedule) -> Iterator[Schedule]:
-        """In full the transforms of a list that leaves some out; none where it does not fit."""
+        """Complete a list of transforms that leaves some out; yields none if it does not fit."""
         try:
             yield transforms_of(apply(contraction, machine, wanted))
         except InvalidArguments:
             return
 
     def tiles(schedule: Schedule) -> Iterator[Schedule]:
-        """Other shapes of tiles; what else there is follows from these."""
+        """Yield other shapes of tiles; everything else follows from these."""
         (tile,) = (each for each in schedule if each.name == "tile")
         order = tuple(each for each in schedule if each.name == "reorder")
         for shape in draft.shapes[:_MOST_SHAPES]:
             yield from made((replace(tile, args=(tile.args[0], *shape)), *order))
 
     def orders(schedule: Schedule) -> Iterator[Schedule]:
-        """Neighbouring loops around tiles the other way round."""
+        """Yield exchanges of adjacent loops around tiles."""
         (tile,) = (each for each in schedule if each.name == "tile")
         for order in (each for each in schedule if each.name == "reorder"):
             for at in range(len(order.args) - 1):
@@ -49,16 +49,16 @@ def neighbors(contraction: Contraction, machine: Machine) -> list[Neighbors]:
                 yield from made((tile, replace(order, args=args)))
 
     def turns(schedule: Schedule) -> Iterator[Schedule]:
-        """More and fewer turns of the innermost summed loop written out."""
+        """Yield more and less unrolling of the innermost summed loop."""
         plan: ContractionPlan = apply(contraction, machine, schedule)
-        # How many lines are asked for follows from the turns: what the list leaves out is chosen.
+        # The number of prefetched lines follows from the unrolling: omitted transforms are chosen.
         others = tuple(each for each in schedule if each.name not in ("unroll", "prefetch"))
         for transform in (each for each in schedule if each.name == "unroll"):
             for count in unrolled_turns(plan, draft.cost.operations * draft.cost.parts):
                 yield from made((*others, replace(transform, args=(transform.args[0], count))))
 
     def blocks(schedule: Schedule) -> Iterator[Schedule]:
-        """Strips and split sums of half and of twice the size, or of all."""
+        """Yield strips and split sums of half and twice the size, or of everything."""
         plan: ContractionPlan = apply(contraction, machine, schedule)
         for name, count, most in (
             ("strip", plan.strip, plan.tiling.count),
@@ -70,7 +70,7 @@ def neighbors(contraction: Contraction, machine: Machine) -> list[Neighbors]:
                     yield from made((*others, replace(transform, args=(transform.args[0], other))))
 
     def asked(schedule: Schedule) -> Iterator[Schedule]:
-        """Nothing asked for ahead, or what is chosen."""
+        """Yield no prefetch, or the chosen one."""
         others = tuple(each for each in schedule if each.name != "prefetch")
         yield from made((*others, Transform("prefetch", (0,))))
         yield from made(others)
@@ -79,7 +79,7 @@ def neighbors(contraction: Contraction, machine: Machine) -> list[Neighbors]:
 
 
 def fits(contraction: Contraction, machine: Machine, schedule: Schedule) -> bool:
-    """True where transforms fit a contraction."""
+    """Return whether transforms fit a contraction."""
     try:
         apply(contraction, machine, schedule)
     except InvalidArguments:

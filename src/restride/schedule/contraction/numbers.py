@@ -1,4 +1,4 @@
-"""A scheduled contraction, parted in what its code depends on and the numbers that a launch brings."""
+"""Splits a scheduled contraction into the parameters of its code and the numbers passed at launch."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ from .parts import COLUMN_SUMS
 from .schedule import ContractionPlan
 from .strides import FIRST, SECOND, Contraction, ContractionLoop, Limit
 
-# Bytes up to which a stride of a summed loop is near: such are those within blocks of formats, which tensors
-# of all sizes share.
+# Strides of a summed loop up to this many bytes are near: they are within blocks of formats, which tensors of
+# all sizes share.
 _NEAR = 256
-# With so many blocks behind the first one the distance to the next is brought. The addresses of more than
-# that LLVM finds early, with what is there, and moves sums to the stack for it.
+# With this many blocks after the first, the distance to the next is passed at launch. For more, LLVM computes
+# the addresses early if they are constants, and moves sums to the stack for it.
 _MOST_BLOCKS = 2
-# The largest table of column sums, which lies on the stack, with all else that a kernel has there.
+# The largest table of column sums, which is on the stack with everything else that a kernel keeps there.
 _TABLE_BYTES = NOMINAL.stack_bytes // 4
 # Rows whose sums are kept from part to part: with those of a few vectors, some KB on the stack.
 _SPLIT_ROWS = 64
-# What stand for the axes of groups of columns, and of rows where there is no such loop.
+# Stand-ins for the axes of groups of columns, and of rows if there is no such loop.
 _COLUMNS, _ROWS = "columns of a tile", "rows of a tile"
 
 
 class _TileLoop(NamedTuple):
-    """A loop around tiles: each position is so many indices of an axis, and moves accesses by bytes.
+    """A loop around tiles: each position is a number of indices of an axis, and moves accesses by bytes.
 
-    `tiles`: so many tiles of the row loop a position is. Blocks of rows are of the same axis.
+    `tiles`: the tiles of the row loop in a position. Blocks of rows are of the same axis.
     """
 
     axis: str
@@ -60,21 +60,21 @@ class _TileLoop(NamedTuple):
 
 
 class KernelLaunch(NamedTuple):
-    """What the code depends on, and the numbers that a launch brings."""
+    """The parameters of the code, and the numbers passed at launch."""
 
     kernel: ContractionKernel
     numbers: tuple[int, ...]
 
 
 def kernel_of_plan(plan: ContractionPlan) -> KernelLaunch:
-    """The two parts of a plan."""
+    """Return both parts of a plan."""
     parting = _KernelSpecializer(plan)
     kernel = parting.kernel()
     return KernelLaunch(kernel, tuple(parting.numbers))
 
 
 class _KernelSpecializer:
-    """Parts one plan; `numbers` are those of its launch, as they are found."""
+    """Splits one plan; `numbers` collects those of its launch."""
 
     def __init__(self, plan: ContractionPlan) -> None:
         self.plan = plan
@@ -151,7 +151,7 @@ class _KernelSpecializer:
         return LaunchNumber(len(self.numbers) - 1)
 
     def _distance(self, nbytes: int, near: int = 0) -> Number:
-        """A stride. Near ones are constants, and so is zero, for which no code is written."""
+        """Return a stride: a constant if it is near, or zero, which needs no code."""
         return nbytes if abs(nbytes) <= near else self._brought(nbytes)
 
     def _nbytes(self, access: int, elements: int) -> int:
@@ -178,7 +178,7 @@ class _KernelSpecializer:
         )
 
     def _grid(self) -> LaunchGrid:
-        """The loops around tiles; those of one position outside, so that the innermost one is long."""
+        """Return the loops around tiles, those of one position outermost, so that the innermost is long."""
         columns = self.column_kinds
         has_group = len(columns) > 1 or (self.table is not None and self.table.room > 1)
         has_number = len(self.plan.tiling.runs) > 1 or self.plan.prefetch.lines > 0 or self.plan.strip > 0
@@ -207,7 +207,7 @@ class _KernelSpecializer:
         )
 
     def _tile_loops(self) -> Iterator[_TileLoop]:
-        """The loops of the grid, and those that tiles are of."""
+        """Yield the loops of the grid, and those over tiles."""
         plan = self.plan
         columns = plan.lanes * plan.vectors
         offsets = [plan.column_offset(i, columns) for i in range(len(self.bits))]
@@ -230,13 +230,13 @@ class _KernelSpecializer:
         return tuple(map(self._brought, numbers))
 
     def _jumps(self, extents: Sequence[int], strides: Sequence[Sequence[int]]) -> LaunchNumber:
-        """The first number of the table."""
+        """Return the first number of the table."""
         first = LaunchNumber(len(self.numbers))
         self.numbers += [jump for jumps in _jumps(extents, strides) for jump in jumps]
         return first
 
     def _column_kinds(self) -> tuple[ColumnTile, ...]:
-        """Whole tiles, and the last one where it is another."""
+        """Return whole tiles, and the last one if it differs."""
         plan = self.plan
         first = (plan.groups - 1) * plan.vectors * plan.lanes
         left = range(first, plan.columns, plan.lanes)
@@ -253,7 +253,7 @@ class _KernelSpecializer:
         has_rest = self._is_over_packs(loop) and plan.pack is not None and plan.pack.rest > 0
         is_last = number == len(self.loops) - 1
         first, second = (self._nbytes(access, loop.strides[access]) for access in (FIRST, SECOND))
-        # Taps that are done at once are told apart by where they read.
+        # Taps that are processed together differ in where they read.
         is_written_out = is_last and plan.shared_taps
         return SummedLoop(
             strides=(
@@ -269,7 +269,7 @@ class _KernelSpecializer:
         )
 
     def _limit(self, loop: ContractionLoop) -> Limit | None:
-        """The window that says at run time which positions of a loop count."""
+        """Return the window that determines at run time which positions of a loop count."""
         own = (limit for limit in self.contraction.limits if limit.coefficient(loop.axis))
         return None if loop.axis == self.plan.tiling.tap else next(own, None)
 
@@ -284,7 +284,7 @@ class _KernelSpecializer:
         is_cut = upper is not None and upper.extent > 1 and (loop.size % upper.step > 0 or of_full_packs)
         if upper is None or not is_cut:
             positions = loop.size // loop.step if of_full_packs else loop.extent
-            # Blocks and windows are of few positions, which code may know.
+            # Blocks and windows have few positions, which can be constants of the code.
             is_brought = upper is None and not any(map(methodcaller("coefficient", loop.axis), limits))
             return LoopEnd(self._brought(positions) if is_brought else positions)
         size = loop.size // loop.step if of_full_packs else -(-loop.size // loop.step)
@@ -301,7 +301,7 @@ class _KernelSpecializer:
         is_alone = not any(map(self._is_over_packs, self.loops))
         return LoopPacks(pack.count, pack.rest, is_alone, has_whole_packs(rows, pack.count))
 
-    # --- what is beside
+    # --- further parameters
 
     def _stream(self) -> ColumnStream | None:
         plan, lines = self.plan, self.plan.prefetch.lines
@@ -312,13 +312,13 @@ class _KernelSpecializer:
         return ColumnStream(lines, self._brought(behind), self._brought(share))
 
     def _table(self) -> ColumnTable | None:
-        """None where no such sums are needed, or each of them once."""
+        """Return the table of column sums; None if such sums are not needed, or each only once."""
         plan, kinds = self.plan, self.plan.tiling.kinds
         needs_sums = plan.moves_rows or self.contraction.has_sums_of(COLUMN_SUMS)
         again = plan.tiling.count > 1 or any(not loop.strides[SECOND] for loop in plan.grid)
         if not (needs_sums and again):
             return None
-        # A tile has sums for each of its taps.
+        # A tile has separate sums for each of its taps.
         sums = max(max(len(kind.taps), 1) for kind in kinds) * plan.vectors
         room = _TABLE_BYTES // (len(kinds) * sums * plan.lanes * SUM_BYTES)
         fits = 1 < plan.groups <= room
@@ -326,7 +326,7 @@ class _KernelSpecializer:
 
 
 def _jumps(extents: Sequence[int], strides: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """For each loop but the last, by how much it moves numbers on where all loops inside of it begin anew, of
+    """Yield, for each loop but the last, the advance of the numbers where all loops inside it restart, of
     which the last has gone past its end.
     """
     for number, own in enumerate(strides[:-1]):
@@ -336,7 +336,7 @@ def _jumps(extents: Sequence[int], strides: Sequence[Sequence[int]]) -> Iterator
 
 
 def _with_loads(value: Expr, names: Mapping[Load, Load]) -> Expr:
-    """The expression with other loads in the places of its own."""
+    """Return the expression with its loads replaced."""
     if isinstance(value, Load):
         return names[value]
     if isinstance(value, Apply):

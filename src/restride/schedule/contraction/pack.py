@@ -1,15 +1,15 @@
-"""Products that are added in groups: elements of a sum that lie beside each other in both factors.
+"""Products that are added in groups: elements of a sum that are adjacent in both factors.
 
-Bytes are multiplied four at a time, floats of 16 bits two at a time, and their products added to one sum of
-32 bits. For that the innermost digit of a summed axis has so many positions, the elements of a column lie
-beside each other, and the columns follow them: weights `OIhw4i16o4i`, `BA16b4a`, and the like. Such a digit
+Bytes are multiplied four at a time, 16-bit floats two at a time, and their products added to one 32-bit sum.
+This requires that the innermost digit of a summed axis has this many positions, that the elements of a column
+are adjacent, and that the columns follow them: weights `OIhw4i16o4i`, `BA16b4a`, and the like. Such a digit
 is a **pack**. Each row then broadcasts 32 bits at once.
 
-A 32-bit word of a column may be eight elements of 4 bits. They are decoded word by word, to floats; or, where
-rows are bytes too, multiplied as bytes: those at even places, then those at odd places, and up to four words
-are added in 16 bits. Rows lie in that order then.
+A 32-bit word of a column can be eight 4-bit elements. They are decoded word by word, to floats; or, if rows
+are bytes too, multiplied as bytes: first those at even positions, then the odd ones, and up to four words
+are added in 16 bits. Rows are stored in that order then.
 
-Where a pack is not full, at the end of an axis, what its places hold has no part in the sum.
+If a pack at the end of an axis is not full, its padding does not contribute to the sum.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ..machine import Machine
 from .strides import FIRST, SECOND, Contraction, ContractionLoop
 
 _PACKED_BITS = 32
-# The sums of columns that a move costs are shared by the rows of a tile; with fewer than this it costs more
-# than it brings.
+# The rows of a tile share the column sums that an offset requires; with fewer rows than this, they cost more
+# than they gain.
 _LEAST_MOVED = 4
-# Vectors that have instructions for packs have so many sums at least.
+# Vectors with instructions for packs have at least this many sums.
 _LEAST_SUMS = 4
-# Elements of 4 bits in a word; and those whose products with bytes can be added in 16 bits: 15 * 127 each.
+# The 4-bit elements in a word; and those whose products with bytes can be added in 16 bits: 15 * 127 each.
 _NIBBLES = 8
 _NIBBLES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """`count` positions of `loop` are multiplied at once; where `rest` is not 0, so many of the last ones.
+    """`count` positions of `loop` are multiplied at once; if `rest` is not 0, the last pack has that many.
 
     `others`: further loops of its axis that are in the pack.
     """
@@ -46,12 +46,12 @@ class Pack:
 
     @property
     def rest(self) -> int:
-        """The number of positions the last pack has; 0 where it is full."""
+        """The number of positions in the last pack; 0 if it is full."""
         return self.loop.size % self.count
 
 
 def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machine: Machine) -> Pack | None:
-    """The pack of a contraction whose columns are along `lane`, in blocks of `block`; None without one."""
+    """Return the pack of a contraction whose columns run along `lane`, in blocks of `block`, if any."""
     count = packed_count(*_types(contraction))
     are_bytes = contraction.sums_integers and count < _NIBBLES
     if count == 1 or (are_bytes and not machine.adds_pairs):
@@ -67,7 +67,7 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
         return _nibble_pack(contraction)
     fitting = [loop for loop in loops if loop.strides[:2] == (1, 1) and loop.extent == min(count, loop.size)]
     if not fitting and _reaches_beginnings_alone(contraction, count):
-        # An index of one position is none: whose it is makes no difference.
+        # Loops of one position do not matter, whichever axis they belong to.
         fitting = [loop for loop in loops if loop.size == 1]
     if not fitting:
         return None
@@ -77,7 +77,7 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
 
 
 def _nibble_pack(contraction: Contraction) -> Pack | None:
-    """The pack of words of 4 bits by bytes, of an axis whose products can all be added in 16 bits."""
+    """Return the pack of 4-bit words times bytes, for an axis whose products can all be added in 16 bits."""
     axis = contraction.summed[-1].axis
     *words, pairs, last = (loop for loop in contraction.summed if loop.axis == axis)
     shape = [(loop.step, loop.extent, *loop.strides[:2]) for loop in (pairs, last)]
@@ -87,8 +87,8 @@ def _nibble_pack(contraction: Contraction) -> Pack | None:
 
 
 def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
-    """True where each position of the loops begins a pack, in tensors that are read by packs: one
-    from within the last pack would reach over the end.
+    """Return whether every loop position begins a pack, in tensors that are read by packs: one inside the
+    last pack would read past the end.
     """
     factors = (FIRST, SECOND) if has_whole_packs(contraction.accesses[FIRST].tensor, count) else (SECOND,)
     loops = (loop for loop in (*contraction.outer, *contraction.summed) if loop.extent > 1)
@@ -96,7 +96,7 @@ def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
 
 
 def packed_count(first: DataType, second: DataType) -> int:
-    """The number of products of these types that are added at once at most."""
+    """Return the most products of these types that are added at once."""
     if all(each.is_integral and each.bits == 8 for each in (first, second)):
         return 4
     if second.bits == 4 and first in (DataType.f32, DataType.s8, DataType.bf16):
@@ -105,21 +105,21 @@ def packed_count(first: DataType, second: DataType) -> int:
 
 
 def has_whole_packs(tensor: TreeTensor, count: int) -> bool:
-    """True where the elements that lie beside each other are in blocks of whole packs, so that all of a pack
-    is there to be read.
+    """Return whether adjacent elements are in blocks of whole packs, so that a whole pack can always be
+    read.
     """
     blocked = (digits for digits in tensor.digits if digits[0].stride == 1 and digits[0].step == 1)
     return any(digit.step % count == 0 for digits in blocked for digit in digits[1:2])
 
 
 def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -> bool:
-    """True where an instruction multiplies packs and adds them to sums; see `is_moved`."""
+    """Return whether one instruction multiplies packs and adds them to sums; see `is_moved`."""
     first, second = _types(contraction)
     if second.bits == 4:
         pair = {DataType.s8: (DataType.u8, DataType.s8), DataType.bf16: (DataType.bf16, DataType.bf16)}
         return pair.get(first) in machine.dots
     if is_moved(contraction):
-        # Sums of columns are not known for groups.
+        # Sums of columns are not available for groups.
         return (
             contraction.groups is None and rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
         )
@@ -127,8 +127,8 @@ def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -
 
 
 def has_lane_instruction(contraction: Contraction, machine: Machine, lanes: int) -> bool:
-    """True where such an instruction multiplies elements of both factors lane by lane, each a pack with zeros
-    behind it: bf16, or bytes as 16 bits.
+    """Return whether such an instruction multiplies elements of both factors lane by lane, each a pack padded
+    with zeros: bf16, or bytes as 16 bits.
     """
     if lanes < _LEAST_SUMS:
         return False
@@ -139,8 +139,8 @@ def has_lane_instruction(contraction: Contraction, machine: Machine, lanes: int)
 
 
 def is_moved(contraction: Contraction) -> bool:
-    """True where both factors have signs, and the rows' is moved by 128 for an instruction that takes one
-    without: `sum(a * b) = sum((a + 128) * b) - 128 * sum(b)`.
+    """Return whether both factors are signed, and 128 is added to the rows' factor for an instruction that
+    takes an unsigned one: `sum(a * b) = sum((a + 128) * b) - 128 * sum(b)`.
     """
     return _types(contraction) == (DataType.s8, DataType.s8)
 

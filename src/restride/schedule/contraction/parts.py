@@ -1,14 +1,14 @@
-"""The parts of a loop tree that sums products: what is multiplied, and what becomes of the sums.
+"""The parts of a loop tree that sums products: the factors, and the expressions of the results.
 
-Integers may be less a zero point each. It comes out of the sum::
+A zero point can be subtracted from each integer factor. It is moved out of the sum::
 
     sum((a - x) * (b - y)) = sum(a * b) - x * sum(b) - y * sum(a) + x * y * count
 
-so that a kernel multiplies what lies in memory, and the rest is of the result.
+so that a kernel multiplies elements unchanged, and the rest is part of the result.
 
-Sums may be of groups, each of which becomes a value before these are added: quantized weights have scales so.
+Sums can be over groups, each converted to a value before these are added: as for scales of quantized weights.
 
-Several folds may share their first factor, where they read neighbours of one second tensor, and there may be
+Several folds can share their first factor if they read adjacent parts of one second tensor, and there can be
 several stores: a step of a recurrent network has a sum for each gate, and two states.
 """
 
@@ -25,16 +25,16 @@ from ...ir.tree import Each, Fold, Let, LoopTree, Store
 TOTAL = "total"
 """The name of the sums of products."""
 ROW_SUMS, COLUMN_SUMS = "sum of first", "sum of second"
-"""The names of the sums of one factor, over the terms that are there."""
+"""The names of the sums of one factor, over the terms that exist."""
 
-# By type, how far from zero bytes may be.
+# The largest distance of bytes from zero, by type.
 _LARGEST = {DataType.u8: 255, DataType.s8: 128}
 
 
 class ContractionParts(NamedTuple):
-    """The loops, the factors of each fold, and the stores with their values, all names put in.
+    """The loops, the factors of each fold, and the stores with their values, with all names substituted.
 
-    `groups`: the loop over groups and what becomes of the sum of each; `moved`: what is added to elements of
+    `groups`: the loop over groups and the value of the sum of each; `moved`: the offset added to elements of
     the second factor before they are multiplied.
     """
 
@@ -47,17 +47,17 @@ class ContractionParts(NamedTuple):
 
 
 def total_name(number: int) -> str:
-    """The name of the sums of a fold."""
+    """Return the name of the sums of a fold."""
     return f"{TOTAL} {number}" if number else TOTAL
 
 
 def part_of_total(name: str) -> int:
-    """The number of the fold whose sums have a name."""
+    """Return the number of the fold whose sums have this name."""
     return int(name.removeprefix(TOTAL) or 0)
 
 
 def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
-    """The parts of a tree; None where it is no contraction."""
+    """Return the parts of a tree; None if it is not a contraction."""
     if len(tree.items) != 1:
         return None
     outer = tree.items[0]
@@ -91,7 +91,7 @@ def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
 
 
 def _parts_of_groups(tree: LoopTree, outer: Each, groups: Each) -> ContractionParts | None:
-    """The parts of a tree whose sums are of groups."""
+    """Return the parts of a tree whose sums are over groups."""
     inner, *folds = groups.items
     if tree.wide or not isinstance(inner, Each) or len(folds) != 1 or len(inner.items) != 1:
         return None
@@ -115,7 +115,7 @@ def _parts_of_groups(tree: LoopTree, outer: Each, groups: Each) -> ContractionPa
 
 
 class _Product(NamedTuple):
-    """What a fold multiplies, and its sum by the names of what a kernel finds."""
+    """The factors of a fold, and its sum in terms of the names that a kernel computes."""
 
     factors: tuple[Load, Load]
     total: Expr
@@ -131,7 +131,7 @@ def _product(fold: Fold, number: int, outer: Each, inner: Each) -> _Product | No
 
 
 def _are_side_by_side(tree: LoopTree, products: Sequence[tuple[Load, Load]]) -> bool:
-    """True where all folds share the first factor, and their second ones are always as far apart."""
+    """Return whether all folds share the first factor, with second ones at constant distances."""
     (first, second), *others = products
     if others and tree.wide:
         return False
@@ -149,7 +149,7 @@ def _are_side_by_side(tree: LoopTree, products: Sequence[tuple[Load, Load]]) -> 
 
 
 def _results(items: Sequence[object], names: Mapping[str, Expr]) -> tuple[tuple[Store, Expr], ...]:
-    """The stores behind a fold with their values, names put in; none where there is anything else."""
+    """Return the stores after a fold with substituted values; empty if there is anything else."""
     known, stores = dict(names), list[tuple[Store, Expr]]()
     for item in items:
         if isinstance(item, Let) and not stores:
@@ -165,7 +165,7 @@ _Factor = tuple[Load, Expr | None]
 
 
 def _factors(value: Expr) -> tuple[_Factor, _Factor] | None:
-    """What is multiplied, and what is subtracted from each before."""
+    """Return the factors, with what is subtracted from each before."""
     if not isinstance(value, Apply) or value.op != "mul":
         return None
     first, second = map(_factor, value.args)
@@ -188,9 +188,9 @@ def _factor(value: Expr) -> _Factor | None:
 def _shifted_total(
     name: str, first: Expr | None, second: Expr | None, outer: Each, inner: Each
 ) -> Expr | None:
-    """The sum of `(a - first) * (b - second)`, of the sums of a * b, a and b.
+    """Return the sum of `(a - first) * (b - second)` from the sums of a * b, a and b.
 
-    None where what is subtracted is not the same for all terms, or their number is not known.
+    None if what is subtracted is not the same for all terms, or their number is not known.
     """
     if isinstance(first, Const) or isinstance(second, Const):
         return None
@@ -209,14 +209,14 @@ def _shifted_total(
 
 
 def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> bool:
-    """True where bytes are multiplied, so few that 32 bits hold their sums."""
+    """Return whether bytes are multiplied, few enough that their sums fit 32 bits."""
     types = [tree.tensor(load.tensor).data_type for load in product]
     are_bytes = all(data_type in _LARGEST for data_type in types)
     return are_bytes and inner.positions * prod(_LARGEST[data_type] for data_type in types) < 1 << 31
 
 
 def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
-    """The expression with the values of names in their places."""
+    """Return the expression with names replaced by their values."""
     if isinstance(value, Ref):
         return known.get(value.name, value)
     if isinstance(value, Apply):

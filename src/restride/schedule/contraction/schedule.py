@@ -2,12 +2,12 @@
 
 A **tile** is `rows` positions of one row loop by `vectors` vectors of columns. All of its sums stay in
 registers while a kernel runs through the summed loops: each step loads `vectors` vectors of one factor,
-broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds. Where factors have a pack
+broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds. If factors have a pack
 (`schedule/contraction/pack.py`), an element is a whole pack.
 
     tiles run over     batch loops, then either one row loop or the columns, then the rest
-    a limit            of the tile's row loop decides when code is written which rows a tap has; another one
-                       decides at run time from where to where a summed loop goes
+    a limit            on the tile's row loop determines at compile time which rows a tap has; any other one
+                       determines at run time the range of a summed loop
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from .tiles import (
 )
 
 _ACCUMULATOR_BITS = 32
-# From so many sums on few registers are left, and a power of two of steps is written out: of three, five and
-# six LLVM loads so many operands ahead that sums move to the stack, which took a third longer.
+# From this many sums on, few registers are left, and a power of two of steps is unrolled: for three, five and
+# six, LLVM loads so many operands ahead that sums move to the stack, which took a third longer.
 _TIGHT = 16
-# Where sums and what a step loads take all registers but one, so many steps are written out: of twice as many
-# LLVM loads operands ahead in the same way. Measured: 6 x 2 vectors at 47 GFLOP/s, which are 83 so.
+# If sums and a step's loads take all registers but one, this many steps are unrolled: for twice as many, LLVM
+# loads operands ahead in the same way. Measured: 6 x 2 vectors drop from 83 to 47 GFLOP/s.
 _STEPS_OF_FULL = 4
-# Sums are split where so many tiles and more have the same columns.
+# Sums are split if at least this many tiles have the same columns.
 _LEAST_TILES = 4
-# Rows of a strip, at least.
+# The fewest rows in a strip.
 _STRIP_ROWS = 64
 
 
@@ -60,11 +60,11 @@ _STRIP_ROWS = 64
 class ContractionPlan:
     """A schedule. `row` is the loop that tiles cut, `lane` the axis of columns; `grid` the other outer loops.
 
-    `tiling` says how. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
-    written with padding, `size` without. `pack`: what is multiplied at once, by one instruction if `is_dot`.
-    `prefetch`: what tiles ask for ahead. `split`: so many turns of `split_loop` are summed at a time, for a
-    row of tiles one after the other; 0: all of them. `strip`: so many tiles of the row loop meet all columns
-    before the next ones do; 0: all of them.
+    `tiling`: how rows are cut. `groups` tiles of `vectors` vectors of `lanes` columns cover the columns;
+    `columns` are written with padding, `size` without. `pack`: what is multiplied at once, by one instruction
+    if `is_dot`. `prefetch`: what tiles prefetch. `split`: this many iterations of `split_loop` are summed at
+    a time, for the tiles of a row one after another; 0: all of them. `strip`: this many tiles of the row loop
+    meet all columns before the next ones do; 0: all of them.
     """
 
     contraction: Contraction
@@ -90,13 +90,13 @@ class ContractionPlan:
 
     @property
     def terms(self) -> int:
-        """The number of products of one sum, those of the padding of a pack among them."""
+        """The number of products of one sum, including the padding of a pack."""
         return prod(loop.extent for loop in self.loops) * (self.pack.count if self.pack else 1)
 
     @property
     def split_loop(self) -> ContractionLoop | None:
-        """The outermost summed loop, where its turns can be split; None where it is cut by packs, or where
-        more than the sums of products is kept for a tile.
+        """The outermost summed loop, if its iterations can be split; None if it is cut by packs, or if more
+        than the sums of products is kept for a tile.
         """
         contraction = self.contraction
         loop = next((loop for loop in self.loops if loop.extent > 1), None)
@@ -114,7 +114,7 @@ class ContractionPlan:
 
     @property
     def split_turns(self) -> int:
-        """The turns of `split_loop`: its positions, or as many of them as are written out."""
+        """The iterations of `split_loop`: its positions divided by the unrolling."""
         loop = self.split_loop
         return 0 if loop is None else loop.extent // (self.unroll if loop is self.loops[-1] else 1)
 
@@ -125,12 +125,12 @@ class ContractionPlan:
 
     @property
     def moves_rows(self) -> bool:
-        """True where the elements of rows are moved by 128, and the sums corrected."""
+        """Whether 128 is added to the elements of rows, and the sums corrected."""
         return self.is_dot and self.pack is not None and is_moved(self.contraction)
 
     @property
     def has_few_kinds(self) -> bool:
-        """True where edges of windows make so few kinds of tiles that code for each is not too much."""
+        """Whether edges of windows make so few kinds of tiles that code for each is affordable."""
         return len(self.tiling.kinds) <= LIMITS.tile_kinds
 
     @property
@@ -140,7 +140,7 @@ class ContractionPlan:
 
     @property
     def steps(self) -> int:
-        """Tiles that threads can share."""
+        """The number of tiles that threads can share."""
         tiles = self.strips * (self.strip or self.tiling.count)
         return prod(loop.extent for loop in self.grid) * self.groups * tiles
 
@@ -152,19 +152,19 @@ class ContractionPlan:
         return tuple(loop for loop in self.contraction.outer if loop.axis == lane.axis)
 
     def column_offset(self, access: int, column: int) -> int:
-        """The offset of a column in a tensor."""
+        """Return the offset of a column in a tensor."""
         return _column_offset(self.lane_digits, access, column)
 
     @property
     def is_by_lanes(self) -> bool:
-        """True where both factors have a vector for each vector of columns, as channels of a depthwise
-        convolution have.
+        """Whether both factors have a vector for each vector of columns, like the channels of a depthwise
+        convolution.
         """
         return self.contraction.role(self.lane_digits[-1]) == "batch"
 
     @property
     def shared_taps(self) -> int:
-        """The number of taps of the innermost summed loop done at once, so that rows share what they read."""
+        """The taps of the innermost summed loop processed together, so that rows share what they read."""
         return shared_taps(self.contraction, self.row) if self.is_by_lanes else 0
 
     def __str__(self) -> str:
@@ -176,7 +176,7 @@ class ContractionPlan:
 
 
 def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
-    """The plan that the model finds the fastest; None where loads and stores would not be vectors."""
+    """Return the plan that is fastest by the model; None if loads and stores would not be vectors."""
     draft = draft_of(contraction, machine)
     shapes = draft.shapes if draft is not None else []
     plan = draft.plan(shapes[0]) if draft is not None and shapes else None
@@ -184,7 +184,7 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
 
 
 def draft_of(contraction: Contraction, machine: Machine) -> ContractionDraft | None:
-    """What a machine fixes of the plan of a contraction; None where its loads and stores are not vectors."""
+    """Return the fixed part of a contraction's plan; None if its loads and stores are not vectors."""
     lane = lane_loop(contraction)
     if lane is None or (contraction.has_sums_of(ROW_SUMS) and contraction.role(lane) == "batch"):
         return None
@@ -200,7 +200,7 @@ def draft_of(contraction: Contraction, machine: Machine) -> ContractionDraft | N
     if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
         return None
     others = _outer_loops(contraction, lane)
-    # A digit above the first one is a loop around tiles, where each of its positions has all of those below.
+    # A digit above the first is a loop around tiles if each of its positions has all of those below.
     if any(loop.size % loop.step for loop in others):
         return None
     rows = [
@@ -220,13 +220,13 @@ def draft_of(contraction: Contraction, machine: Machine) -> ContractionDraft | N
 
 
 def _one_row(contraction: Contraction) -> ContractionLoop:
-    """What stands for the rows of a result that has none."""
+    """Return a placeholder for the rows of a result without any."""
     return ContractionLoop("", 1, 1, 1, (0,) * len(contraction.accesses))
 
 
 def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
-    """True where elements are whole bytes, digits follow each other in the order of the loops, and each limit
-    is about one summed axis of one digit, which no other limit is about.
+    """Return whether elements are whole bytes, digits follow each other in the order of the loops, and each
+    limit is about one summed axis of one digit that no other limit is about.
     """
     bits = [access.tensor.data_type.bits for access in contraction.accesses]
     if min(bits[:SECOND] + bits[DESTINATION:]) < 8 or (bits[SECOND] < 8 and pack is None):
@@ -246,13 +246,13 @@ def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
 
 
 def _has_vectors(contraction: Contraction, lane: ContractionLoop) -> bool:
-    """True where a factor that moves along the lanes is contiguous there."""
+    """Return whether a factor that moves along the lanes is contiguous there."""
     moved = lane.strides[FIRST], lane.strides[SECOND]
     return moved == ((1, 1) if contraction.role(lane) == "batch" else (0, 1))
 
 
 def _has_vectors_of_all(contraction: Contraction, lane: ContractionLoop) -> bool:
-    """True where results beside the first, and sums beside the first, are vectors along the lanes too."""
+    """Return whether all further results and sums are vectors along the lanes too."""
     others = contraction.results[1:]
     if len(contraction.parts) > 1 and contraction.role(lane) != "column":
         return False
@@ -262,7 +262,7 @@ def _has_vectors_of_all(contraction: Contraction, lane: ContractionLoop) -> bool
 
 
 def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> bool:
-    """True where the destination has padding along the columns only."""
+    """Return whether the destination has padding only along the columns."""
     tensor = contraction.accesses[DESTINATION].tensor
     padded = [dim for dim, (n, m) in enumerate(zip(tensor.sizes, tensor.padded, strict=True)) if n != m]
     if not padded:
@@ -272,8 +272,8 @@ def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> b
 
 
 def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
-    """True where the limits on a loop have few taps of one axis, so that code can know the rows of each: of
-    a block of an axis it cannot, as each block has other ones.
+    """Return whether the limits on a loop have few taps of one axis, so that the rows of each are known at
+    compile time; for a block of an axis they are not, as they differ between blocks.
     """
     own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
     taps = [tap_of(contraction, limit, loop) for limit in own]
@@ -282,7 +282,7 @@ def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
 
 
 def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[ContractionLoop, ...]:
-    """The loops beside the columns, outermost first, as few as can be."""
+    """Return the loops besides the columns, outermost first, merged as far as possible."""
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
     loops = (loop for loop in contraction.outer if loop.axis != lane.axis)
     ordered = sorted(loops, key=lambda loop: -loop.strides[DESTINATION])
@@ -290,8 +290,8 @@ def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[Contr
 
 
 def shared_taps(contraction: Contraction, row: ContractionLoop) -> int:
-    """The number of taps the innermost summed loop has, where the vectors of a row with one tap are those of
-    another row with another tap, as in the windows of a depthwise convolution; else 0.
+    """Return the number of taps of the innermost summed loop if a row's vectors for one tap are another row's
+    for another tap, as in the windows of a depthwise convolution; else 0.
     """
     loop = next(reversed(summed_order(contraction)), None)
     if loop is None or not 1 < loop.extent == loop.size <= LIMITS.shared_taps:
@@ -302,7 +302,7 @@ def shared_taps(contraction: Contraction, row: ContractionLoop) -> int:
 
 
 def _shares_rows(loop: ContractionLoop, row: ContractionLoop) -> bool:
-    """True where a row with one position of a summed loop reads what another row reads with another."""
+    """Return whether a row reads at one position of a summed loop what another row reads at another."""
     first, second = sorted((loop, row), key=lambda each: abs(each.strides[FIRST]))
     near, far = first.strides[FIRST], second.strides[FIRST]
     return near > 0 and far > 0 and far % near == 0 and far <= near * (first.extent - 1)
@@ -314,7 +314,7 @@ def _shares_rows(loop: ContractionLoop, row: ContractionLoop) -> bool:
 @dataclass(frozen=True, slots=True)
 class ContractionDraft:
     """A contraction on a machine before the shape of its tiles is known: the `digits` of its columns, the
-    loop whose rows tiles have, the loops around, what is multiplied at once, and the lanes of a vector.
+    loop whose rows tiles have, the outer loops, what is multiplied at once, and the lanes of a vector.
     """
 
     contraction: Contraction
@@ -332,14 +332,14 @@ class ContractionDraft:
 
     @property
     def is_dot(self) -> bool:
-        """True where one instruction multiplies a pack, or a vector by a vector, and adds."""
+        """Whether one instruction multiplies a pack, or a vector by a vector, and adds."""
         if self.contraction.role(self.digits[-1]) == "batch":
             return has_lane_instruction(self.contraction, self.machine, self.lanes)
         return self.pack is not None and has_one_instruction(self.contraction, self.machine, self.row.extent)
 
     @property
     def cost(self) -> StepCost:
-        """What a step takes beside the sums."""
+        """The cost of a step besides the sums."""
         contraction, pack = self.contraction, self.pack
         cost = ONE_OPERATION if pack is None or self.is_dot else IN_HALVES
         if pack is not None and self.is_dot and is_moved(contraction):
@@ -347,18 +347,18 @@ class ContractionDraft:
         if contraction.accesses[SECOND].tensor.data_type.bits < 8:
             cost = OF_WORDS
         if pack is not None and pack.rest and not contraction.is_integral:
-            # Of the last pack of a row its leading places alone count.
+            # Only the leading elements of the last pack of a row count.
             cost = replace(cost, row=cost.row + 1, fixed=cost.fixed + 1)
         cost = replace(cost, parts=len(contraction.parts))
         if contraction.role(self.digits[-1]) != "batch":
             return cost
-        # The weights of all taps, or of one, a vector of a row, and one that is asked for meanwhile.
+        # The weights of all taps, or of one, a vector of a row, and one that is being prefetched.
         taps = max(shared_taps(contraction, self.row), 1)
         return replace(cost, vector=taps, fixed=1, taps=taps)
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """The rows and vectors that tiles may have, the fastest first."""
+        """Return the rows and vectors that tiles can have, the fastest first."""
         block = self.digits[0].step if len(self.digits) > 1 else 0
         whole, size, columns = block // self.lanes or 1, self.digits[0].size, self.columns
         by_time = tiles_by_time(self.machine, self.cost, self.row.extent, -(-columns // self.lanes), whole)
@@ -371,9 +371,9 @@ class ContractionDraft:
         shape: tuple[int, int],
         order: tuple[tuple[ContractionLoop, ...], int] | None = None,
     ) -> ContractionPlan:
-        """The plan with tiles of so many rows and vectors.
+        """Return the plan with tiles of these rows and vectors.
 
-        `order`: the loops around tiles, and how many of them are outside of the columns; chosen without.
+        `order`: the loops around tiles, and how many of them are outside the columns; chosen if omitted.
         """
         contraction, (rows, vectors) = self.contraction, shape
         tiling = row_tiling(contraction, self.row, rows)
@@ -390,9 +390,9 @@ class ContractionDraft:
         return replace(plan, prefetch=self.prefetch_of(plan))
 
     def strip_of(self, plan: ContractionPlan) -> int:
-        """How many tiles a strip should have: those whose rows stay in the second cache, where all of them do
-        not, and at least as many rows as are worth reading all columns again. Without, all rows are read
-        again for each tile of columns: 2048 rows and columns took 1.7 times as long.
+        """Return the best number of tiles in a strip: those whose rows fit the L2 cache, if not all do, and
+        at least as many rows as justify reading all columns again. Without strips, all rows are read again
+        for each tile of columns: 2048 rows and columns took 1.7 times as long.
         """
         first = self.contraction.accesses[FIRST].tensor.data_type
         if plan.is_by_lanes or plan.groups == 1 or plan.columns_at < len(plan.grid):
@@ -405,9 +405,9 @@ class ContractionDraft:
         return -(-plan.tiling.count // strips) if strips > 1 else 0
 
     def split_of(self, plan: ContractionPlan) -> int:
-        """How many turns a plan should sum at a time: those whose columns stay in the second cache beside the
-        rows, where all of them do not, and enough tiles follow that read the same. 512 channels of 28 x 28
-        took 1.25 times as long in one.
+        """Return the best number of iterations to sum at a time: those whose columns fit the L2 cache next to
+        the rows, if not all do and enough tiles reading the same follow. 512 channels of 28 x 28 took 1.25
+        times as long unsplit.
         """
         turns, second = plan.split_turns, self.contraction.accesses[SECOND].tensor.data_type
         nbytes = second.nbytes(plan.terms * plan.vectors * plan.lanes * len(self.contraction.parts))
@@ -420,7 +420,7 @@ class ContractionDraft:
         return max(1, turns // pieces)
 
     def unroll_of(self, plan: ContractionPlan) -> int:
-        """How many steps of the innermost summed loop a plan should write out."""
+        """Return the best unrolling of the innermost summed loop."""
         cost = self.cost
         counts = unrolled_turns(plan, cost.operations * cost.parts)
         sums = max(kind.rows for kind in plan.tiling.kinds) * plan.vectors * cost.parts
@@ -428,14 +428,14 @@ class ContractionDraft:
         return max(n for n in counts if n <= _STEPS_OF_FULL or not is_full)
 
     def prefetch_of(self, plan: ContractionPlan) -> Prefetch:
-        """What the tiles of a plan should ask for ahead."""
+        """Return what the tiles of a plan should prefetch."""
         found = find_prefetch(self.contraction, self.machine, self.row, *_next_columns(plan))
         behind = bytes_behind(self.contraction, self.machine, self.row.extent, self.pack)
         return replace(found, behind=behind)
 
 
 def _is_padded_in_order(contraction: Contraction, digits: Sequence[ContractionLoop], lanes: int) -> bool:
-    """True where the loops of the columns reach the padding of the destination too, vector by vector."""
+    """Return whether the loops of the columns also reach the destination's padding, vector by vector."""
     size, tensor = digits[0].size, contraction.accesses[DESTINATION].tensor
     padding = range(size // lanes * lanes, _padded_size(contraction, size), lanes)
     padded = (of for of, n, m in zip(tensor.digits, tensor.sizes, tensor.padded, strict=True) if n != m)
@@ -455,9 +455,9 @@ def _column_offset(digits: Sequence[ContractionLoop], access: int, column: int) 
 
 
 def _next_columns(plan: ContractionPlan) -> tuple[int, int]:
-    """The turns of the summed loop before the columns of the next tiles are read, and the bytes of those, one
-    behind the other. Zeros where other loops come between, or there is one row of tiles, which reads them as
-    one stream.
+    """Return the iterations of the summed loop before the columns of the next tiles are read, and the bytes
+    of those, if contiguous. Zeros if other loops come between, or if there is one row of tiles, which reads
+    them as one stream.
     """
     loop = plan.loops[-1] if len(plan.loops) == 1 and not (plan.split or plan.strip) else None
     if loop is None or plan.columns_at < len(plan.grid) or plan.tiling.count < 2:
@@ -477,9 +477,9 @@ def _padded_size(contraction: Contraction, size: int) -> int:
 def _order(
     contraction: Contraction, loops: Sequence[ContractionLoop]
 ) -> tuple[tuple[ContractionLoop, ...], int]:
-    """The loops around tiles, and how many of them are outside of the groups of columns.
+    """Return the loops around tiles, and how many of them are outside the groups of columns.
 
-    What is larger, the rows' factor or the columns', is read once: its loops are outside.
+    The larger factor, the rows' or the columns', is read once: its loops are outside.
     """
     sizes = [prod(contraction.accesses[i].tensor.sizes) for i in (FIRST, SECOND)]
     batches = [loop for loop in loops if contraction.role(loop) == "batch"]
@@ -491,8 +491,8 @@ def _order(
 
 
 def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
-    """How many steps of the innermost summed loop may be written out: divisors of what every run of it has,
-    from 1 up to the most that pays.
+    """Return possible unrollings of the innermost summed loop: divisors of all its run lengths, from 1 up to
+    the most that pays.
     """
     contraction, tap = plan.contraction, plan.tiling.tap
     inner = next(reversed(plan.loops), None)
@@ -501,7 +501,7 @@ def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
         return [1]
     if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
         return [1]
-    # Of packs those that are full: the last one has code of its own.
+    # Only full packs are counted: the last one has separate code.
     counts_packs = plan.pack is not None and plan.pack.loop.axis == inner.axis
     size = inner.size // inner.step if counts_packs else inner.size
     is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
@@ -514,14 +514,14 @@ def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
 
 
 def _is_row_operand(plan: ContractionPlan) -> bool:
-    """True where an instruction that multiplies may read a row from memory: f32, packs of bf16."""
+    """Return whether a multiply instruction can read a row from memory: f32, packs of bf16."""
     data_type = plan.contraction.accesses[FIRST].tensor.data_type
     return data_type is DataType.f32 or (data_type is DataType.bf16 and plan.is_dot and plan.pack is not None)
 
 
 def summed_order(contraction: Contraction, pack: Pack | None = None) -> tuple[ContractionLoop, ...]:
-    """The summed loops without the pack, outermost first: far strides of the rows' factor outside. Those of
-    one position are left out where nothing limits them, and others are left.
+    """Return the summed loops without the pack, outermost first: far strides of the rows' factor outside.
+    Loops of one position are dropped if nothing limits them and others remain.
     """
     loops = [loop for loop in contraction.summed if pack is None or loop not in (pack.loop, *pack.others)]
     limited = {name for limit in contraction.limits for name, _ in limit.terms}

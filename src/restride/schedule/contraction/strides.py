@@ -8,16 +8,16 @@ A convolution, an inner product and a matrix product are trees of one shape::
       dst[...] = expr of total
 
 `find_contraction` cuts every axis into the digits that the layouts of all tensors need, so that each loop
-moves each tensor by a stride. Loops have roles, by the tensors in whose indices their axes are:
+moves each tensor by a stride. The role of a loop depends on the tensors that its axis indexes:
 
-| role | in `first` | in `second` | what a kernel does |
+| role | in `first` | in `second` | the kernel |
 | --- | --- | --- | --- |
 | row | yes | no | broadcasts an element of `first` |
 | column | no | yes | loads a vector of `second` |
-| batch | both or neither | | runs over it; along lanes it loads vectors of both |
+| batch | both or neither | | loops over it; along lanes it loads vectors of both |
 | summed | not in the destination | | adds up |
 
-`first` and `second` are exchanged where the destination is contiguous along what would be a row.
+`first` and `second` are swapped if the destination is contiguous along what would be a row.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ContractionLoop:
 
     @property
     def is_whole(self) -> bool:
-        """True where the loop is all of its axis."""
+        """Whether the loop covers all of its axis."""
         return self.step == 1 and self.extent == self.size
 
     def __str__(self) -> str:
@@ -61,20 +61,20 @@ class ContractionLoop:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Terms are left out where `constant + sum of coefficient * index of an axis` is outside [0, size)."""
+    """Terms are skipped where `constant + sum of coefficient * index of an axis` is outside [0, size)."""
 
     terms: tuple[tuple[str, int], ...]
     constant: int
     size: int
 
     def coefficient(self, axis: str) -> int:
-        """How much the index of an axis counts."""
+        """Return the coefficient of an axis."""
         return dict(self.terms).get(axis, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class TensorAccess:
-    """A tensor as one load or store reaches it: the offset of index 0 of all loops is `base`."""
+    """A tensor as accessed by one load or store: the offset of index 0 of all loops is `base`."""
 
     tensor: TreeTensor
     base: int
@@ -82,23 +82,23 @@ class TensorAccess:
 
 @dataclass(frozen=True, slots=True)
 class ContractionResult:
-    """What is stored of the sums: a value of them and of loads; `access` is the number of its destination."""
+    """A stored result: a value of the sums and of loads; `access` is the number of its destination."""
 
     access: int
     value: Expr
 
 
 def has_integers(kind: DataType) -> bool:
-    """True for elements that are integers, or halves of small ones: sums of groups of them are exact."""
+    """Return whether elements are integers, or halves of small ones: sums of groups of them are exact."""
     return kind.is_integral or kind is DataType.f4_e2m1
 
 
 @dataclass(frozen=True, slots=True)
 class ContractionGroups:
-    """Sums of groups: the `loop` over them, and the `value` of the sum of one that is added to the others.
+    """Sums of groups: the `loop` over them, and the `value` of each sum, which is added to the others.
 
-    `loads`: what the value reads; their accesses are the last ones. `moved`: what is added to elements of the
-    second factor.
+    `loads`: what the value reads; their accesses are the last ones. `moved`: the offset added to elements of
+    the second factor.
     """
 
     loop: ContractionLoop
@@ -109,14 +109,14 @@ class ContractionGroups:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """Sums of products. `accesses`: the two factors, the destination, then what else the results are made of,
-    and their further destinations.
+    """Sums of products. `accesses`: the two factors, the destination, then the further inputs and outputs of
+    the results.
 
-    The sums share the first factor: sum i multiplies the element of the second that is `parts[i]` behind.
-    `results` are expressions of the sums by their names, of sums of one factor alone, and of loads, whose
+    The sums share the first factor: sum i multiplies the element of the second at distance `parts[i]`.
+    `results` are expressions of the sums by name, of sums of one factor alone, and of loads, whose
     accesses are in the order of `loads`. `places`: the number of each access's tensor among the tree's.
-    `is_integral`: bytes are summed in 32 bits, and results are computed in doubles. `groups`: of sums of
-    groups, which are of floats, or of integers so small that floats hold them.
+    `is_integral`: bytes are summed in 32 bits, and results are computed in f64. `groups`: for sums of groups,
+    of floats, or of integers small enough that floats represent them.
     """
 
     accesses: tuple[TensorAccess, ...]
@@ -135,16 +135,16 @@ class Contraction:
 
     @property
     def sums_integers(self) -> bool:
-        """True where products are of integers."""
+        """Whether products are of integers."""
         types = (access.tensor.data_type for access in self.accesses[:2])
         return self.is_integral or (self.groups is not None and all(map(has_integers, types)))
 
     def has_sums_of(self, name: str) -> bool:
-        """True where a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
+        """Return whether a result needs `COLUMN_SUMS` or `ROW_SUMS`."""
         return any(part == Ref(name) for result in self.results for part in parts_of(result.value))
 
     def role(self, loop: ContractionLoop) -> str:
-        """The role of an outer loop."""
+        """Return the role of an outer loop."""
         return dict(self.roles)[loop.axis]
 
     def __str__(self) -> str:
@@ -160,14 +160,14 @@ FIRST, SECOND, DESTINATION = 0, 1, 2
 
 
 def find_contraction(tree: LoopTree) -> Contraction | None:
-    """The tree as a contraction of linear strides; None where it is none, or its layouts are not linear.
+    """Return the tree as a contraction of linear strides; None if it is not one, or layouts are not linear.
 
-    A sum of nothing is none: kernels of contractions take at least one step.
+    An empty sum is not one: kernels of contractions take at least one step.
     """
     return None if parts_of_contraction(tree) is None else _contraction_of(tree)
 
 
-# Who chooses formats looks at a tree, and who schedules it again.
+# Choosing formats and scheduling both analyze the same tree.
 @lru_cache(maxsize=64)
 def _contraction_of(tree: LoopTree) -> Contraction | None:
     parts = parts_of_contraction(tree)
@@ -238,8 +238,8 @@ def _dims(tree: LoopTree, load: Load) -> Iterable[tuple[Affine, IndexDigits]]:
 def _digits(
     axes: Sequence[TreeAxis], tree: LoopTree, loads: Sequence[Load]
 ) -> dict[str, tuple[int, ...]] | None:
-    """The steps of the digits of every axis, outermost first; None where they do not divide each other, or
-    an index mixes digits of several axes.
+    """Return the steps of the digits of every axis, outermost first; None if they do not divide each other,
+    or an index mixes digits of several axes.
     """
     steps: dict[str, set[int]] = {axis.name: {1} for axis in axes}
     for load in loads:
@@ -276,7 +276,7 @@ def _loops(
 
 
 def _stride(tree: LoopTree, load: Load, axis: str, step: int) -> int:
-    """How far the offset moves for `step` of the index of an axis."""
+    """Return how far the offset moves for `step` of the index of an axis."""
     moved = 0
     for at, digits in _dims(tree, load):
         factor = dict(at.terms).get(axis, 0)
@@ -291,7 +291,7 @@ def _stride(tree: LoopTree, load: Load, axis: str, step: int) -> int:
 def merged_loops(
     loops: Sequence[ContractionLoop], limited: set[str], roles: Mapping[str, str]
 ) -> tuple[ContractionLoop, ...]:
-    """Loops of one role that continue each other in every tensor, as one loop."""
+    """Merge loops of one role that are contiguous in every tensor."""
     found: list[ContractionLoop] = []
     for loop in loops:
         merged = loop
@@ -314,7 +314,7 @@ def _continue_each_other(
 
 def _as_one(outer: ContractionLoop, inner: ContractionLoop) -> ContractionLoop:
     if outer.axis == inner.axis:
-        # Outermost digits may be more than the axis has positions.
+        # Outermost digits can exceed the positions of the axis.
         positions = -(-inner.size // inner.step)
         return replace(inner, extent=min(outer.extent * inner.extent, positions))
     size = outer.extent * inner.extent
@@ -328,7 +328,7 @@ def _access(tree: LoopTree, load: Load) -> TensorAccess:
 
 
 def _limits(inner: Each, axes: Sequence[TreeAxis]) -> Iterable[Limit | None]:
-    """The guards that leave anything out."""
+    """Yield the guards that exclude anything."""
     extents = {axis.name: axis.extent for axis in axes}
     for guard in inner.guards:
         ends = [factor * (extents[name] - 1) for name, factor in guard.index.terms]
@@ -342,7 +342,7 @@ def _limits(inner: Each, axes: Sequence[TreeAxis]) -> Iterable[Limit | None]:
 
 
 def lane_loop(contraction: Contraction) -> ContractionLoop | None:
-    """The outer loop along which the destination is contiguous; None where there is none."""
+    """Return the outer loop along which the destination is contiguous, if any."""
     unit = [loop for loop in contraction.outer if loop.strides[DESTINATION] == 1]
     return max(unit, key=lambda loop: loop.extent, default=None)
 
@@ -351,7 +351,7 @@ _OTHER_ROLE = {"row": "column", "column": "row", "batch": "batch"}
 
 
 def _turned(contraction: Contraction) -> Contraction | None:
-    """The factors exchanged where the destination is contiguous along a row; None where sums share it."""
+    """Swap the factors if the destination is contiguous along a row; None if sums share the first."""
     lanes = lane_loop(contraction)
     if lanes is None or contraction.role(lanes) != "row":
         return contraction

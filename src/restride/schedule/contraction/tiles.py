@@ -1,17 +1,17 @@
-"""Tiles of a contraction: how many rows and columns are held in registers, and what windows leave out.
+"""Tiles of a contraction: how many rows and columns are held in registers, and what windows exclude.
 
 Each step of the summed loops loads a vector for every vector of columns, broadcasts an element for every
-row, and multiplies each with each: an outer product, added to sums that stay in registers. So
+row, and multiplies all pairs: an outer product, added to sums that stay in registers. So
 
-- sums, and what a step loads, are no more than there are registers;
-- there are as many sums as multiply-adds are under way at once, or they would wait for each other;
+- sums and the loads of a step must fit the registers;
+- there are as many sums as multiply-adds in flight, or they would wait for each other;
 - a tile is large, and nearly square in what it loads, so that loads are fewer than multiply-adds;
-- vectors of columns are few, since they come from the second cache, and rows from the first;
-- what is left of rows and columns behind the last whole tile is small.
+- vectors of columns are few, since they come from the L2 cache, and rows from the L1 cache;
+- the remainder of rows and columns after the last whole tile is small.
 
-With 32 registers of 64 bytes that is 14 rows by 2 vectors, with 16 of 32 bytes 6 by 2, where nothing is left.
-Where channels are the lanes, as in a depthwise convolution, nothing is broadcast: rows share what their
-windows share, and the weights of all taps stay in registers.
+With 32 registers of 64 bytes that gives 14 rows by 2 vectors, with 16 of 32 bytes 6 by 2, if nothing remains.
+If channels are the lanes, as in a depthwise convolution, nothing is broadcast: rows share the overlap of
+their windows, and the weights of all taps stay in registers.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ Rows = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class RowTile:
-    """A kind of tile: how many rows; and where a window leaves rows out, the rows [low, high) of each tap."""
+    """A kind of tile: its number of rows; and, if a window excludes rows, those [low, high) of each tap."""
 
     rows: int
     taps: tuple[Rows, ...] = ()
 
     def taps_of(self, row: int) -> tuple[int, ...]:
-        """The taps that a row has; where a window leaves nothing out, they count as one."""
+        """Return the taps that a row has; if a window excludes nothing, they count as one."""
         return tuple(i for i, (low, high) in enumerate(self.taps or ((0, self.rows),)) if low <= row < high)
 
     def of_taps(self) -> RowTile:
-        """The tile with a row for each tap, and nothing else for that."""
+        """Return the tile with a row for each tap, and no window."""
         return RowTile(max(len(self.taps), 1), tuple((i, i + 1) for i in range(len(self.taps))))
 
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """What a step takes beside the sums: registers for each vector, for a row, and for numbers that stay.
+    """The cost of a step besides the sums: registers for each vector, for a row, and for constants.
 
     `operations`: how many times each sum is added to; `parts`: sums of each row and vector; `taps`: those
-    that are done at once where channels are the lanes, else 0.
+    processed together if channels are the lanes, else 0.
     """
 
     vector: int = 1
@@ -58,25 +58,25 @@ class StepCost:
 
 
 ONE_OPERATION = StepCost()
-"""One instruction multiplies and adds, or there are two in a row."""
+"""One instruction multiplies and adds, or there are two in sequence."""
 MOVED = StepCost(fixed=1)
-"""One instruction, and a number that is added to each element of a row before."""
+"""One instruction, and an offset that is first added to each element of a row."""
 OF_WORDS = StepCost(vector=1, fixed=1)
-"""Words of columns are kept while their elements are decoded, with masks."""
+"""Words of columns, with masks, are kept while their elements are decoded."""
 IN_HALVES = StepCost(vector=2, row=2, fixed=1, operations=2)
-"""Both factors are split into halves, which are multiplied one after the other."""
+"""Both factors are split into halves, which are multiplied one after another."""
 
 
 def _time_of_tiles(machine: Machine, cost: StepCost, rows: int, even: int, loaded: int) -> float:
-    """How long a step of all tiles of `even` rows takes, in multiply-adds that do not wait for each other."""
+    """Return the time of a step of all tiles of `even` rows, in independent multiply-adds."""
     at_once, tiles = machine.multiply_adds, -(-rows // even)
     if cost.parts > 1:
-        # Vectors of several parts are so many that each tile reads them from the second cache: fewer tiles
-        # are faster, although the last one has fewer rows than the others.
+        # Vectors of several parts are so many that each tile reads them from the L2 cache: fewer tiles are
+        # faster, even if the last one has fewer rows than the others.
         return (rows * loaded * cost.operations) / at_once + loaded * tiles * machine.far_load
     sums = even * loaded * cost.operations
     if cost.taps:
-        # Neighbours share what they read, and what is read of one column has no part in another.
+        # Adjacent columns share what they read; what is read of a single column is not shared.
         read = loaded * (even + 2 * cost.taps - 1) / cost.taps
         return (sums / at_once + read * machine.near_load + machine.tile_ends) * tiles
     loads = max(machine.load * (even + loaded), machine.lone_load * loaded) / at_once
@@ -84,8 +84,8 @@ def _time_of_tiles(machine: Machine, cost: StepCost, rows: int, even: int, loade
 
 
 def tiles_by_time(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: int) -> list[Rows]:
-    """The rows and vectors of the tiles that fit into registers, by the time that all tiles of a kind take:
-    the least first, and of equal ones the largest tile. Vectors are multiples of `whole`.
+    """Return the rows and vectors of the tiles that fit into registers, by the time of all tiles of a kind:
+    the fastest first, and among equals the largest. Vectors are multiples of `whole`.
     """
     candidates: set[tuple[float, int, int]] = set()
     for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
@@ -103,9 +103,9 @@ def tiles_by_time(machine: Machine, cost: StepCost, rows: int, vectors: int, who
 
 @dataclass(frozen=True, slots=True)
 class RowTiling:
-    """Tiles of so many rows, the last one of what is left: the `kinds` of them, and `runs` of one kind.
+    """Tiles of a number of rows, the last one of the remainder: their `kinds`, and `runs` of one kind.
 
-    A run is its kind, and the number of tiles up to its end. `tap` is the summed axis that the taps count.
+    A run is its kind, and the number of tiles up to its end. `tap` is the summed axis of the taps.
     """
 
     rows: int
@@ -120,7 +120,7 @@ class RowTiling:
 
 
 def row_tiling(contraction: Contraction, row: ContractionLoop, rows: int) -> RowTiling:
-    """The rows in tiles. Of those inside of a window, however many, nothing is looked at one by one."""
+    """Cut the rows into tiles. Rows inside a window are not examined individually, however many."""
     limit = next((limit for limit in contraction.limits if limit.coefficient(row.axis)), None)
     tap = None if limit is None else tap_of(contraction, limit, row)
     count = -(-row.extent // rows)
@@ -149,7 +149,7 @@ def _edge_tile(
 
 
 def _rows_inside(limit: Limit, row: ContractionLoop, tap: ContractionLoop) -> tuple[int, int]:
-    """The first row, and one past the last, of which all taps are inside; rows move the index up."""
+    """Return the first row, and one past the last, with all taps inside; rows increase the index."""
     factor, last = limit.coefficient(row.axis), limit.coefficient(tap.axis) * (tap.size - 1)
     least, most = limit.constant + min(last, 0), limit.constant + max(last, 0)
     if factor < 1:
@@ -158,7 +158,7 @@ def _rows_inside(limit: Limit, row: ContractionLoop, tap: ContractionLoop) -> tu
 
 
 def _taps(limit: Limit, row: ContractionLoop, tap: ContractionLoop, start: int, count: int) -> Iterator[Rows]:
-    """Of each tap, the rows of a tile whose index is inside."""
+    """Yield, for each tap, the rows of a tile whose index is inside."""
     for position in range(tap.size):
         at = limit.constant + limit.coefficient(tap.axis) * position
         inside = [i for i in range(count) if 0 <= at + limit.coefficient(row.axis) * (start + i) < limit.size]
@@ -166,7 +166,7 @@ def _taps(limit: Limit, row: ContractionLoop, tap: ContractionLoop, start: int, 
 
 
 def tap_of(contraction: Contraction, limit: Limit, row: ContractionLoop) -> ContractionLoop | None:
-    """The summed loop that a limit counts beside a row; None where it is not one alone."""
+    """Return the summed loop that a limit combines with a row; None if it is not a single one."""
     others = [name for name, _ in limit.terms if name != row.axis]
     taps = [loop for loop in contraction.summed if loop.axis in others]
     return taps[0] if len(others) == len(taps) == 1 else None

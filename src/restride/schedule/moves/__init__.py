@@ -1,1 +1,1 @@
-"""How moves run: loop nests in tiles, blocks and stages."""
+"""Schedules for moves: loop nests in tiles, blocks and stages."""

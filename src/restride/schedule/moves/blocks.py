@@ -1,14 +1,14 @@
-"""A nest in blocks, and with it the sums of what it writes: a block at a time.
+"""A nest in blocks, optionally with sums of its output, one block at a time.
 
-A nest with limits is several boxes, and one after the other each passes over all of memory. In blocks it is
-read once, from beginning to end; and where a block is an unbroken run of the destination it is put together
-in scratch, and flushed in whole lines past the caches.
+A nest with limits is several boxes, each of which by itself would pass over all of memory. In blocks, memory
+is read once, from beginning to end; and if a block is a contiguous run of the destination, it is assembled in
+scratch and flushed in whole lines past the caches.
 
-Limits of the axis itself cut it into **sections** of blocks that are alike: of 17 outputs in blocks of 16 the
-second block is one.
+Limits of the axis itself cut it into **sections** of similar blocks: of 17 outputs in blocks of 16, the
+second block is a section.
 
-First the nest for one block, then the sums of that block, while it lies in the caches. So each byte of the
-destination passes once between them and memory, where sums after the whole nest would fetch it again.
+With sums, each block is written first and then summed while it is in cache. So each byte of the destination
+moves only once between cache and memory, while sums after the whole nest would fetch it again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FEWEST_BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class BlockRange:
-    """Blocks [first, end) that are alike, and the schedules that write one of them."""
+    """Similar blocks [first, end), and the schedules that write one of them."""
 
     first: int
     end: int
@@ -48,11 +48,11 @@ class BlockRange:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """`count` blocks along an axis of a nest: `src`, `dst` and `more` are how far each operand moves with a
-    block, in elements.
+    """`count` blocks along an axis of a nest: `src`, `dst` and `more` are how far each operand moves between
+    blocks, in elements.
 
-    `scratch_elements` is how many elements of scratch a block takes, and flushes from there; 0 where it is
-    written in place. `cut` is the axis, `positions` how many of it a block has.
+    `scratch_elements`: the elements of scratch in which a block is assembled before it is flushed; 0 if it is
+    written in place. `cut` is the axis, `positions` the number of its positions in a block.
     """
 
     nest: LoopNest
@@ -66,16 +66,16 @@ class Blocks:
     scratch_elements: int = 0
     kind: ClassVar[str] = "blocks"
     why: ClassVar[str] = ""
-    # Blocks are put together in the caches, and flushes begin anywhere.
+    # Whether blocks are assembled in cache, with flushes that can begin anywhere.
     streams: ClassVar[bool] = False
 
     @property
     def steps(self) -> int:
-        """The finest pieces that threads can share."""
+        """The number of pieces that threads can share."""
         return self.count
 
     def without_streams(self) -> Blocks:
-        """The same for any destination."""
+        """Return the same with ordinary stores, for any destination."""
         return self
 
     def __str__(self) -> str:
@@ -89,8 +89,8 @@ class Blocks:
 
 
 def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
-    """A nest of several boxes, larger than the caches, in blocks that are unbroken runs of the destination;
-    None where there are no such short ones.
+    """Return a nest of several boxes, larger than the caches, in blocks that are contiguous runs of the
+    destination; None if there are no such short ones.
     """
     if not nest.bounds or nest.is_empty or nest.moved_bytes < machine.l3:
         return None
@@ -104,9 +104,9 @@ def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
 
 
 def cuts(nest: LoopNest) -> list[int]:
-    """The axes that may be done in blocks, outermost in the destination first; none of too many boxes.
+    """Return the axes that can be cut into blocks, outermost in the destination first; none for many boxes.
 
-    Nor where a tensor has two elements in a byte: a block might begin at the second.
+    Also none if a tensor has two elements in a byte: a block might begin at the second.
     """
     if nest.is_empty or peeled_boxes(nest) > LIMITS.boxes_in_blocks or nest.has_nibbles:
         return []
@@ -118,7 +118,7 @@ def cuts(nest: LoopNest) -> list[int]:
 
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
-    """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
+    """Return a nest in blocks of one of its `cuts`; None if they are too few to share, or too long."""
     positions = _block_positions(nest, cut, machine)
     count = nest.axes[cut].extent // positions
     if count < _FEWEST_BLOCKS and nest.moved_bytes >= machine.alone_bytes:
@@ -131,9 +131,9 @@ def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
 def blocks_of(
     nest: LoopNest, cut: int, positions: int, machine: Machine, plans_of: BoxScheduler | None = None
 ) -> Blocks:
-    """A nest in blocks of so many positions of one of its `cuts`, of which there is a whole number.
+    """Return a nest in blocks of a number of positions of one of its `cuts`, which it divides.
 
-    `plans_of`: the schedules of the boxes of all blocks, a list for each; as chosen where it is left out.
+    `plans_of`: the schedules of the boxes of all blocks, a list for each; chosen if omitted.
     """
     nest = _cut_in_blocks(nest, cut, positions)
     axis, sections = nest.axes[cut], _sections(nest, cut)
@@ -145,19 +145,19 @@ def blocks_of(
     )
     src, dst, *more = map(as_int, (axis.src, axis.dst, *axis.more))
     scratch_elements = dst if _goes_through_scratch(nest, cut, machine) else 0
-    # Limits may end before the axis does: what is behind the last section has nothing to write.
+    # Limits can end before the axis does: after the last section, there is nothing to write.
     count = ranges[-1].end
     return Blocks(nest, cut, positions, count, src, dst, tuple(more), ranges, scratch_elements)
 
 
 def boxes_of_blocks(blocks: Blocks) -> list[LoopNest]:
-    """The boxes of a block, of each section in turn."""
+    """Return the boxes of a block, for each section in order."""
     return [box for _, _, boxes in _sections(blocks.nest, blocks.cut) for box in boxes]
 
 
 def _block_positions(nest: LoopNest, cut: int, machine: Machine) -> int:
-    """How many positions of an axis make a block: the smallest even part with long runs on both sides, so
-    that tiles stay whole. Measured: blocks of one column each are 50 times slower.
+    """Return how many positions of an axis make a block: the smallest even part with long runs on both sides,
+    so that tiles stay whole. Measured: blocks of one column each are 50 times slower.
     """
     axis = nest.axes[cut]
     sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
@@ -167,14 +167,14 @@ def _block_positions(nest: LoopNest, cut: int, machine: Machine) -> int:
 
 
 def divisors_of(count: int) -> Iterator[int]:
-    """All of them, in no order; found up to the square root, since an extent may be a large prime."""
+    """Yield all divisors, unordered; found up to the square root, as an extent can be a large prime."""
     for n in range(1, isqrt(count) + 1):
         if count % n == 0:
             yield from (n, count // n)
 
 
 def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
-    """An axis as two: at its place that of the blocks, behind it that of the positions in a block."""
+    """Split an axis in two: blocks at its place, then the positions in a block."""
     axis = nest.axes[cut]
     if positions == 1:
         return nest
@@ -188,8 +188,8 @@ def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
 
 
 def _is_disjoint(nest: LoopNest, cut: int) -> bool:
-    """True where positions of an axis write stretches that do not mix, from the base of the nest on."""
-    # Limits of other dimensions make the stretches shorter.
+    """Return whether positions of an axis write separate ranges, from the base of the nest on."""
+    # Limits of other dimensions shorten the ranges.
     boxes = peel(nest) if nest.axes[cut].bound < 0 else (nest,)
     return all(_lies_within(box, cut, nest.dst_base) for box in boxes)
 
@@ -203,7 +203,7 @@ def _lies_within(box: LoopNest, cut: int, base: int) -> bool:
 
 
 def _goes_through_scratch(nest: LoopNest, cut: int, machine: Machine) -> bool:
-    """True where a destination larger than the caches is unbroken runs, one for each block."""
+    """Return whether a destination larger than the caches is contiguous runs, one for each block."""
     length, width = as_int(nest.axes[cut].dst), nest.dst_type.bits // 8
     written = nest.axes[cut].extent * length * width
     if written < machine.l3 // 2 or length * width > machine.stack_bytes or nest.compute.reads_destination:
@@ -213,7 +213,7 @@ def _goes_through_scratch(nest: LoopNest, cut: int, machine: Machine) -> bool:
 
 
 def _sections(nest: LoopNest, cut: int) -> list[tuple[int, int, list[LoopNest]]]:
-    """Blocks [first, end) that are alike, and the boxes of a nest that are in them, each within one block."""
+    """Return similar blocks [first, end) with the boxes of a nest in them, each within one block."""
     step, is_free = as_int(nest.axes[cut].dst), nest.axes[cut].bound < 0
     boxes = [part for box in peel(nest) for part in _split_partly_read(box, cut)]
     placed_boxes = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
@@ -226,7 +226,7 @@ def _sections(nest: LoopNest, cut: int) -> list[tuple[int, int, list[LoopNest]]]
 
 
 def _split_partly_read(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
-    """A box as two where only some positions of the axis are read: those, and those that are zeros."""
+    """Split a box of which only some positions of the axis are read: into those, and the zeros."""
     axis = box.axes[cut]
     return (box,) if axis.valid in (0, axis.extent) else split_read(box, cut)
 
@@ -240,7 +240,7 @@ def _plans(moved_bytes: int, boxes: Sequence[LoopNest], machine: Machine) -> lis
 
 
 def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
-    """A box at one position of an axis, as if that were the first: of the axis only remains if it is read."""
+    """Return a box at one position of an axis as if that were the first; the axis only marks a read."""
     axis = box.axes[cut]
     rest = (Axis(1, 0, 0, valid=0, more=(0,) * len(axis.more)),) if axis.valid == 0 else ()
     moves = zip(box.operands, axis.more, strict=True)
@@ -254,17 +254,17 @@ def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
 
 
 # --- fused sums --------------------------------------------------------------
-# A nest and the sums of what it writes, in one pass: a block at a time.
+# A nest and the sums of its output, in one pass: a block at a time.
 
-# Where every thread needs sums of its own: for each of them at least this many elements are read.
+# If every thread needs separate sums: at least this many elements are read for each of them.
 _PLANE_SHARE = 512
 
 
 @dataclass(frozen=True, slots=True)
 class FusedSums:
-    """Blocks, and `tree`, the sums of each. `outs` is how far each output moves with a block, in elements.
+    """Blocks, and `tree`, the sums of each. `outs` is how far each output moves between blocks, in elements.
 
-    `is_shared`: blocks add to the same sums, so that threads need sums of their own.
+    `is_shared`: blocks add to the same sums, so that threads need separate ones.
     """
 
     blocks: Blocks
@@ -277,8 +277,8 @@ class FusedSums:
 
 
 def fuse_sums(nest: LoopNest, tree: LoopTree, machine: Machine) -> FusedSums | None:
-    """A nest of whole bytes and a tree that sums its destination, its first tensor, block by block; None
-    where no axis cuts both into blocks that are worth it.
+    """Fuse a nest of whole bytes with a tree that sums its destination (its first tensor), block by block;
+    None if no axis cuts both into worthwhile blocks.
     """
     if nest.is_empty or tree.is_empty:
         return None
@@ -288,7 +288,7 @@ def fuse_sums(nest: LoopNest, tree: LoopTree, machine: Machine) -> FusedSums | N
 
 
 def _fuse_along(nest: LoopNest, cut: int, tree: LoopTree, machine: Machine) -> FusedSums | None:
-    """The blocks along one axis."""
+    """Return the blocks along one axis."""
     blocks = in_blocks(nest, cut, machine)
     if blocks is None:
         return None
@@ -311,7 +311,7 @@ def _fuse_along(nest: LoopNest, cut: int, tree: LoopTree, machine: Machine) -> F
 
 
 def _in_order(src: TreeTensor, tree: LoopTree) -> list[TreeAxis]:
-    """The axis of each dim of the source."""
+    """Return the axis of each dim of the source."""
     (load,) = (load for load in tree.loads if load.tensor == src.name)
     loops = (item for item in items_of(tree.items) if isinstance(item, Each))
     axes = {axis.name: axis for loop in loops for axis in loop.axes}
@@ -319,7 +319,7 @@ def _in_order(src: TreeTensor, tree: LoopTree) -> list[TreeAxis]:
 
 
 def _rows_of(digits: IndexDigits, extent: int, blocks: Blocks) -> int | None:
-    """How many indices of a dim a block has; None where it does not fall into so many with that step."""
+    """Return how many indices of a dim a block has; None if it does not divide into that many."""
     ends = (*(digit.step for digit in digits[1:]), extent)
     for digit, end in zip(digits, ends, strict=True):
         rows, odd = divmod(blocks.dst, digit.stride) if digit.stride else (0, 1)
@@ -330,13 +330,13 @@ def _rows_of(digits: IndexDigits, extent: int, blocks: Blocks) -> int | None:
 
 
 def _stride(out: TreeTensor, outer: Each, axis: TreeAxis) -> int:
-    """How far an output moves with an axis, of those of the outer loop in their order."""
+    """Return how far an output moves with an axis, given the order of the outer loop."""
     return out.digits[outer.axes.index(axis)][0].stride
 
 
 def _of_block(tree: LoopTree, axis: TreeAxis, rows: int, count: int, *, adds: bool) -> LoopTree:
-    """The tree of the first block, which has every `count`th run of so many positions of an axis; with `adds`
-    results are added to what is there.
+    """Return the tree of the first block, which has every `count`th run of `rows` positions of an axis; with
+    `adds`, results are added to existing ones.
     """
     (outer,) = tree.items
     around, within = TreeAxis(f"{axis.name}.runs", axis.extent // (rows * count)), TreeAxis(axis.name, rows)

@@ -1,8 +1,8 @@
-"""Tiles that take all of an axis that moves by a table, such as channels that groups and blocks cut apart.
+"""Tiles that take all of an axis that moves by a table, such as channels cut apart by groups and blocks.
 
-Nothing but a table says how such an axis moves, so no network of exchanges fits it. But each line of the
-destination has its elements from few lines of the source: from 16 at most where blocks are of 16 channels.
-Two of them at a time are permuted into place in registers. Shuffled in groups of 12, 144 channels of bytes in
+Only a table describes how such an axis moves, so no network of exchanges fits it. But each line of the
+destination has its elements from few lines of the source: from at most 16 in blocks of 16 channels. Two of
+them at a time are permuted into place in registers. Shuffled in groups of 12, 144 channels of bytes in
 `nChw16c` are a tile of 144 channels of 4 pixels: 9 registers are read, 9 are written.
 """
 
@@ -16,7 +16,7 @@ from ..machine import SHORTEST_VECTOR, Machine
 
 
 def gather_chunks(nest: LoopNest, lanes: int, machine: Machine) -> tuple[int, ...] | None:
-    """The tile of a move in which one axis moves by a table; None where it would not pay.
+    """Return the tile of a move in which one axis moves by a table; None if it would not pay.
 
     It has all of that axis, all of the axis within it, and as many positions of the next one as fill a
     register of `lanes` elements.
@@ -39,7 +39,7 @@ def gather_chunks(nest: LoopNest, lanes: int, machine: Machine) -> tuple[int, ..
 
 
 def fills_lines(nest: LoopNest, chunks: tuple[int, ...], line: int) -> bool:
-    """True where each tile of these chunks writes whole lines of `line` bytes, and nothing else."""
+    """Return whether each tile of these chunks writes whole lines of `line` bytes, and nothing else."""
     width, cut = nest.dst_type.bits // 8, list(zip(nest.axes, chunks, strict=True))
     steps = [nest.dst_base, *(as_int(axis.dst) * chunk for axis, chunk in cut if axis.extent > chunk)]
     if any(step * width % line for step in steps) or any(axis.extent % chunk for axis, chunk in cut):
@@ -50,15 +50,15 @@ def fills_lines(nest: LoopNest, chunks: tuple[int, ...], line: int) -> bool:
 
 
 def _is_move(nest: LoopNest) -> bool:
-    """True for whole bytes that move as they are."""
+    """Return whether whole bytes move unconverted."""
     is_move = nest.compute.is_move and nest.src_type is nest.dst_type and not nest.operands
     return is_move and nest.src_type.bits >= 8 and all(axis.is_whole for axis in nest.axes)
 
 
 def _is_permutable(bits: int, along: Axis, machine: Machine) -> bool:
-    """True where any two registers can be permuted at once, or all their lanes alike: each has a position.
+    """Return whether any two registers can be permuted at once, or all their lanes alike (one per position).
 
-    By lanes is 1.2 to 2.0 times as fast as stages where a position is a lane, or half of one; where it is two
+    By lanes, it is 1.2 to 2.0 times as fast as stages if a position is a lane, or half of one; if it is two
     lanes, it is slower.
     """
     if bits >= machine.permuted_bits:
@@ -68,8 +68,8 @@ def _is_permutable(bits: int, along: Axis, machine: Machine) -> bool:
 
 
 def _is_near(table: Axis, lanes: int) -> bool:
-    """True where neighbours of a table share a register on some side; rows of an image that is stretched do
-    not.
+    """Return whether adjacent entries of a table share a register on some side; rows of an image that is
+    stretched do not.
     """
     return any(
         0 < abs(of(i + 1) - of(i)) < lanes
@@ -79,7 +79,7 @@ def _is_near(table: Axis, lanes: int) -> bool:
 
 
 def _positions(along: Axis, lanes: int) -> int:
-    """How many positions fill a register; 0 where what lies between two of them is no part of one."""
+    """Return how many positions fill a register; 0 if their distance is not a fraction of one."""
     src, dst = as_int(along.src), as_int(along.dst)
     if src <= 0 or dst <= 0 or (lanes % dst and dst % lanes):
         return 0
@@ -88,21 +88,21 @@ def _positions(along: Axis, lanes: int) -> int:
 
 
 def _pays(whole: list[Axis], along: Axis, positions: int, lanes: int, bits: int, machine: Machine) -> bool:
-    """True where registers are loaded and stored in long pieces, and the code is not too long."""
+    """Return whether registers are loaded and stored in long pieces, and the code is not too long."""
     src, dst = (as_int(step) if positions > 1 else lanes for step in (along.src, along.dst))
     if min(src, dst) * positions * bits < 8 * SHORTEST_VECTOR:
         return False
-    # Source registers by the destination's: of all positions, a register or more.
+    # Source registers for each register of the destination, over all positions.
     sources: dict[int, set[int]] = defaultdict(set)
     for read, written in _offsets(whole):
         sources[written // dst].add(read // src)
     each = -(-src * positions // lanes)
-    # Two registers are permuted into one, and put together with what is there of the others.
+    # Each pair of registers is permuted into one, and merged with the result of the others.
     return sum(each * len(read) - 1 or 1 for read in sources.values()) <= machine.permutations
 
 
 def _offsets(axes: list[Axis]) -> list[tuple[int, int]]:
-    """Offsets of all positions of some axes, in the source and in the destination."""
+    """Return the offsets of all positions of some axes, in the source and in the destination."""
     offsets = [(0, 0)]
     for axis in axes:
         moves = [(axis.src_offset(i), axis.dst_offset(i)) for i in range(axis.extent)]

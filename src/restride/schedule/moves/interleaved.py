@@ -1,4 +1,4 @@
-"""Several nests that write one destination, interleaved: a block of each in turn."""
+"""Several nests that write one destination, interleaved: one block of each in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tiling import contiguous
 
 @dataclass(frozen=True, slots=True)
 class CommonAxis:
-    """An axis that all nests have: how far the destination moves, and each source."""
+    """An axis that all nests share: how far the destination and each source move."""
 
     extent: int
     dst: int
@@ -28,8 +28,8 @@ class CommonAxis:
 class InterleavedNests:
     """Blocks of `block` positions of `along`, within `outer`; `plans` are the schedules of each source.
 
-    The last block begins earlier where the axis is no multiple: some elements are written twice, the same.
-    With `flush`, the plans write scratch, and `start` is where its first element belongs.
+    The last block begins earlier if it does not divide the axis: some elements are written twice, equally.
+    With `flush`, the plans write scratch, and `start` is the destination of its first element.
     """
 
     dst_type: DataType
@@ -43,12 +43,12 @@ class InterleavedNests:
 
     @property
     def blocks(self) -> int:
-        """Blocks along the cut axis."""
+        """The number of blocks along the cut axis."""
         return -(-self.along.extent // self.block)
 
     @property
     def steps(self) -> int:
-        """Number of blocks in all, the finest that threads can share."""
+        """The total number of blocks, which threads can share."""
         return prod(axis.extent for axis in self.outer) * self.blocks
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class InterleavedNests:
 
 
 def interleave(nests: Sequence[LoopNest], machine: Machine) -> InterleavedNests | None:
-    """All nests in step; None where they have no axis in common, or would not gain by it."""
+    """Interleave all nests; None if they have no axis in common, or would not gain."""
     if len(nests) < 2 or any(nest.operands or nest.compute.scalars for nest in nests):
         return None
     if sum(map(peeled_boxes, nests)) > LIMITS.interleaved:
@@ -80,8 +80,8 @@ def interleave(nests: Sequence[LoopNest], machine: Machine) -> InterleavedNests 
 
 
 def _is_short(nests: Sequence[LoopNest], machine: Machine) -> bool:
-    """True where a good part of the destination is written in short runs, between those of other nests: these
-    have lines in common.
+    """Return whether a good part of the destination is written in short runs, between those of other nests:
+    these share cache lines.
     """
     boxes = [normalise(box) for nest in nests for box in peel(nest)]
     short = sum(box.positions for box in boxes if _run_bytes(box) < machine.run_bytes)
@@ -118,7 +118,7 @@ def _schedules(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
 
 def _common_axes(nests: Sequence[LoopNest]) -> list[CommonAxis]:
-    """The axes that all nests have, outermost in the destination first."""
+    """Return the axes that all nests have, outermost in the destination first."""
     axes: list[CommonAxis] = []
     for axis in nests[0].axes:
         alike = [other for nest in nests for other in nest.axes if _is_alike(axis, other)]
@@ -130,17 +130,17 @@ def _common_axes(nests: Sequence[LoopNest]) -> list[CommonAxis]:
 
 
 def _is_alike(axis: Axis, other: Axis) -> bool:
-    """True where both are free and move the destination alike, as one axis of a nest does at most."""
+    """Return whether both are free and move the destination equally; a nest has at most one such axis."""
     return _is_free(axis) and _is_free(other) and (axis.extent, axis.dst) == (other.extent, other.dst)
 
 
 def _is_free(axis: Axis) -> bool:
-    """True for an axis whose positions are all alike."""
+    """Return whether all positions of an axis are equivalent."""
     return axis.bound < 0 and axis.is_whole and axis.is_linear
 
 
 def _remove_axes(nest: LoopNest, commons: Sequence[CommonAxis]) -> LoopNest:
-    """The nest of one position of the common axes."""
+    """Return the nest at one position of the common axes."""
     gone = {(common.extent, common.dst) for common in commons}
     axes = tuple(axis for axis in nest.axes if not (_is_free(axis) and (axis.extent, axis.dst) in gone))
     return replace(nest, axes=axes)
@@ -151,7 +151,7 @@ def _add_axis(nest: LoopNest, axis: Axis) -> LoopNest:
 
 
 def _start_of_row(boxes: Sequence[LoopNest], length: int) -> int | None:
-    """Where the boxes begin if they fill a run of `length` elements, as they write no place twice."""
+    """Return where the boxes begin if they fill a run of `length` elements, without writing any twice."""
     low = min(box.dst_base + sum(lowest(axis.dst, axis.extent) for axis in box.axes) for box in boxes)
     high = max(box.dst_base + sum(highest(axis.dst, axis.extent) for axis in box.axes) for box in boxes)
     is_full = sum(box.positions for box in boxes) == length == high + 1 - low
@@ -159,6 +159,6 @@ def _start_of_row(boxes: Sequence[LoopNest], length: int) -> int | None:
 
 
 def _even(extent: int, most: int) -> int:
-    """Positions of a block: an even part of the axis, if there is one of about that size."""
+    """Return the positions of a block: an even part of the axis, if there is one of about that size."""
     most = min(extent, most)
     return next((n for n in range(most, most // 2, -1) if extent % n == 0), most)

@@ -1,7 +1,7 @@
 """A transpose on a device whose items run in step: a square of elements staged in the memory of a group.
 
-Neighbours in a sub-group read neighbouring elements of the source into local memory, and write neighbours of
-the destination out of it. So a side is as long as a sub-group is wide, longer for elements so narrow that
+Adjacent items of a sub-group read adjacent elements of the source into local memory, and write adjacent ones
+of the destination from it. So a side is as long as a sub-group is wide, or longer for elements so narrow that
 such a row would be less than a line.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...ir.nest import LoopNest
 from ..machine import LINE, DeviceFacts
 
-# Shorter axes are read as they lie.
+# Shorter axes are read directly.
 _LEAST_SIDE = 8
 _SIDES = (16, 64)
 
@@ -28,17 +28,17 @@ class LocalSquare:
 
     @property
     def row(self) -> int:
-        """Elements between rows in local memory: one more than a row, so that columns meet all banks."""
+        """The elements between rows in local memory: one more than a row, so that columns use all banks."""
         return self.src_side + 1
 
     @property
     def elements(self) -> int:
-        """Elements of local memory."""
+        """The elements of local memory."""
         return self.row * self.dst_side
 
 
 def square_of(nest: LoopNest, device: DeviceFacts, src_axis: int, dst_axis: int) -> LocalSquare | None:
-    """The largest square that is worth staging, and that local memory has room for.
+    """Return the largest square that is worth staging and fits local memory.
 
     `src_axis` and `dst_axis` are the contiguous axes of the two sides.
     """
@@ -66,7 +66,7 @@ def _side_within(nest: LoopNest, index: int, side: int) -> int:
 
 
 def _ceil_power(extent: int) -> int:
-    """The next power of two."""
+    """Return the next power of two."""
     return 1 << (max(extent, 1) - 1).bit_length()
 
 

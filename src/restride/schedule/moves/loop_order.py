@@ -1,6 +1,6 @@
-"""In what order tiles run, and which loops threads share.
+"""The order in which tiles run, and the loops that threads share.
 
-The loops that go on along the source and along the destination are innermost, so that whole lines, and
+The loops that continue along the source and along the destination are innermost, so that whole lines, and
 several of them, are moved before moving on; the rest follow the destination. The outer ones are the grid.
 """
 
@@ -17,7 +17,7 @@ from .tiling import Chunks, contiguous, rows_share_sets, tile_rows_share_sets
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """One loop of the grid: an axis, and how many tiles of it make one step."""
+    """One loop of the grid: an axis, and the number of its tiles in one step."""
 
     axis: int
     tiles: int
@@ -32,7 +32,7 @@ class Order:
 
 
 def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
-    """The loops around tiles of `chunks`: outer ones make the grid, long inner ones are cut into blocks."""
+    """Order the loops around tiles of `chunks`: outer ones form the grid, long inner ones are cut."""
     order = _inner_order(nest, chunks)
     if nest.moved_bytes <= machine.step_bytes // 2 or not order:
         return Order((), tuple(order))
@@ -47,7 +47,7 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
     _cut_for_threads(nest, chunks, outer, blocks, machine)
     cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
     if order[-1] != inner[-1] and blocks[inner[-1]] <= _short_run(nest, chunks, inner[-1], machine):
-        # Runs of the destination are short, for whatever reason: blocks go on along the source.
+        # Runs of the destination are short, for whatever reason: blocks continue along the source.
         cuts.reverse()
     return Order((*outer, *cuts), tuple(inner))
 
@@ -55,8 +55,8 @@ def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
 def _cut_for_threads(
     nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int], machine: Machine
 ) -> None:
-    """Cut blocks further where the grid would have too few steps to share: the longest run first, so that
-    short runs are left on neither side.
+    """Cut blocks further if the grid would have too few steps to share: the longest run first, so that
+    neither side is left with short runs.
     """
     enough = max(machine.grid_steps, nest.moved_bytes // machine.part_bytes)
     steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
@@ -69,14 +69,14 @@ def _cut_for_threads(
 
 
 def _step_bits(nest: LoopNest, chunks: Chunks, index: int) -> int:
-    """How far a tile goes along an axis on the side where that is the shorter way, in bits."""
+    """Return the bits that a tile covers along an axis, on the side where that is less."""
     axis = nest.axes[index]
     read, written = _reach(axis.src) * nest.src_type.bits, _reach(axis.dst) * nest.dst_type.bits
     return chunks[index] * min(read, written)
 
 
 def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
-    """Axes that still need a loop, outermost first: along the source last, the destination before it."""
+    """Return axes that still need a loop, outermost first: along the source last, the destination before."""
     loops = [i for i, a in enumerate(nest.axes) if a.extent > chunks[i]]
     last = _continuation(nest, chunks, "src", loops)
     before = _continuation(nest, chunks, "dst", loops)
@@ -85,8 +85,8 @@ def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
 
 
 def _further(nest: LoopNest, inner: list[int], outer: list[int], machine: Machine) -> dict[int, int]:
-    """The axis where the source goes on when the last of `inner` ends before a run does, if it is an outer
-    one, and how many steps of it make a run.
+    """Return the axis along which the source continues when the last of `inner` ends before a run does, if it
+    is an outer one, and how many steps of it make a run.
     """
     along = contiguous(nest, "src")
     if len(inner) < 2 or inner[-1] not in along:
@@ -107,7 +107,7 @@ def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -
 
 
 def _mean_reach(stride: Stride) -> float:
-    """How far a step of an axis goes; by a table on the average."""
+    """Return how far a step of an axis moves; by a table, on average."""
     if isinstance(stride, int):
         return abs(stride)
     return (highest(stride, len(stride)) - lowest(stride, len(stride))) / max(len(stride) - 1, 1)
@@ -118,11 +118,10 @@ def _block(
 ) -> list[int]:
     """Cut the two inner loops so that both sides see runs of `run_bytes`, and order them.
 
-    Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But rows of the source
-    that are no longer than a run are read to their end, so that memory is read in one stretch (not where all
-    of it is near: there it costs). And where all of it is in the cache, and a tile reads only part of a line,
-    the rest of the line comes next. Where values shrink most of the traffic is reading: then rows
-    are read on too, twice as far.
+    Runs of the destination go innermost: reads can be prefetched, writes cannot. But rows of the source no
+    longer than a run are read to their end, so that memory is read contiguously (unless all of it is near,
+    where that costs). And if all of it is in cache, and a tile reads only part of a line, the rest of it
+    comes next. If values shrink, most of the traffic is reading: then rows are also read on, twice as far.
     """
     across, along = inner
     shrinks = nest.shrinks and nest.moved_bytes >= machine.l3
@@ -141,14 +140,14 @@ def _block(
 
 
 def _reads_on(nest: LoopNest, chunks: Chunks, along: int, read: tuple[bool, int], machine: Machine) -> bool:
-    """True where the rest of a source row, all of it or so many positions, is read before other rows."""
+    """Return whether the rest of a source row, all of it or a part, is read before other rows."""
     is_whole_row, positions = read
     is_near, is_far = nest.moved_bytes < machine.l3, nest.moved_bytes >= machine.l2
     if _reach(nest.axes[along].src) != 1:
         return False
     if is_near and rows_share_sets(positions, nest.axes[along].dst, nest.dst_type, machine):
-        # As many rows of the destination would push each other out. Measured in the caches, on images of
-        # 32 x 32 and 64 x 64 of 8 and 16 bits: 1.8 to 3 times as fast as to read on.
+        # That many rows of the destination would evict each other. Measured in cache, on images of 32 x 32
+        # and 64 x 64 of 8 and 16 bits: 1.8 to 3 times as fast as reading on.
         return False
     is_part = chunks[along] * nest.src_type.bits < machine.line * 8
     is_lost = is_near or tile_rows_share_sets(nest, dict(enumerate(chunks)), machine)
@@ -160,14 +159,13 @@ def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
 
 
 def _short_run(nest: LoopNest, chunks: Chunks, across: int, machine: Machine) -> int:
-    """Tiles of a short run of the destination."""
+    """Return the tiles of a short run of the destination."""
     return _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, machine.short_run_bytes)
 
 
 def _push_out(nest: LoopNest, chunks: Chunks, across: int, tiles: int, machine: Machine) -> bool:
-    """True where the rows of so many tiles of a source larger than the caches fill more than half of the sets
-    of the second cache that they fall into: what is asked for ahead needs the rest. Not where runs are nearly
-    short already.
+    """Return whether the rows of these tiles, of a source larger than the caches, fill more than half of
+    their sets of the L2 cache: prefetched lines need the rest. Never if runs are nearly short already.
     """
     stride = nest.axes[across].src
     if not isinstance(stride, int) or nest.moved_bytes < machine.l3:
@@ -186,6 +184,6 @@ def _reach(stride: Stride) -> int:
 
 
 def _even(tiles: int, block: int) -> int:
-    """A block size near `block` that cuts `tiles` evenly: 17 by 16 -> 9."""
+    """Return a block size near `block` that divides `tiles` evenly: 17 by 16 -> 9."""
     pieces = max(round(tiles / block), 1)
     return -(-tiles // pieces)

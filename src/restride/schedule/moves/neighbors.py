@@ -1,6 +1,6 @@
-"""What a search varies of a move: tiles, loops, steps, how far ahead to ask, and where stores go.
+"""The variants of a move that a search tries: tiles, loops, steps, prefetch distance, and kind of stores.
 
-The box that moves the most is varied. No schedule of a move changes a bit.
+The box that moves the most is varied. No schedule of a move changes any bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DISTANCES = (0, 64, 128, 256, 512, 4096)
 def neighbors(
     nest: LoopNest, boxes: Sequence[LoopNest], chain: StagedNest | None, machine: Machine
 ) -> list[Neighbors]:
-    """What there is to vary of the schedules of a nest and its boxes, that which counts most first.
+    """Return the variations of the schedules of a nest and its boxes, the most effective first.
 
     `chain`: the nest in stages, if there is such a form.
     """
@@ -32,7 +32,7 @@ def neighbors(
     def varied_by(vary: Callable[[Schedule, Machine], Iterator[Schedule]]) -> Neighbors:
         def near(transforms: Transforms) -> Iterator[Transforms]:
             if transforms and transforms[0].name in WHOLE:
-                return  # boxes within blocks and stages are as they are chosen
+                return  # boxes within blocks and stages keep their schedules
             plans = apply(boxes, transforms, machine)
             main = max(range(len(plans)), key=lambda i: (not plans[i].nest.is_zero, plans[i].nest.positions))
             for plan in vary(plans[main], machine):
@@ -45,7 +45,7 @@ def neighbors(
 
 
 def _tiles(plan: Schedule, machine: Machine) -> Iterator[Schedule]:
-    """Each side of the tile half and twice as long, and the loops that suit it."""
+    """Yield tiles with each side half and twice as long, with loops that suit them."""
     for axis, chunk in enumerate(plan.chunks):
         for other in (chunk // 2, chunk * 2) if chunk > 1 else ():
             chunks = (*plan.chunks[:axis], other, *plan.chunks[axis + 1 :])
@@ -54,7 +54,7 @@ def _tiles(plan: Schedule, machine: Machine) -> Iterator[Schedule]:
 
 
 def _orders(plan: Schedule, _: Machine) -> Iterator[Schedule]:
-    """Neighbouring loops within a step the other way round; and steps."""
+    """Yield exchanges of adjacent loops within a step, and of steps."""
     for at in range(len(plan.inner) - 1):
         first, second = plan.inner[at : at + 2]
         yield replace(plan, inner=(*plan.inner[:at], second, first, *plan.inner[at + 2 :]))
@@ -64,7 +64,7 @@ def _orders(plan: Schedule, _: Machine) -> Iterator[Schedule]:
 
 
 def _steps(plan: Schedule, _: Machine) -> Iterator[Schedule]:
-    """Longer and shorter steps of each loop that is cut."""
+    """Yield longer and shorter steps of each loop that is cut."""
     for at, grid in enumerate(plan.grid):
         for tiles in (grid.tiles // 2, grid.tiles * 2) if grid.axis in plan.inner else ():
             if 1 <= tiles < plan.tiles(grid.axis):
@@ -72,11 +72,11 @@ def _steps(plan: Schedule, _: Machine) -> Iterator[Schedule]:
 
 
 def _distances(plan: Schedule, _: Machine) -> Iterator[Schedule]:
-    """Asking nearer, further, and not at all."""
+    """Yield shorter and longer prefetch distances, and none."""
     for nbytes in _DISTANCES:
         yield replace(plan, prefetch=nbytes)
 
 
 def _stores(plan: Schedule, _: Machine) -> Iterator[Schedule]:
-    """Stores through the caches, or past them."""
+    """Yield stores through the caches, or past them."""
     yield replace(plan, streams=not plan.streams)

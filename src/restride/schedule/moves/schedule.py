@@ -1,4 +1,4 @@
-"""Loop nest + machine facts -> scheduled nest.
+"""Scheduler: from a loop nest and machine facts to a scheduled nest.
 
 A tile is a small box of positions that is loaded, permuted in registers and stored at once (`tiling.py`);
 loops run the tiles in an order that suits the memory (`loop_order.py`).
@@ -20,7 +20,7 @@ from .local_square import LocalSquare
 from .loop_order import Grid, order_loops
 from .tiling import choose_tile, contiguous, moves_halves, rows_share_sets, tile_rows_share_sets
 
-# Rows that go to fewer places are as good as one.
+# Rows that go to fewer places count as contiguous.
 _FEWEST_SCATTERED = 4
 
 
@@ -28,9 +28,9 @@ _FEWEST_SCATTERED = 4
 class Schedule:
     """A nest without bounds and how to run it: `chunks[i]` positions of axis i in a tile, loops, and why.
 
-    `inner` are the axes of the loops inside a grid step, outermost first. `prefetch` is how many bytes ahead
-    of a source row to ask for. Tiles are permuted in `mid_type`: `late` ones as source values, finished where
-    they are stored, the others as destination values. `square` is what a group of work-items stages, if so.
+    `inner` are the axes of the loops inside a grid step, outermost first. `prefetch` is the prefetch distance
+    in bytes along a source row. Tiles are permuted in `mid_type`: `late` ones as source values, converted
+    when they are stored, the others as destination values. `square`: what a group of work-items stages.
     """
 
     nest: LoopNest
@@ -50,19 +50,19 @@ class Schedule:
         return replace(self, streams=False)
 
     def steps(self) -> int:
-        """Number of grid steps, the finest that threads can share."""
+        """The number of grid steps, which threads can share."""
         return prod(self.grid_extent(g) for g in self.grid)
 
     def tiles(self, axis: int) -> int:
-        """Number of tiles along an axis, a partial last one included."""
+        """Return the number of tiles along an axis, including a partial last one."""
         return -(-self.nest.axes[axis].extent // self.chunks[axis])
 
     def grid_extent(self, grid: Grid) -> int:
-        """Number of steps of one grid loop."""
+        """Return the number of steps of one grid loop."""
         return -(-self.tiles(grid.axis) // grid.tiles)
 
     def transforms(self, loop: int = 0) -> Iterator[Transform]:
-        """The transforms of `transforms.py` that make this schedule of its nest, which is number `loop`."""
+        """Yield the transforms of `transforms.py` that produce this schedule for loop number `loop`."""
         loops = [i for i in range(len(self.chunks)) if self.tiles(i) > 1]
         order = [g.axis for g in self.grid if g.axis not in self.inner] + list(self.inner)
         for index, chunk in enumerate(self.chunks):
@@ -81,7 +81,7 @@ class Schedule:
             yield Transform("prefetch", (self.prefetch,), loop)
 
     def text(self, loop: int = 0) -> str:
-        """The schedule of loop number `loop` as `schedule/language.py` reads it, under a line for people."""
+        """Return the schedule of loop number `loop` for `schedule/language.py`, under a comment line."""
         extents = enumerate(self.nest.axes)
         axes = ", ".join(
             f"a{index} {axis.extent}{'' if axis.valid in (0, axis.extent) else f' ({axis.valid} read)'}"
@@ -95,13 +95,13 @@ class Schedule:
 
 
 BoxScheduler = Callable[[Sequence[LoopNest], Machine], Iterable[Sequence[Schedule]]]
-"""What schedules boxes: for each of them the schedules of its parts."""
+"""A function that schedules boxes: for each, the schedules of its parts."""
 
 
 def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
     """Schedule a normalised nest without bounds.
 
-    An axis that is read in part, and that no tile has a part of, splits the nest: one reads, one writes zero.
+    A partly read axis that no tile includes splits the nest: one part reads, the other writes zero.
     """
     late = converts_after_permute(nest)
     mid = nest.src_type if late else nest.dst_type
@@ -119,10 +119,10 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
 
 def scatters_rows(plan: Schedule, machine: Machine) -> bool:
-    """True where rows of the source go to several places of the destination.
+    """Return whether rows of the source go to several places of the destination.
 
-    Then short runs far apart reach memory as they come. Longer ones are better put together first: measured
-    on ab to BA16a64b4a, 62 GB/s against 41.
+    Then short runs far apart reach memory directly. Longer ones are better assembled first: measured on ab to
+    BA16a64b4a, 62 GB/s against 41.
     """
     nest = plan.nest
     if len(plan.inner) < 2 or nest.src_type.bits != nest.dst_type.bits:
@@ -136,16 +136,16 @@ def scatters_rows(plan: Schedule, machine: Machine) -> bool:
 
 
 def square_side(data_type: DataType) -> int:
-    """Elements of a row and of a column of the largest square that is a block."""
+    """Return the row and column length of the largest square that is a block."""
     return 1 << (isqrt(NOMINAL.block * 8 // data_type.bits).bit_length() - 1)
 
 
 def needs_square(plan: Schedule, machine: Machine) -> bool:
-    """True where as many rows of one side as the other one has in a long run push each other out of the first
-    cache; and, past the caches, where tiles are longer than the run of the source that they read.
+    """Return whether rows of one side, as many as make a long run on the other, evict each other from the L1
+    cache; and, past the caches, whether tiles are longer than the run of the source that they read.
 
-    Measured with AVX2 on powers of two, through scratch: 1.1 to 2.2 times as fast. Where registers are many
-    tiles have whole lines of such rows.
+    Measured with AVX2 on powers of two, through scratch: 1.1 to 2.2 times as fast. With many registers, tiles
+    have whole lines of such rows.
     """
     nest = plan.nest
     if plan.kind != "transpose" or nest.src_type is not nest.dst_type or nest.moved_bytes < LIMITS.staged:
@@ -158,8 +158,8 @@ def needs_square(plan: Schedule, machine: Machine) -> bool:
 
 
 def _rows(nest: LoopNest, along: str, side: str, line: int) -> list[tuple[int, int]]:
-    """How many rows of a side neighbours along the other one are, as many as a square has, and their
-    distances, for each axis; those in one line do not count.
+    """Return the number of rows on a side, up to those of a square, that are adjacent along the other side,
+    with their distances, for each axis; rows in one line do not count.
     """
     rows, most, width = list[tuple[int, int]](), square_side(nest.dst_type), nest.dst_type.bits // 8
     for index in contiguous(nest, along):
@@ -171,15 +171,15 @@ def _rows(nest: LoopNest, along: str, side: str, line: int) -> list[tuple[int, i
 
 
 def _step_tiles(plan: Schedule, index: int) -> int:
-    """Tiles of an axis in one grid step."""
+    """Return the tiles of an axis in one grid step."""
     return next((grid.tiles for grid in plan.grid if grid.axis == index), plan.tiles(index))
 
 
 def _writes_collide(plan: Schedule, machine: Machine) -> bool:
-    """True where the rows that a tile writes push each other out of the caches, so that these only cost.
+    """Return whether the rows that a tile writes evict each other from the caches, so that these only cost.
 
-    Measured on 1024 x 1024 f32: 31 GB/s through the caches, 71 past them; a reader that then finds nothing
-    loses less than was gained. Rows of bytes collide too, but gain nothing.
+    Measured on 1024 x 1024 f32: 31 GB/s through the caches, 71 past them; a subsequent reader, which then
+    finds nothing in cache, loses less than was gained. Rows of bytes collide too, but gain nothing.
     """
     if plan.kind != "transpose" or plan.nest.dst_type.bits < 16 or plan.nest.moved_bytes < 4 * machine.l2:
         return False
@@ -191,8 +191,8 @@ def _writes_collide(plan: Schedule, machine: Machine) -> bool:
 
 
 def with_prefetch(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
-    """The same schedule for a source that is not in the caches: it asks ahead. With `far` it asks for tiles
-    ahead, where one is an unbroken run that the innermost loop's next one goes on.
+    """Return the same schedule for a source that is not in cache, with prefetch. With `far`, it prefetches
+    tiles ahead if a tile is a contiguous run that the innermost loop's next one continues.
     """
     is_run = far and (_run_of_tiles(plan) or _is_run_of_nibbles(plan, machine))
     ahead = machine.ahead_in_run_bytes if is_run else _prefetch_distance(plan, machine)
@@ -200,12 +200,12 @@ def with_prefetch(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
 
 
 def _prefetch_distance(plan: Schedule, machine: Machine) -> int:
-    """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
-    read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
+    """Return the prefetch distance: along the rows of a transpose, or to the next rows if rows are read to
+    their end; to a jumping copy's next tile, or along each of the places where it continues.
     """
     if plan.kind == "transpose":
         if moves_halves(plan.nest) and _reads_lines_that_collide(plan, machine):
-            # Nothing of a line is left to be read, and further lines would push out near ones.
+            # Nothing of a line is left to be read, and further lines would evict near ones.
             return 0
         return max(_next_rows(plan, machine), machine.ahead_bytes << plan.nest.shrinks)
     if plan.kind != "copy" or not plan.inner:
@@ -214,23 +214,23 @@ def _prefetch_distance(plan: Schedule, machine: Machine) -> int:
     step = _source_step(plan, plan.inner[-1])
     if step <= machine.ahead_bytes or plan.inner[-1] in along[:1]:
         return 0
-    # Where tiles jump between places that are each read on and on, those go on soon.
+    # If tiles jump between places that are each read on, those continue soon.
     nearest = next((i for i in along if i in plan.inner[-2:]), None)
     return machine.ahead_bytes if nearest is not None and nearest != plan.inner[-1] else step
 
 
 def _reads_long_run(plan: Schedule, machine: Machine) -> bool:
-    """True where tiles go on along a long unbroken run of a source larger than the caches."""
+    """Return whether tiles continue along a long contiguous run of a source larger than the caches."""
     nest = plan.nest
     bits = min(nest.src_type.bits, nest.dst_type.bits)
     extents = [nest.axes[i].extent for i in contiguous(nest, "src")]
-    # In shorter runs most of what is asked for would lie behind the end.
+    # In shorter runs, most of what is prefetched would be past the end.
     is_long = prod(extents) * nest.src_type.bits >= 8 * 4 * machine.ahead_in_run_bytes
     return bits < 32 and is_long and nest.moved_bytes >= machine.l3
 
 
 def _run_of_tiles(plan: Schedule) -> bool:
-    """True where a tile is an unbroken run of the source that the innermost loop's next one goes on."""
+    """Return whether a tile is a contiguous run of the source, continued by the innermost loop's next one."""
     along, last = contiguous(plan.nest, "src"), plan.inner[-1:]
     is_wanted = plan.kind == "transpose" or (plan.kind == "copy" and plan.nest.operands)
     if not is_wanted or not last or last[0] not in along[1:]:
@@ -241,10 +241,10 @@ def _run_of_tiles(plan: Schedule) -> bool:
 
 
 def _is_run_of_nibbles(plan: Schedule, machine: Machine) -> bool:
-    """True where a grid step reads 4-bit elements that lie in one unbroken run, in whatever order.
+    """Return whether a grid step reads 4-bit elements in one contiguous run, in whatever order.
 
-    What is next in a row of a tile is near then, and read by this step anyway. Measured on the formats of
-    4-bit weights that have tiles: 1.3 to 2.8 times as fast as two lines ahead.
+    Then the next elements in a row of a tile are near, and read by this step anyway. Measured on the formats
+    of 4-bit weights that have tiles: 1.3 to 2.8 times as fast as prefetching two lines ahead.
     """
     nest, run = plan.nest, 1
     if plan.kind != "transpose" or nest.src_type.bits != 4:
@@ -264,8 +264,8 @@ def _is_run_of_nibbles(plan: Schedule, machine: Machine) -> bool:
 
 
 def _next_rows(plan: Schedule, machine: Machine) -> int:
-    """Bytes from a tile's rows to those of the next loop, where the innermost one reads rows to their end, or
-    to the end of its block where rows collide: then lines far ahead in them would push out near ones.
+    """Return the bytes from a tile's rows to those of the next loop, if the innermost one reads rows to their
+    end, or to the end of a block if rows collide: then lines far ahead would evict near ones.
     """
     if len(plan.inner) < 2 or plan.inner[-1] not in contiguous(plan.nest, "src")[:1]:
         return 0
@@ -276,12 +276,12 @@ def _next_rows(plan: Schedule, machine: Machine) -> int:
 
 
 def _step_bytes(plan: Schedule, index: int, stride: Stride, data_type: DataType) -> int:
-    """Bytes between tiles of an axis on the side of this stride; 0 where a table says how it moves."""
+    """Return the bytes between tiles of an axis on the side of this stride; 0 if it moves by a table."""
     return abs(stride) * plan.chunks[index] * data_type.bits // 8 if isinstance(stride, int) else 0
 
 
 def _reads_lines_that_collide(plan: Schedule, machine: Machine) -> bool:
-    """True where a tile reads whole lines of rows that fall into the same few sets of the first cache."""
+    """Return whether a tile reads whole lines of rows that map to the same few sets of the L1 cache."""
     run = 1
     for index in contiguous(plan.nest, "src"):
         run *= plan.chunks[index]
@@ -300,10 +300,10 @@ def _destination_step(plan: Schedule, index: int) -> int:
 
 
 def converts_after_permute(nest: LoopNest) -> bool:
-    """True where values are finished after they are permuted: so that fewer bytes move between registers.
+    """Return whether values are converted after they are permuted, so that registers exchange fewer bytes.
 
-    With a sum in any case, since there the old destination is at hand; and with an operand that lies as the
-    destination does.
+    Always with a sum, since the old destination is then available; and with an operand that has the
+    destination's layout.
     """
     if nest.compute.reads_destination or nest.dst_type.bits > nest.src_type.bits:
         return True
@@ -320,9 +320,9 @@ def _split_partial(nest: LoopNest, index: int, machine: Machine) -> tuple[Schedu
 
 
 def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
-    """True where streaming stores pay: whole lines are written, and the old ones are not wanted.
+    """Return whether streaming stores pay: whole lines are written, and the old ones are not needed.
 
-    Each unbroken run that a tile writes must begin at a line, and so must every step to another run.
+    Each contiguous run that a tile writes must begin at a line, and so must every step to another run.
     """
     nest = plan.nest
     if nest.compute.reads_destination or plan.kind == "strided":
@@ -345,7 +345,7 @@ def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
 
 
 def _run_axes(plan: Schedule) -> tuple[list[int], int | None]:
-    """Axes along which an unbroken run of a tile goes, and the one where it is cut or rounded up."""
+    """Return the axes of a contiguous run of a tile, and the one where it is cut or rounded up."""
     run: list[int] = []
     for index in contiguous(plan.nest, "dst"):
         run.append(index)
@@ -354,16 +354,16 @@ def _run_axes(plan: Schedule) -> tuple[list[int], int | None]:
     return run, run[-1] if run else None
 
 
-# --- elements of 4 bits: two share a byte -------------------------------------------------------------------
+# --- 4-bit elements: two share a byte -----------------------------------------------------------------------
 
 
 def moves_whole_bytes(plans: Iterable[Schedule]) -> bool:
-    """True where every tile begins at a whole byte, and no byte of the destination has two tiles."""
+    """Return whether every tile begins at a whole byte, and no byte of the destination is in two tiles."""
     return all(_reads_bytes(plan) and _writes_bytes(plan) for plan in plans)
 
 
 def splits_operand(plan: Schedule, index: int) -> bool:
-    """True where an operand is of 4 bits and a tile of it may begin in the midst of a byte."""
+    """Return whether an operand is of 4 bits and a tile of it can begin inside a byte."""
     operand = plan.nest.operands[index]
     strides = [axis.more[index] for axis in plan.nest.axes]
     return operand.data_type.bits == 4 and not _begins_whole(plan, operand.base, strides)
@@ -377,7 +377,7 @@ def _reads_bytes(plan: Schedule) -> bool:
 
 
 def _begins_whole(plan: Schedule, base: int, strides: Iterable[Stride]) -> bool:
-    """True where what begins at `base` and moves by `strides` is at a whole byte in every tile."""
+    """Return whether an offset from `base` moving by `strides` is at a whole byte in every tile."""
     return base % 2 == 0 and all(
         axis.extent <= chunk or is_even(stride, chunk)
         for axis, stride, chunk in zip(plan.nest.axes, strides, plan.chunks, strict=True)
@@ -385,9 +385,9 @@ def _begins_whole(plan: Schedule, base: int, strides: Iterable[Stride]) -> bool:
 
 
 def _writes_bytes(plan: Schedule) -> bool:
-    """Only one axis may move by an odd number: by 1, and in tiles of even extents or in one tile.
+    """Return whether at most one axis moves by an odd number: by 1, in tiles of even extents or in one tile.
 
-    Elements that share a byte then differ along that axis alone, since no two share a place.
+    Elements that share a byte then differ only along that axis, since no two share a place.
     """
     nest = plan.nest
     if nest.dst_type.bits != 4:

@@ -1,4 +1,4 @@
-"""The axis that a shuffle exchanges: its digits, cut where blocks and groups have their borders."""
+"""The axis that a shuffle exchanges: its digits, cut at the borders of blocks and groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...errors import refuse
 from ...ir.digits import IndexDigits, offsets, stride_at
 from ...ir.nest import Axis
 
-# Runs of channels that an axis may list one by one, where blocks and factors do not nest.
+# The most runs of channels that an axis can list in a table, if blocks and factors do not nest.
 _LONGEST_TABLE = 1 << 18
 
 
@@ -26,11 +26,11 @@ class ShuffledAxis:
 
     @property
     def rows(self) -> int:
-        """Rows of the matrix, the other factor."""
+        """The rows of the matrix, the other factor."""
         return self.size // self.columns
 
     def digits(self) -> list[Axis]:
-        """Digits with a stride on both sides where blocks and factors nest, else runs in a table."""
+        """Return digits with a stride on both sides if blocks and factors nest, else runs in a table."""
         src, dst = _borders(self.src, self.size), _borders(self.dst, self.padded)
         if not (self.is_source_nested and self.is_destination_nested):
             return self._runs(src, dst)
@@ -44,11 +44,11 @@ class ShuffledAxis:
         return outer[::-1] + inner[::-1]
 
     def _digit(self, extent: int, step: int, src_step: int) -> Axis:
-        """`extent` steps of the destination's index, each of which is `src_step` of the source's."""
+        """Return `extent` steps of the destination's index, each of which is `src_step` of the source's."""
         return Axis(extent, stride_at(self.src, src_step), stride_at(self.dst, step), step=step)
 
     def digits_of_source(self) -> list[Axis]:
-        """Digits of the source's index, where its blocks nest with the columns: into a plain layout."""
+        """Return the digits of the source's index, if its blocks nest with the columns: to a plain layout."""
         steps = sorted({1, self.columns, *_borders(self.src, self.size)})
         steps.append(-(-self.size // steps[-1]) * steps[-1])
         dst = [a * self.rows if a < self.columns else a // self.columns for a in steps]
@@ -59,7 +59,7 @@ class ShuffledAxis:
         return digits[::-1]
 
     def digits_of_destination(self) -> list[Axis]:
-        """Digits of the destination's index, where its blocks nest with the rows: from a plain layout."""
+        """Return the digits of the destination's index, if its blocks nest with the rows: from plain."""
         steps = sorted({1, self.rows, *_borders(self.dst, self.padded)})
         steps.append(-(-self.padded // steps[-1]) * steps[-1])
         src = [a * self.columns if a < self.rows else a // self.rows for a in steps]
@@ -67,16 +67,16 @@ class ShuffledAxis:
 
     @property
     def is_source_nested(self) -> bool:
-        """True where no block of the source is cut by the columns."""
+        """Whether the columns cut no block of the source."""
         return _nest(_borders(self.src, self.size), self.columns)
 
     @property
     def is_destination_nested(self) -> bool:
-        """True where no block of the destination is cut by the rows."""
+        """Whether the rows cut no block of the destination."""
         return _nest(_borders(self.dst, self.padded), self.rows)
 
     def _runs(self, src: list[int], dst: list[int]) -> list[Axis]:
-        """A table of runs of channels that no block cuts, and a run: one digit u of a few values."""
+        """Return a table of runs of channels that no block cuts, and a run: a digit u of a few values."""
         run = gcd(self.rows, *dst, *(self._uncut(border) for border in src))
         count = -(-self.padded // run)
         if count > _LONGEST_TABLE:
@@ -86,19 +86,19 @@ class ShuffledAxis:
         return [table, self._digit(run, 1, self.columns)]
 
     def _uncut(self, border: int) -> int:
-        """The number of values of u that come before a border of the source; 0 where it does not matter."""
+        """Return the number of values of u before a border of the source; 0 if it does not matter."""
         if self.columns % border == 0:
             return 0
         return border // self.columns if border % self.columns == 0 else 1
 
     def _source(self, index: int) -> int:
-        """The source's index of one in the destination; that of padding is of no account."""
+        """Return the source's index for one in the destination; that of padding does not matter."""
         v, u = divmod(index, self.rows)
         return u * self.columns + v if index < self.size else 0
 
 
 def _borders(of: IndexDigits, size: int) -> list[int]:
-    """The steps at which blocks end within an axis; one that holds all of it never does."""
+    """Return the steps at which blocks end within an axis; a block that holds the whole axis never does."""
     return [level.step for level in of if 1 < level.step < size]
 
 

@@ -1,10 +1,10 @@
-"""Work in stages: a chunk at a time goes through scratch that stays in the cache.
+"""Work in stages: one chunk at a time goes through scratch that stays in cache.
 
-Two kinds of nests gain by it. Where no stride says how a digit moves (blocks that a shuffle cuts), a chunk is
-brought into a plain layout first, where one does. And where runs of the destination begin between two cache
-lines, a chunk is put together in scratch and flushed in whole lines, past the caches.
+Two kinds of nests gain from it. If no stride describes how a digit moves (blocks cut by a shuffle), a chunk
+is first moved to a plain layout, where one does. And if runs of the destination begin between two cache
+lines, a chunk is assembled in scratch and flushed in whole lines, past the caches.
 
-A `StagedNest` says what the stages of so many positions are; `stage` chooses how many, and schedules them.
+A `StagedNest` defines the stages for a number of positions; `stage` chooses the number, and schedules them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .blocks import divisors_of
 from .schedule import BoxScheduler, Schedule, schedule, square_side, writes_whole_lines
 from .tiling import contiguous
 
-# Shorter runs of the destination are not worth a stage of their own.
+# Shorter runs of the destination are not worth a separate stage.
 _SHORTEST_RUN = NOMINAL.run_bytes // 2
-# Less of a square is not worth its stage.
+# Smaller squares are not worth their stage.
 _SMALLEST_SQUARE = NOMINAL.run_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkStages:
-    """A chunk's stages, each of some schedules, and how the last one's result is flushed.
+    """A chunk's stages, each with its schedules, and how the last one's result is flushed.
 
-    Without flushing, `ahead` is what the stages ask for of the next chunk, if anything.
+    Without flushing, `ahead` is what the stages prefetch of the next chunk, if anything.
     """
 
     stages: tuple[tuple[Schedule, ...], ...]
@@ -41,7 +41,7 @@ class ChunkStages:
 
     @property
     def streams(self) -> bool:
-        """True where the last stage writes whole lines past the caches, or a flush does."""
+        """Whether the last stage, or a flush, writes whole lines past the caches."""
         return any(plan.streams for plan in self.stages[-1]) or (
             self.flush is not None and self.flush.way == "lines"
         )
@@ -67,12 +67,12 @@ class StagedSchedule:
 
     @property
     def chunks(self) -> int:
-        """Chunks along the cut axis."""
+        """The number of chunks along the cut axis."""
         return -(-self.along.extent // self.chunk)
 
     @property
     def streams(self) -> bool:
-        """True where the destination must begin at a line."""
+        """Whether the destination must begin at a line."""
         return self.whole.streams
 
     @property
@@ -82,7 +82,7 @@ class StagedSchedule:
         return [plan for steps in both for plans in steps.stages for plan in plans]
 
     def without_streams(self) -> StagedSchedule:
-        """The same for any destination: the last stage writes through the caches."""
+        """Return the same for any destination: the last stage writes through the caches."""
         if not self.streams:
             return self
         return replace(
@@ -91,7 +91,7 @@ class StagedSchedule:
 
     @property
     def steps(self) -> int:
-        """Number of chunks in all, the finest that threads can share."""
+        """The total number of chunks, which threads can share."""
         return prod(axis.extent for axis in self.outer) * self.chunks
 
     def __str__(self) -> str:
@@ -103,22 +103,22 @@ class StagedSchedule:
 
 
 def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> StagedSchedule | None:
-    """Schedule a chain; None where a single position does not fit the scratch."""
+    """Schedule a chain; None if a single position does not fit the scratch."""
     width = chain.nest.src_type.bits // 8
     row = chain.row * width
-    # Scratch of half a block, twice, and what is read into it stay in the first cache. Measured: it is 1.0 to
-    # 1.2 times as fast as scratch of a block, but where runs would become short.
+    # Twice the scratch of half a block, and what is read into it, stay in the L1 cache. Measured: 1.0 to 1.2
+    # times as fast as scratch of a block, unless runs would become short.
     limit = max(machine.block // 2 // row, chain.plane, 1)
     if chain.whole_run:
         limit = max(machine.block // row, 1)
     if chain.run:
-        # Runs of less than a line cannot be flushed: they are worth still more scratch.
+        # Runs of less than a line cannot be flushed: avoiding them justifies still more scratch.
         enough, least = (-(-length // (chain.run * width)) for length in (_SHORTEST_RUN, machine.line))
         limit = max(limit, min(enough, machine.block // row), min(least, machine.stack_bytes // row))
     is_short = (chain.whole_run or min(limit, chain.along.extent) * chain.run) * width < machine.line
     if row > machine.stack_bytes or (through_scratch and is_short):
         return None
-    # Of a square a position is part of a run of the source.
+    # In a square, a position is part of a run of the source.
     step = chain.row // chain.whole_run if chain.whole_run else chain.run
     grain = machine.line // gcd(machine.line, step * width)
     chunk = _chunk(chain.along.extent, limit, machine.stack_bytes // row, grain)
@@ -133,9 +133,9 @@ def in_chunks(
     through_scratch: bool,
     plans_of: BoxScheduler | None = None,
 ) -> StagedSchedule:
-    """A chain in chunks of so many positions.
+    """Return a chain in chunks of this many positions.
 
-    `plans_of`: the schedules of the boxes of all stages, a list for each; as chosen where it is left out.
+    `plans_of`: the schedules of the boxes of all stages, a list for each; chosen if omitted.
     """
     last, way = chain.along.extent % chunk, _way_of_flush(chain, chunk, machine)
     stages = [_boxes(chain, positions, through_scratch) for positions in (chunk, last) if positions]
@@ -163,7 +163,7 @@ def in_chunks(
 
 
 def _way_of_flush(chain: StagedNest, chunk: int, machine: Machine) -> FlushWay:
-    """How a chunk is flushed: the runs of squares as whole lines, if they are, or where all of it is near."""
+    """Return how a chunk is flushed: runs of squares as whole lines, if they are, or if all of it is near."""
     if not chain.whole_run:
         return "runs"
     if chain.nest.moved_bytes < machine.l3:
@@ -175,7 +175,7 @@ def _way_of_flush(chain: StagedNest, chunk: int, machine: Machine) -> FlushWay:
 
 
 def boxes_of_stages(chain: StagedNest, plan: StagedSchedule) -> list[LoopNest]:
-    """The boxes of the stages of a chunk, then of those of a smaller last one."""
+    """Return the boxes of the stages of a chunk, then of those of a smaller last one."""
     sizes = plan.chunk, plan.along.extent % plan.chunk
     stages = (_boxes(chain, n, plan.whole.flush is not None) for n in sizes if n)
     return [box for each in stages for boxes in each for box in boxes]
@@ -195,13 +195,13 @@ def _chosen(boxes: Sequence[LoopNest], machine: Machine) -> list[tuple[Schedule,
 
 
 def stream(chain: StagedNest, machine: Machine) -> StagedSchedule | None:
-    """Schedule a chain whose last stage writes past the caches; None where it would cut a line."""
+    """Schedule a chain whose last stage writes past the caches; None if it would cut a line."""
     staged = stage(chain, machine, through_scratch=False)
     return with_streams(staged, chain, machine) if staged else None
 
 
 def with_streams(staged: StagedSchedule, chain: StagedNest, machine: Machine) -> StagedSchedule | None:
-    """The same where the last stage writes past the caches; None where it would cut a line."""
+    """Let the last stage write past the caches; None if it would cut a line."""
     width = chain.nest.dst_type.bits // 8
     cut = replace(chain.along, dst=as_int(chain.along.dst) * staged.chunk)
     steps = (chain.nest.dst_base, *(as_int(axis.dst) for axis in (*chain.outer, cut)))
@@ -221,9 +221,9 @@ def _with_streams(steps: ChunkStages, ahead: tuple[StridedRun, ...]) -> ChunkSta
 
 
 def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
-    """Positions of a chunk: all of them, or an even part, or else a multiple of what fills whole lines.
+    """Return the positions of a chunk: all of them, an even part, or a multiple of what fills whole lines.
 
-    All of them also where a little more scratch, for at most `most`, spares a rest: 49 for a limit of 32.
+    Also all of them if a little more scratch, for at most `most`, avoids a rest: 49 for a limit of 32.
     """
     if extent <= limit:
         return extent
@@ -234,7 +234,7 @@ def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
 
 
 def one_stage(nest: LoopNest) -> StagedNest | None:
-    """The chain of one stage of a nest without tables, bounds and zeros; None where there is none."""
+    """Return the chain of one stage of a nest without tables, bounds and zeros, if there is one."""
     boxes = [normalise(box) for box in peel(nest)]
     if len(boxes) != 1 or not _is_plain_move(boxes[0]):
         return None
@@ -242,8 +242,8 @@ def one_stage(nest: LoopNest) -> StagedNest | None:
 
 
 def _one_run(box: LoopNest) -> StagedNest | None:
-    """Chunks are one run of the source and long runs of the destination: the cut axis comes next in the
-    destination after the axes `inner`, and in the source after these and some more, which lie between runs.
+    """Return chunks that are one run of the source and long runs of the destination: in the destination, the
+    cut axis follows the axes `inner`; in the source, it follows these and some more, which separate runs.
     """
     limit = NOMINAL.block * 8 // box.dst_type.bits
     along_src, along_dst = contiguous(box, "src"), contiguous(box, "dst")
@@ -260,8 +260,8 @@ def _one_run(box: LoopNest) -> StagedNest | None:
 
 
 def _square(box: LoopNest) -> StagedNest | None:
-    """Chunks are rows of the destination by a run of the source: the run is transposed into scratch, where
-    rows never push each other out, and each row of it is written as a run.
+    """Return chunks of rows of the destination by a run of the source: the run is transposed into scratch,
+    where rows never evict each other, and each row of it is written as a run.
     """
     width, side = box.dst_type.bits // 8, square_side(box.dst_type)
     read, row, held = list[int](), list[int](), 1
@@ -271,7 +271,7 @@ def _square(box: LoopNest) -> StagedNest | None:
             held *= box.axes[index].extent
     length = 1
     for index in contiguous(box, "dst"):
-        # What is read in a run anyway is no part of a row that is a line long.
+        # Axes that are read in a run anyway are not part of a row that is a line long.
         if length * width >= (NOMINAL.line if index in read else side * width):
             break
         row.append(index)
@@ -291,12 +291,12 @@ def _square(box: LoopNest) -> StagedNest | None:
     scratch = [*strides, *(as_int(box.axes[i].dst) for i in row)]
     along = read[-1]
     outer = tuple(axis for i, axis in enumerate(box.axes) if i not in (*read, *row))
-    # Tiles of more rows than a set holds would read each line again and again.
+    # Tiles of more rows than a set holds would read each line repeatedly.
     step = as_int(box.axes[row[0]].src) * width
     is_read_first = NOMINAL.first_cache.overflows(2 * SHORTEST_VECTOR // width, step)
 
     def inside(positions: int) -> list[Axis]:
-        """The axes of a chunk: those that are read in a run, innermost first, then those of a row."""
+        """Return the axes of a chunk: those that are read in a run, innermost first, then those of a row."""
         cut = replace(box.axes[along], extent=positions, valid=positions)
         return [cut if i == along else box.axes[i] for i in (*read, *row)]
 
@@ -325,7 +325,7 @@ def _square(box: LoopNest) -> StagedNest | None:
 
 
 def _cut(box: LoopNest, index: int, positions: int) -> LoopNest:
-    """An axis as two: the parts of so many positions, and the positions of a part."""
+    """Split an axis in two: the parts of `positions`, and the positions within a part."""
     axis = box.axes[index]
     count, src, dst = axis.extent // positions, as_int(axis.src), as_int(axis.dst)
     parts = Axis(count, src * positions, dst * positions), Axis(positions, src, dst)
@@ -338,13 +338,13 @@ def _is_plain_move(box: LoopNest) -> bool:
 
 
 def _chunked(box: LoopNest, inner: list[int], along: int, more: list[int]) -> StagedNest:
-    """A chain whose chunks are `inner` and `more` axes whole, and positions of `along`."""
+    """Return a chain whose chunks are `inner` and `more` axes whole, and positions of `along`."""
     taken = (*more, along, *inner)
     outer = tuple(axis for i, axis in enumerate(box.axes) if i not in taken)
     run = prod(box.axes[i].extent for i in inner)
 
     def strides(positions: int) -> list[int]:
-        """Of `more`, in scratch."""
+        """Return the strides of `more` in scratch."""
         extents = [box.axes[i].extent for i in more]
         return [run * positions * prod(extents[place + 1 :]) for place in range(len(more))]
 

@@ -1,4 +1,4 @@
-"""Which elements make a register tile.
+"""Choice of the elements in a register tile.
 
 A tile takes as many consecutive elements of the destination as fill a register, and as many of the source as
 fill a cache line, so that both sides move in whole vectors and one network of shuffles connects them.
@@ -14,21 +14,19 @@ from ...ir.nest import Axis, LoopNest, Stride
 from ..machine import LINE, Machine
 from .gather import gather_chunks
 
-# Positions from which on a row takes many tiles.
+# The positions from which on a row takes many tiles.
 _LONG_ROW = 512
-# Elements of 4 bits that move are two to a lane (`emit/tile_halves.py`). A tile of them may be twice as large
-# as all registers where rows collide: what is put aside stays in the first cache, which their lines do not.
-# Measured on rows of 8 KB to tiles of 64 rows: 1.4 times as fast as half of that, 2.0 times as a quarter.
+# 4-bit elements that only move are two to a lane (`emit/tile_halves.py`). Their tile can be twice as large as
+# all registers if rows collide: spilled registers stay in the L1 cache, but the rows' lines do not. Measured
+# on rows of 8 KB to tiles of 64 rows: 1.4 times as fast as half of that, 2.0 times as a quarter.
 _HALVES_MOVED = 2
 _TILES_OF_HALVES = 2
-# Extents up to this are permuted whole, even when they are no power of two.
+# Extents up to this are permuted whole, even if they are not a power of two.
 _SMALL_EXTENT = 8
 
-# Elements so close are in the same lines, or in the next ones.
+# Elements this close are in the same lines, or in the next ones.
 _NEAR = 32
-# Bits of a line.
-_PIECE = 8 * LINE
-# How far apart elements of the source are whose neighbours lie in one load.
+# The distance of source elements whose neighbors are within one load.
 _CLOSE = 2
 
 Chunks = tuple[int, ...]
@@ -44,7 +42,7 @@ class Tile:
 
 
 def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
-    """The tile of a nest that is permuted in values of type `mid`."""
+    """Return the tile of a nest that is permuted in values of type `mid`."""
     lanes = machine.vector_bytes * 8 // max(mid.bits, 8)
     along_dst = contiguous(nest, "dst")
     along_src = contiguous(nest, "src")
@@ -68,10 +66,10 @@ def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
 def _is_copy(
     nest: LoopNest, along_dst: list[int], along_src: list[int], mid: DataType, machine: Machine
 ) -> bool:
-    """True where one axis is contiguous on both sides, and long enough or all there is.
+    """Return whether one axis is contiguous on both sides, and long enough or the only one.
 
-    Elements of 4 bits have a byte in registers. Short rows that lie in one run on both sides, as groups with
-    a scale each do, are as good as long ones.
+    4-bit elements take a byte in registers. Short rows that are contiguous on both sides, like groups with a
+    scale each, count as long ones.
     """
     if not along_dst or along_dst[:1] != along_src[:1]:
         return False
@@ -80,7 +78,7 @@ def _is_copy(
 
 
 def _shared_run(nest: LoopNest, along_dst: list[int], along_src: list[int]) -> int:
-    """Elements in one run on both sides: of an axis, and of the next where rows are a power of two."""
+    """Return the elements in one run on both sides: of an axis, and the next if rows are a power of two."""
     run = nest.axes[along_dst[0]].extent
     is_cut = bool(nest.operands) and run > 1 and _is_power(run)
     if not is_cut or len(along_dst) == 1 or along_dst[1:2] != along_src[1:2]:
@@ -89,7 +87,7 @@ def _shared_run(nest: LoopNest, along_dst: list[int], along_src: list[int]) -> i
 
 
 def contiguous(nest: LoopNest, side: str) -> list[int]:
-    """Axes that follow each other without a gap on one side ("src" or "dst"), innermost first."""
+    """Return the axes that are contiguous on one side ("src" or "dst"), innermost first."""
     chain: list[int] = []
     expected = 1
     while True:
@@ -101,15 +99,15 @@ def contiguous(nest: LoopNest, side: str) -> list[int]:
 
 
 def place_of(nest: LoopNest) -> str:
-    """How neighbours lie on the other side: side by side there too, in a "copy" or in "pieces" of less than a
-    line; "near", as in blocks; or "turned".
+    """Return how neighbors are placed on the other side: adjacent there too, a line or more, as in a "copy";
+    "near", as in blocks; or "turned".
     """
     axes = [axis for axis in nest.axes if axis.extent > 1]
     if not axes:
         return "copy"
     first, last = (min(axes, key=lambda axis: _step(axis, side)) for side in ("src", "dst"))
     if first is last:
-        return "copy" if first.extent * nest.dst_type.bits >= _PIECE else "pieces"
+        return "copy" if first.extent * nest.dst_type.bits >= 8 * LINE else "near"
     return "near" if min(_step(first, "dst"), _step(last, "src")) <= _NEAR else "turned"
 
 
@@ -126,9 +124,9 @@ def _axis_of_stride(nest: LoopNest, side: str, stride: int, taken: list[int]) ->
 
 
 def _copy_chunks(nest: LoopNest, along: list[int], lanes: int, machine: Machine) -> Chunks:
-    """A run of registers along the contiguous axis; where it is short, several rows of it.
+    """Return a run of registers along the contiguous axis, or several rows of it if it is short.
 
-    Not of an odd length: registers would straddle rows.
+    Not for odd lengths: registers would straddle rows.
     """
     chunks = [1] * len(nest.axes)
     if not along:
@@ -149,8 +147,8 @@ def _copy_chunks(nest: LoopNest, along: list[int], lanes: int, machine: Machine)
 
 
 def _axis_read_again(nest: LoopNest, index: int) -> int | None:
-    """An axis along which elements have the same operands, which are to be converted and move along `index`:
-    scales of columns. They are converted once for some rows.
+    """Return an axis along which elements share operands that need conversion and move along `index`, such as
+    scales of columns. They are converted once for several rows.
     """
     moving = [i for i, stride in enumerate(nest.axes[index].more) if stride]
     if all(nest.operands[i].data_type is DataType.f32 for i in moving):
@@ -171,7 +169,7 @@ def _next_in_destination(nest: LoopNest, index: int) -> int | None:
 
 
 def _strided(nest: LoopNest, along_dst: list[int], along_src: list[int], lanes: int) -> Tile:
-    """No contiguous axis on one side: lanes are loaded or stored one by one, computed as vectors."""
+    """Return a tile without a contiguous axis on one side: lanes are accessed singly, computed as vectors."""
     chunks = [1] * len(nest.axes)
     linear = [i for i, a in enumerate(nest.axes) if a.is_linear and a.is_whole]
     chosen = (along_dst or along_src or sorted(linear, key=lambda i: -nest.axes[i].extent))[:1]
@@ -183,9 +181,9 @@ def _strided(nest: LoopNest, along_dst: list[int], along_src: list[int], lanes: 
 
 
 def _reads_close(nest: LoopNest, index: int) -> bool:
-    """True where every second element is read, and neighbours are written: two loads have a register.
+    """Return whether every second element is read, and adjacent ones are written: two loads fill a register.
 
-    Measured with AVX2 on gradients of nearest neighbours in nchw: 1.3 to 1.5 times as fast as half as many.
+    Measured with AVX2 on gradients of nearest neighbors in nchw: 1.3 to 1.5 times as fast as half as many.
     """
     axis = nest.axes[index]
     return axis.dst == 1 and isinstance(axis.src, int) and 0 < axis.src <= _CLOSE
@@ -208,7 +206,7 @@ def _permute_chunks(
 def _chunks_writing(
     nest: LoopNest, along: tuple[list[int], list[int]], written: int, mid: DataType, machine: Machine
 ) -> Chunks:
-    """So many elements along the destination, and along the source as many as are worth their registers."""
+    """Return `written` elements along the destination, and along the source as many as fit the registers."""
     along_dst, along_src = along
     lanes = machine.vector_bytes * 8 // max(mid.bits, 8)
     quarter = 128 // max(mid.bits, 8)
@@ -234,22 +232,22 @@ def _chunks_writing(
 
 
 def moves_halves(nest: LoopNest) -> bool:
-    """True where elements of 4 bits only move."""
+    """Return whether 4-bit elements only move."""
     return nest.src_type.bits == 4 and nest.dst_type is nest.src_type and nest.compute.is_move
 
 
 def _is_line_of_half(nest: LoopNest, mid: DataType, lanes: int, machine: Machine) -> bool:
-    """True where half a register of permuted elements is a line of wider ones in the destination.
+    """Return whether half a register of permuted elements is a line of wider ones in the destination.
 
-    That much is enough to write at once, and half the registers are half the code. Measured: s8 to f32 and f8
-    to bf16 run 1.1 times as fast so, and compile in three quarters of the time.
+    That is enough to write at once, and half the registers are half the code. Measured: s8 to f32 and f8 to
+    bf16 run 1.1 times as fast, and compile in three quarters of the time.
     """
     return nest.dst_type.bits > mid.bits and lanes // 2 * nest.dst_type.bits >= machine.line * 8
 
 
 def _is_half_in_memory(nest: LoopNest, written: int, read: int, machine: Machine) -> bool:
-    """True where long rows of 16 bits are moved through memory: half the tile is 1.05 times as fast there,
-    measured both ways between nchw and nhwc, and slower in the caches.
+    """Return whether long rows of 16 bits are moved through memory: half the tile is 1.05 times as fast
+    there, measured both ways between nchw and nhwc, but slower in cache.
     """
     is_half = nest.src_type.bits == nest.dst_type.bits == 16 and nest.compute.is_move
     is_long = all(nest.axes[index].extent >= machine.line for index in (written, read))
@@ -257,15 +255,15 @@ def _is_half_in_memory(nest: LoopNest, written: int, read: int, machine: Machine
 
 
 def _is_bytes_in_caches(nest: LoopNest, read: int, machine: Machine) -> bool:
-    """True where long rows of bytes are moved within the caches: half a line of each row at a time is 1.1 to
-    1.25 times as fast there as a quarter, measured both ways between nchw and nhwc; slower for short rows.
+    """Return whether long rows of bytes are moved within the caches: half a line of each row at a time is 1.1
+    to 1.25 times as fast there as a quarter, measured both ways between nchw and nhwc; short rows lose.
     """
     is_move = nest.src_type.bits == nest.dst_type.bits == 8 and nest.compute.is_move
     return is_move and nest.axes[read].extent >= _LONG_ROW and nest.moved_bytes < machine.l3
 
 
 def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
-    """The number of consecutive elements of a chain that are in a tile already."""
+    """Return the number of consecutive elements of a chain that are already in a tile."""
     run = 1
     for index in along:
         run *= chunks.get(index, 1)
@@ -275,12 +273,12 @@ def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
 
 
 def tile_rows_share_sets(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
-    """True where the source rows of a tile, of one axis or of all, fall into the same few sets of the first
+    """Return whether the source rows of a tile, of one axis or of all, map to the same few sets of the L1
     cache.
 
-    Then a line read in part is gone before its rest is read: whole lines must be read at once. Only without a
-    conversion, and where registers are many: such a tile is large and takes long to compile. Measured in the
-    caches, images of 64 x 64: 1.4 to 1.8 times as fast.
+    Then a partly read line is evicted before its rest is read: whole lines must be read at once. Only without
+    a conversion, and with many registers: such a tile is large and takes long to compile. Measured in cache,
+    on images of 64 x 64: 1.4 to 1.8 times as fast.
     """
     if nest.src_type is not nest.dst_type or machine.registers <= 16:
         return False
@@ -292,12 +290,12 @@ def tile_rows_share_sets(nest: LoopNest, chunks: dict[int, int], machine: Machin
 
 
 def rows_share_sets(rows: int, stride: Stride, data_type: DataType, machine: Machine) -> bool:
-    """True where so many rows of elements, a stride apart, fall into too few sets of the first cache."""
+    """Return whether this many rows of elements, a stride apart, map to too few sets of the L1 cache."""
     return machine.first_cache.overflows(rows, _step_bytes(stride, data_type))
 
 
 def _step_bytes(stride: Stride, data_type: DataType) -> int:
-    """Bytes between positions of an axis; 0 where a table says how it moves."""
+    """Return the bytes between positions of an axis; 0 if it moves by a table."""
     return abs(stride) * data_type.bits // 8 if isinstance(stride, int) else 0
 
 
@@ -311,8 +309,8 @@ def _shrink_odd(chunks: dict[int, int], most: int) -> None:
 def _take(nest: LoopNest, along: list[int], wanted: int, chunks: dict[int, int]) -> dict[int, int]:
     """Grow `chunks` along a contiguous chain until `wanted` consecutive elements are in the tile.
 
-    A small odd extent, such as 3 channels, is taken whole once: then the tile is as many full registers of
-    it.
+    A small odd extent, such as 3 channels, is first included whole: then the tile is as many full registers
+    of it.
     """
     chunks = dict(chunks)
     for index in along:

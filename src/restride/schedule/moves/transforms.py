@@ -1,16 +1,16 @@
-"""The transforms of moves: what tiles, orders and shares the loops of a box, as functions of a schedule.
+"""The transforms of moves: functions of a schedule that tile, order and share the loops of a box.
 
-A nest falls into boxes without bounds (`ir/nest_rewrites.py`), which a transform names by their numbers. The
-axes of a box are `a0`, `a1`, ... from the outermost one on. To begin with every axis is a loop that moves an
-element in each turn:
+A nest splits into boxes without bounds (`ir/nest_rewrites.py`), which transforms name by number. The axes of
+a box are `a0`, `a1`, ... from the outermost one on. Initially every axis is a loop that moves an element in
+each iteration:
 
     for a0: for a1: for a2: move                                            (nothing)
     for a0: for a1 in tiles of 16: for a2 in tiles of 4: move 16 x 4        tile(a1, 16) · tile(a2, 4)
     for a0: for a2 in ...: for a1 in ...: move 16 x 4                       reorder(a0, a2, a1)
     parallel for a0: for a2 in ...: for a1 in ...: move 16 x 4              parallel(a0)
 
-Every schedule that is accepted here writes the same bytes: what would not is refused before any code is made.
-`Schedule.transforms` is the way back, from a schedule to its transforms.
+Every accepted schedule writes the same bytes: others are rejected before any code is generated.
+`Schedule.transforms` is the inverse, from a schedule to its transforms.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from math import prod
 from ...errors import Error, refuse
 from ...ir.nest import LoopNest
 from ...ir.nest_rewrites import split_read
-from ..language import Argument, Transform, check_known, schedule_text
+from ..language import BY_SCHEDULE, Argument, Transform, check_known, schedule_text
 from ..machine import LIMITS, Machine
 from .loop_order import Grid
 from .schedule import Schedule, converts_after_permute, moves_whole_bytes, schedule, writes_whole_lines
 from .tiling import Tile, choose_tile, contiguous
 
-# Steps are multiplied by parts, of which there are no more, in 64 bits.
+# Steps are multiplied by parts, of which there are at most this many, in 64 bits.
 _MOST_STEPS = 1 << 31
-# Asking further ahead is asking for nothing.
+# Prefetching further ahead has no effect.
 _FURTHEST = 1 << 40
-# The schedule that was chosen is quoted in messages up to here.
+# The chosen schedule is quoted in messages up to this length.
 _QUOTED = 400
 
 
 class NoFitError(Exception):
-    """Why a transform does not fit."""
+    """The reason why a transform does not fit."""
 
 
 # --- the transforms -----------------------------------------------------------------------------------------
 
 
 def tile(plan: Schedule, axis: int, positions: int) -> Schedule:
-    """Move so many positions of an axis at once, through registers.
+    """Move this many positions of an axis at once, through registers.
 
     `for a0 in 256: for a1 in 64: move`  ->  `for a0 in 256: for a1 in 4: move 16`, by `tile(a1, 16)`. An axis
     that is in one tile has no loop.
@@ -52,13 +52,13 @@ def tile(plan: Schedule, axis: int, positions: int) -> Schedule:
     of_axis, name = plan.nest.axes[axis], f"a{axis}"
     largest = 1 << (max(of_axis.extent, 1) - 1).bit_length()
     if plan.chunks[axis] > 1:
-        raise NoFitError(f"{name} is in tiles already")
+        raise NoFitError(f"{name} is already in tiles")
     if any(grid.axis == axis for grid in plan.grid):
-        raise NoFitError(f"{name} is cut into steps already: make its tiles before")
+        raise NoFitError(f"{name} is already cut into steps: apply tile first")
     if positions < 1 or (positions > of_axis.extent and positions != largest):
         raise NoFitError(f"{name} has {of_axis.extent} positions; a tile has 1 to {largest} of them")
     if not of_axis.is_linear and positions not in (1, of_axis.extent):
-        raise NoFitError(f"{name} moves by a table: a tile has 1 position or all {of_axis.extent}")
+        raise NoFitError(f"{name} moves by a table: a tile must have 1 position or all {of_axis.extent}")
     chunks = (*plan.chunks[:axis], positions, *plan.chunks[axis + 1 :])
     tiled = replace(plan, chunks=chunks)
     return replace(tiled, inner=tuple(i for i in plan.inner if i != axis or tiled.tiles(i) > 1))
@@ -70,19 +70,19 @@ def reorder(plan: Schedule, *axes: int) -> Schedule:
     `for a0: for a1: move`  ->  `for a1: for a0: move`, by `reorder(a1, a0)`.
     """
     if sorted(axes) != sorted(plan.inner):
-        raise NoFitError(f"it names each of these loops once: {', '.join(f'a{i}' for i in plan.inner)}")
+        raise NoFitError(f"it must name each of these loops once: {', '.join(f'a{i}' for i in plan.inner)}")
     return replace(plan, inner=axes)
 
 
 def parallel(plan: Schedule, axis: int, tiles: int = 0) -> Schedule:
-    """Cut a loop into steps that threads share; steps are outermost, in the order in which they are made.
+    """Cut a loop into steps that threads share; steps are outermost, in the order of the transforms.
 
     `for a0 in 64: move`  ->  `parallel for 16 steps: for a0 in 4 of the step: move`, by `parallel(a0, 4)`;
     ->  `parallel for a0 in 64: move`, by `parallel(a0)`, which leaves no loop within the step.
     """
     name, count = f"a{axis}", plan.tiles(axis)
     if axis not in plan.inner or any(grid.axis == axis for grid in plan.grid):
-        raise NoFitError(f"{name} has no loop that could be cut")
+        raise NoFitError(f"{name} has no loop that can be cut")
     if not tiles:
         inner = tuple(i for i in plan.inner if i != axis)
         return replace(plan, grid=(*plan.grid, Grid(axis, 1)), inner=inner)
@@ -92,7 +92,7 @@ def parallel(plan: Schedule, axis: int, tiles: int = 0) -> Schedule:
 
 
 def permute_source(plan: Schedule) -> Schedule:
-    """Permute tiles as source values, and finish them as they are stored.
+    """Permute tiles as source values, and convert them when they are stored.
 
     `load, finish, permute, store`  ->  `load, permute, finish, store`.
     """
@@ -102,42 +102,42 @@ def permute_source(plan: Schedule) -> Schedule:
 def stream(plan: Schedule) -> Schedule:
     """Store past the caches.
 
-    `store`  ->  `store, without a place in the caches`, where the destination begins at a line.
+    `store`  ->  `store, bypassing the caches`, if the destination begins at a line.
     """
     return replace(plan, streams=True)
 
 
 def prefetch(plan: Schedule, nbytes: int) -> Schedule:
-    """Ask for the source so many bytes ahead of each row that a tile reads.
+    """Prefetch the source `nbytes` ahead of each row that a tile reads.
 
-    `load row`  ->  `ask for row + 128; load row`, by `prefetch(128)`.
+    `load row`  ->  `prefetch row + 128; load row`, by `prefetch(128)`.
     """
     if not 1 <= nbytes < _FURTHEST:
-        raise NoFitError(f"asking ahead takes 1 to {_FURTHEST - 1} bytes")
+        raise NoFitError(f"prefetch takes 1 to {_FURTHEST - 1} bytes")
     return replace(plan, prefetch=nbytes)
 
 
 def peel(plan: Schedule, axis: int) -> tuple[Schedule, Schedule]:
-    """Split a box along an axis that is read in part.
+    """Split a box along a partly read axis.
 
     `for a0 in 32: read below 17, else zero`  ->  `for a0 in 17: read`  and  `for a0 in 15: zero`, which is
-    the next box; the numbers of those behind it grow by 1.
+    the next box; the numbers of the boxes after it grow by 1.
     """
     if plan != _as_it_is(plan.nest):
-        raise NoFitError("a box is split before anything else is done with it")
+        raise NoFitError("peel must come before all other transforms of a box")
     if plan.nest.axes[axis].is_whole or plan.nest.is_zero:
-        raise NoFitError(f"all of a{axis} is read, or nothing")
+        raise NoFitError(f"a{axis} is read entirely, or not at all")
     read, zeros = split_read(plan.nest, axis)
     return _as_it_is(read), _as_it_is(zeros)
 
 
 def _as_it_is(nest: LoopNest) -> Schedule:
-    """The schedule without transforms: loops over elements in the order of the nest."""
+    """Return the schedule without transforms: loops over elements in the order of the nest."""
     loops = tuple(i for i, axis in enumerate(nest.axes) if axis.extent > 1)
     return Schedule(nest, (1,) * len(nest.axes), (), loops, nest.dst_type, "", "")
 
 
-# What each takes: an axis ("a"), a count ("n"), any number of axes ("a*"); or fewer at the end ("?").
+# The arguments of each: an axis ("a"), a count ("n"), any number of axes ("a*"); optional at the end ("?").
 _TRANSFORMS: dict[str, tuple[str, Callable[..., Schedule | tuple[Schedule, ...]]]] = {
     "tile": ("an", tile),
     "reorder": ("a*", reorder),
@@ -154,7 +154,7 @@ _TAKES = {
     "a": "an axis",
     "n": "a number",
     "an": "an axis and a number",
-    "an?": "an axis, and a number or none",
+    "an?": "an axis, and optionally a number",
     "a*": "axes",
 }
 
@@ -163,15 +163,15 @@ _TAKES = {
 
 
 Chosen = Callable[[], Iterable[Transform]]
-"""What gives the schedule that was chosen, for messages to quote."""
+"""Returns the chosen schedule, for messages to quote."""
 
 
 def apply(
     boxes: Sequence[LoopNest], transforms: Iterable[Transform], machine: Machine, chosen: Chosen | None = None
 ) -> tuple[Schedule, ...]:
-    """The schedules that the transforms make of boxes; `chosen` is of these boxes where it is left out.
+    """Return the schedules that the transforms produce for boxes; `chosen` is of these boxes if omitted.
 
-    Raises InvalidArguments for a transform that is none, or does not fit, before anything is made by them.
+    Raises InvalidArguments for a transform that is unknown, or does not fit, before any is applied.
     """
     plans, transforms = list(map(_as_it_is, boxes)), tuple(transforms)
 
@@ -195,9 +195,9 @@ def apply(
 
 
 def _transformed(plans: list[Schedule], transform: Transform) -> Sequence[Schedule]:
-    """What one transform makes of the box that it names."""
+    """Apply one transform to the box that it names."""
     if transform.name in WHOLE:
-        raise NoFitError("it is of the whole nest: one of these is the first transform, or there is none")
+        raise NoFitError("it applies to the whole nest, so it must be the first transform, and the only one")
     takes, function = _TRANSFORMS[transform.name]
     if transform.loop >= len(plans):
         raise NoFitError(f"there are boxes 0 to {len(plans) - 1}")
@@ -208,33 +208,33 @@ def _transformed(plans: list[Schedule], transform: Transform) -> Sequence[Schedu
         raise NoFitError(f"{transform.name} takes {_TAKES[takes]}")
     arguments = [_axis(plan, each) if isinstance(each, str) else each for each in transform.args]
     if takes == "an?" and arguments[1:] == [0]:
-        raise NoFitError("a step has at least 1 tile")
+        raise NoFitError("a step must have at least 1 tile")
     made = function(plan, *arguments)
     return made if isinstance(made, tuple) else (made,)
 
 
 def _axis(plan: Schedule, word: Argument) -> int:
-    """The number of an axis by its name."""
+    """Return the number of an axis by its name."""
     names = [f"a{index}" for index in range(len(plan.nest.axes))]
     if word not in names:
-        raise NoFitError(f"there is no axis {word}, but {', '.join(names) or 'one element'}")
+        raise NoFitError(f"there is no axis {word}, only {', '.join(names) or 'one element'}")
     return names.index(str(word))
 
 
 def no_fit(where: Transform | str, why: str, chosen: Chosen) -> Error:
-    """What is raised for a schedule that does not fit, with the one that was chosen."""
+    """Return the error for a schedule that does not fit, with the chosen one."""
     text = schedule_text(chosen())
     text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
     return refuse("RS-V09:no-fit", transform=where, why=why, chosen=text or "no transforms")
 
 
 def _misfit(plan: Schedule, machine: Machine) -> tuple[str, str]:
-    """The name of the transform that does not fit with the others of its box, and why; empty where all do."""
+    """Return the transform that does not fit with the others of its box, and why; empty if all do."""
     nest, kind = plan.nest, _kind(plan, machine)
     sizes = list(zip(nest.axes, plan.chunks, strict=True))
     in_part = [i for i, (axis, chunk) in enumerate(sizes) if not axis.is_whole and chunk == 1 < axis.extent]
     if in_part and not nest.is_zero:
-        return "", f"a{in_part[0]} is read in part: tile it, or peel it"
+        return "", f"a{in_part[0]} is partly read: tile it, or peel it"
     if plan.chunks != _chosen_tile(nest, machine).chunks:
         elements = prod(plan.chunks)
         copies = prod((1 + (axis.extent % chunk > 0)) * (2 - axis.is_whole) for axis, chunk in sizes)
@@ -249,7 +249,7 @@ def _misfit(plan: Schedule, machine: Machine) -> tuple[str, str]:
     if plan.steps() >= _MOST_STEPS:
         return "parallel", f"{plan.steps()} steps are too many"
     if not moves_whole_bytes([plan]):
-        return "tile", "elements of 4 bits that share a byte would be torn apart"
+        return "tile", "4-bit elements that share a byte would be separated"
     is_cut = kind.kind == "gather" and any(not axis.is_linear and chunk == 1 for axis, chunk in sizes)
     if plan.streams and (is_cut or not writes_whole_lines(replace(plan, kind=kind.kind), machine)):
         return "stream", "tiles do not write whole cache lines, or the old destination is read"
@@ -268,7 +268,7 @@ def _with_kind(plan: Schedule, machine: Machine) -> Schedule:
 
 
 def _kind(plan: Schedule, machine: Machine) -> Tile:
-    """The kind of kernel that a tile makes, and why: as for the tile that is chosen, where it is that."""
+    """Return the kind of kernel that a tile makes, and why: those of the chosen tile, if it is that one."""
     nest, chosen = plan.nest, _chosen_tile(plan.nest, machine)
     if plan.chunks == chosen.chunks:
         return chosen
@@ -282,14 +282,14 @@ def _kind(plan: Schedule, machine: Machine) -> Tile:
         kind = "strided"
     elif along_dst[0] == along_src[0]:
         kind = "copy"
-    return Tile(plan.chunks, kind, "as the schedule says")
+    return Tile(plan.chunks, kind, BY_SCHEDULE)
 
 
-# --- the way back -------------------------------------------------------------------------------------------
+# --- the inverse --------------------------------------------------------------------------------------------
 
 
 def transforms_of(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> tuple[Transform, ...]:
-    """The transforms that make these schedules of these boxes: `apply` undone."""
+    """Return the transforms that produce these schedules from these boxes: the inverse of `apply`."""
     found = list[Transform]()
     for loop, (plan, peeled) in enumerate(zip(plans, _peeled(boxes, plans), strict=True)):
         found += [Transform("peel", (f"a{axis}",), loop) for axis in peeled]
@@ -298,7 +298,7 @@ def transforms_of(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> tuple
 
 
 def text_of(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> str:
-    """The same as text, a line for each box and one above it that says why."""
+    """Return the same as text, a line for each box, with a line above it that gives the reason."""
     lines = list[str]()
     for loop, (plan, peeled) in enumerate(zip(plans, _peeled(boxes, plans), strict=True)):
         if peeled:
@@ -308,7 +308,7 @@ def text_of(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> str:
 
 
 def _peeled(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> list[list[int]]:
-    """For each schedule the axes along which its box is split first: of several parts, for the first one."""
+    """Return, for each schedule, the axes along which its box is first split; for parts, at the first one."""
     found, left = list[list[int]](), list(plans)
     for box in boxes:
         axes = list[int]()

@@ -1,15 +1,15 @@
-"""The transforms of a whole move, one of which may come first: in blocks, or in stages through scratch.
+"""The transforms of a whole move, at most one of which comes first: in blocks, or in stages through scratch.
 
     for a0: for a1: for a2: move                                   (nothing)
     for a1 in blocks of 64: each box of the nest within            block(a1, 64)
-    for chunks of 128 positions: a stage after the other           stage(128)
+    for chunks of 128 positions: one stage after another           stage(128)
     ... the last one into scratch, flushed in whole lines          stage(128, flush)
     ... the last one with streaming stores                         stage(128, stream)
 
 Axes are those of the nest with all its bounds; a chunk is of the axis that the stages are along. The
-transforms behind are those of boxes (`transforms.py`), which are numbered from 0: the boxes of a block, once
-for all blocks that are alike; or those of the stages of a chunk, then of a smaller last one. Where none stand
-behind, boxes are scheduled as they are where nobody says how.
+following transforms apply to boxes (`transforms.py`), numbered from 0: the boxes of a block, once for all
+similar blocks; or those of the stages of a chunk, then of a smaller last one. Without them, boxes get their
+default schedules.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _ENDS = {
 def apply_whole(
     nest: LoopNest, chain: StagedNest | None, transforms: Transforms, machine: Machine, chosen: Chosen
 ) -> Blocks | StagedSchedule:
-    """A nest by transforms, the first of which is one of `WHOLE`.
+    """Apply transforms to a nest; the first of them is one of `WHOLE`.
 
-    `chain`: the same in stages, if there is such a form. `chosen`: the schedule that messages quote. Raises
-    InvalidArguments where one does not fit, before anything is made by them.
+    `chain`: the same nest in stages, if there is such a form. `chosen`: the schedule that messages quote.
+    Raises InvalidArguments if a transform does not fit, before any is applied.
     """
     head, rest = transforms[0], transforms[1:]
     plans_of = partial(_parts, rest, chosen) if rest else None
     try:
         if head.loop:
-            raise NoFitError("it is of the whole nest, which has no number")
+            raise NoFitError("it applies to the whole nest, so omit the number")
         if head.name == "block":
             return _in_blocks(bounded(nest), head, machine, plans_of)
         return _in_stages(chain, head, machine, plans_of)
@@ -57,7 +57,7 @@ def apply_whole(
 
 
 def bounded(nest: LoopNest) -> LoopNest:
-    """The nest whose axes `block` names: as it is, or, where that is a box, its normal form."""
+    """Return the nest whose axes `block` names: unchanged, or, for a box, its normal form."""
     return nest if nest.bounds else normalise(nest)
 
 
@@ -68,14 +68,14 @@ def _in_blocks(nest: LoopNest, head: Transform, machine: Machine, plans_of: BoxS
         raise NoFitError("block takes an axis and a number")
     if name not in axes:
         why = " since two elements share a byte" * nest.has_nibbles
-        raise NoFitError(f"the axes that may be cut are {_cut_axes(nest) or 'none'}{why}")
+        raise NoFitError(f"the axes that can be cut are {_cut_axes(nest) or 'none'}{why}")
     extent = nest.axes[axes[str(name)]].extent
     if positions < 1 or extent % positions:
-        raise NoFitError(f"{name} has {extent} positions; a block has a divisor of them")
+        raise NoFitError(f"{name} has {extent} positions; a block must have a divisor of them")
     blocks = blocks_of(nest, axes[str(name)], positions, machine, plans_of)
     if any(plan.streams for section in blocks.sections for plan in section.plans):
         raise NoFitError(
-            "the boxes of a block do not stream: they are written in the caches, and flushed from there"
+            "the boxes of a block do not stream: they are written in cache, and flushed from there"
         )
     return blocks
 
@@ -85,7 +85,7 @@ def _in_stages(
 ) -> StagedSchedule:
     chunk, end = (*head.args, "", "")[:2]
     if not isinstance(chunk, int) or head.args[1:] not in ((), ("flush",), ("stream",)):
-        raise NoFitError("stage takes a number, and flush, stream or nothing")
+        raise NoFitError("stage takes a number, and optionally flush or stream")
     if chain is None:
         raise NoFitError("this nest has no stages: no chunk of it is a run of the destination")
     width, as_chosen = chain.nest.src_type.bits // 8, stage(chain, machine, through_scratch=False)
@@ -97,10 +97,10 @@ def _in_stages(
             f"it has {chain.along.extent} positions, each of {chain.row * width} of {most} bytes of scratch"
         )
     if end == "flush" and not (chain.run or chain.whole_run):
-        raise NoFitError("the last stage writes no runs that could be flushed")
+        raise NoFitError("the last stage writes no runs that can be flushed")
     staged = in_chunks(chain, chunk, machine, through_scratch=end == "flush", plans_of=plans_of)
     if any(plan.streams for plan in staged.plans):
-        raise NoFitError("boxes of stages do not stream by themselves: stage(..., stream) says so")
+        raise NoFitError("boxes of stages do not stream by themselves: use stage(..., stream)")
     if end != "stream":
         return staged
     streaming = with_streams(staged, chain, machine)
@@ -116,7 +116,7 @@ def _cut_axes(nest: LoopNest) -> str:
 def _parts(
     transforms: Transforms, chosen: Chosen, boxes: Sequence[LoopNest], machine: Machine
 ) -> Iterator[list[Schedule]]:
-    """The schedules of each box by transforms: its parts hold all of its positions."""
+    """Return the schedules of each box by transforms: its parts cover all of its positions."""
     plans = iter(apply(boxes, transforms, machine, chosen))
     for box in boxes:
         parts = list[Schedule]()
@@ -125,13 +125,13 @@ def _parts(
         yield parts
 
 
-# --- the way back -------------------------------------------------------------------------------------------
+# --- the inverse --------------------------------------------------------------------------------------------
 
 
 def whole_transforms(
     nest: LoopNest, chain: StagedNest | None, plan: Blocks | StagedSchedule
 ) -> tuple[Transforms, str]:
-    """The transforms that make a schedule of a nest, and the same as text, a line for each box."""
+    """Return the transforms that produce a schedule of a nest, and the same as text, a line for each box."""
     if isinstance(plan, Blocks):
         head = Transform("block", (f"a{plan.cut}", plan.positions))
         boxes, plans = boxes_of_blocks(plan), [each for section in plan.sections for each in section.plans]
@@ -149,13 +149,13 @@ def whole_transforms(
     return (head, *transforms_of(boxes, plans)), f"# {about}\n{head}\n{text_of(boxes, plans)}"
 
 
-# --- what a search varies -----------------------------------------------------------------------------------
+# --- variants for a search ----------------------------------------------------------------------------------
 
 
 def whole_neighbors(
     nest: LoopNest, boxes: Sequence[LoopNest], chain: StagedNest | None, machine: Machine
 ) -> Callable[[Transforms], Iterator[Transforms]]:
-    """Longer and shorter blocks or chunks, and other ends of stages; and from these to none, and back."""
+    """Yield longer and shorter blocks or chunks, and other ends of stages; and changes from and to none."""
 
     def near(transforms: Transforms) -> Iterator[Transforms]:
         head = transforms[0] if transforms and transforms[0].name in WHOLE else None
@@ -182,7 +182,7 @@ def whole_neighbors(
 
 
 def _heads(nest: LoopNest, chain: StagedNest | None, machine: Machine) -> Iterator[Transforms]:
-    """Blocks and stages of the size that is chosen for them."""
+    """Yield blocks and stages of the default size."""
     whole = bounded(nest)
     for cut in cuts(whole)[:1]:
         if blocks := in_blocks(whole, cut, machine):

@@ -1,1 +1,1 @@
-"""How loop trees run: digits of axes, their order, vectors, pieces for threads."""
+"""Schedules for loop trees: digits of axes, their order, vectors, pieces for threads."""

@@ -1,8 +1,8 @@
-"""Folds down long columns as folds over blocks of rows, which go through memory as it lies.
+"""Folds along long columns as folds over blocks of rows, which traverse memory in order.
 
-Down a column each row lies on another page. So eight rows are folded at a time, all columns of a chunk side
-by side, into rows of parts that stay in the caches; then these, and then the pieces that threads share. A sum
-of many elements loses little so, as no part is of many.
+Along a column, each row is on another page. So eight rows are folded at a time, for all adjacent columns of a
+chunk, into rows of parts that stay in cache; then these, and then the pieces that threads share. This also
+keeps a sum of many elements accurate, as no part has many.
 
     each c 512: (each r 65536: s = sum(x[r, c])); y[c] = s   ->
     each p 128: (each b 64, c 512: (each r 8: s = sum(x[512 p + 8 b + r, c])); part[b, c] = s),
@@ -36,7 +36,7 @@ Axes = tuple[TreeAxis, ...]
 
 
 def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> Schedule:
-    """The transforms; none where the fold of `inner`, the first loop of `outer`, goes along memory."""
+    """Return the transforms; none if the fold of `inner`, the first loop of `outer`, follows memory order."""
     near = _columns(tree, outer, inner)
     if not near:
         return ()
@@ -46,7 +46,7 @@ def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> Schedule:
     count = _positions(columns.inside)
     if _positions(rows.inside) < LEAST_BLOCK_ROWS or count < LEAST_CHUNK_COLUMNS or not rows.outside:
         return ()
-    # Not more blocks than lie on a stack, and not so many that threads have nothing to do.
+    # No more blocks than fit a stack, and few enough that threads have work.
     states = [name for fold in inner.folds for name in fold.names]
     room = MOST_PART_BYTES // (count * tree.number.storage.nbytes(len(states)))
     share = _positions(rows.outside) * outer.positions // count // COLUMN_PIECES
@@ -74,7 +74,7 @@ def _positions(axes: Axes) -> int:
 
 
 def _columns(tree: LoopTree, outer: Each, inner: Each) -> Axes:
-    """The axes of columns that lie side by side, where each row of them is far from the next; else none."""
+    """Return the axes of adjacent columns, if each row of them is far from the next; else none."""
     loads = list(loads_in(inner.items))
     if not (loads and inner.axes) or inner.guards or outer.guards:
         return ()

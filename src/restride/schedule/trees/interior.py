@@ -1,4 +1,4 @@
-"""Where the guards of loops always hold: the positions of a loop around them that need no test."""
+"""The positions of a loop at which the guards of inner loops always hold, so that they need no test."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ...ir.tree import Each, Guard
 def interior(
     each: Each, axis: str, extents: Mapping[str, int], span: tuple[int, int]
 ) -> tuple[int, int, frozenset[Guard]]:
-    """The part of a span of an axis where the guards of the loops in `each` hold, and these guards.
+    """Return the part of a span of an axis where the guards of the loops in `each` hold, and these guards.
 
-    They hold wherever the other axes of their indices stand. `extents`: those of all axes.
+    They hold at all positions of the other axes in their indices. `extents`: those of all axes.
 
     >>> from restride.ir.expression import Affine, TreeAxis
     >>> guard = Guard(Affine((("ow", 2), ("kw", 1)), -1), 7)          # 0 <= 2 * ow + kw - 1 < 7
@@ -33,7 +33,7 @@ def interior(
 
 
 def guarded_axes(each: Each) -> tuple[str, ...]:
-    """The axes of a loop that guards of the loops inside depend on, without a divisor."""
+    """Return the axes of a loop that guards of inner loops depend on, without a divisor."""
     names = {
         name for guard in _guards_inside(each) if guard.index.divisor == 1 for name, _ in guard.index.terms
     }
@@ -48,7 +48,7 @@ def _guards_inside(each: Each) -> Iterator[Guard]:
 
 
 def _positions(guard: Guard, axis: str, factor: int, extents: Mapping[str, int]) -> tuple[int, int]:
-    """The first position of an axis, and one past the last, where a guard holds for all others."""
+    """Return the first position of an axis, and one past the last, where a guard holds for all others."""
     others = [(extents[name] - 1) * each for name, each in guard.index.terms if name != axis]
     least = guard.index.constant + sum(min(other, 0) for other in others)
     most = guard.index.constant + sum(max(other, 0) for other in others)

@@ -1,15 +1,15 @@
-"""Folds whose neighbours in memory belong to different results: tree -> tree with results for each lane.
+"""Folds in which adjacent elements belong to different results: rewritten to have results for each lane.
 
-Vectors go along one digit. Where neighbours are of a digit that is kept and of one that is folded in turn,
-both short, as channels in blocks of `OIhw4i16o4i`, the fold is split: first by the places within a block, as
-many results as there are neighbours, then these together::
+Vectors run along one digit. If adjacent elements alternate between a kept digit and a folded one, both short,
+as channels in blocks of `OIhw4i16o4i`, the fold is split: first one result for each position within a block,
+then these are combined::
 
     each o: (each i, h, w: s = sum(x[o, i, h, w])); y[o] = s                                       ->
     each o.block: local lanes[16, 4]
       each o, i: (each i.block, h, w: s = sum(x[16 o.block + o, 4 i.block + i, h, w])); lanes[o, i] = s
       each o: (each i: s = sum(lanes[o, i])); y[16 o.block + o] = s
 
-Only for folds of integers, which give the same bits in any order.
+Only for folds of integers, which do not depend on the order.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class _Digit(NamedTuple):
 
 
 def folds_in_lanes(tree: LoopTree) -> LoopTree:
-    """The tree with folds split by lanes; as it is where that gains nothing, or would change bits."""
+    """Return the tree with folds split by lanes; unchanged if that gains nothing, or would change bits."""
     return rewrite(tree, lanes_of_folds(tree))
 
 
 def lanes_of_folds(tree: LoopTree) -> Schedule:
-    """The transforms that split folds by lanes; none where that gains nothing, or would change bits."""
+    """Return the transforms that split folds by lanes; none if that gains nothing, or would change bits."""
     (outer,) = tree.items
     loop = outer.items[0] if outer.items else None
     if not isinstance(loop, Each) or not _can_split(outer, loop) or not tree.number.is_integer:
@@ -55,7 +55,7 @@ def lanes_of_folds(tree: LoopTree) -> Schedule:
 
 
 def _can_split(outer: Each, loop: Each) -> bool:
-    """True where a loop folds over all of its positions, of which there are some, and is the only one."""
+    """Return whether a loop folds over all of its positions, at least one, and is the only one."""
     is_empty = any(not axis.extent for axis in (*outer.axes, *loop.axes))
     has_others = any(isinstance(item, Each) for item in outer.items[1:])
     is_free = is_plain(outer, loop) and not (outer.guards or loop.guards)
@@ -63,11 +63,11 @@ def _can_split(outer: Each, loop: Each) -> bool:
 
 
 def _chain(tensor: TreeTensor, index: Sequence[Index], axes: Sequence[TreeAxis]) -> list[_Digit]:
-    """The digits that follow each other in memory without a gap, innermost first."""
+    """Return the digits that are contiguous in memory, innermost first."""
     by_name = {axis.name: axis for axis in axes}
     digits: list[_Digit] = []
     for of_dim, at in zip(tensor.digits, index, strict=True):
-        # Of an index of several axes the one that moves it least.
+        # For an index of several axes, the one with the smallest coefficient.
         terms = at.terms if isinstance(at, Affine) else ()
         lowest = next((name for name, factor in terms if factor == 1), None)
         if isinstance(at, Load) or lowest is None or at.constant or at.divisor > 1:
@@ -80,7 +80,7 @@ def _chain(tensor: TreeTensor, index: Sequence[Index], axes: Sequence[TreeAxis])
     chain: list[_Digit] = []
     reach = 1
     while (found := next((d for d in digits if d.stride == reach and d.extent > 1), None)) is not None:
-        # Digits of an axis are taken from its lowest on.
+        # Digits of an axis are taken from the lowest on.
         taken = prod(digit.extent for digit in chain if digit.axis == found.axis)
         if found.step != taken:
             break
@@ -90,7 +90,7 @@ def _chain(tensor: TreeTensor, index: Sequence[Index], axes: Sequence[TreeAxis])
 
 
 def _lanes(chain: list[_Digit], bits: int, folded: set[str]) -> list[_Digit]:
-    """The digits of the lanes, innermost first; none where one digit alone is enough, or all are kept."""
+    """Return the digits of the lanes, innermost first; none if one digit is enough, or all are kept."""
     enough = NOMINAL.sum_bytes * 8 // bits
     most = 2 * enough
     lanes: list[_Digit] = []
@@ -109,7 +109,7 @@ def _lanes(chain: list[_Digit], bits: int, folded: set[str]) -> list[_Digit]:
 
 
 def _transforms(outer: Each, loop: Each, lanes: list[_Digit]) -> Schedule:
-    """The transforms that give folds a result for each lane."""
+    """Return the transforms that give folds a result for each lane."""
     rest = {axis: axis.name for axis in (*outer.axes, *loop.axes)}
     found: list[Transform] = []
     folded: list[str] = []

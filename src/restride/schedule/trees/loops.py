@@ -1,9 +1,9 @@
-"""The loops of a tree: which digits the axes have, in what order they stand, what continues what.
+"""The loops of a tree: the digits of the axes, their order, and which of them are contiguous.
 
 1. An axis becomes digits, the coarsest that are strides in all tensors (`digits_of`): a channel of `nChw16c`
-   is one of so many blocks, and one of 16 places.
-2. An index of several axes, `g * 4 + k`, has digits too where blocks nest with it. What is left, a window
-   over a blocked dim, is computed as it runs.
+   is a number of a block, and one of 16 positions.
+2. An index of several axes, `g * 4 + k`, also has digits if blocks nest with it. Any other index, such as a
+   window over a blocked dim, is computed at run time.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ class TreeLoops:
         indices += [
             guard.index for each in items_of(tree.items) if isinstance(each, Each) for guard in each.guards
         ]
-        # Of an element that is an index the tensor has an access of its own.
+        # An element used as an index has a separate access to its tensor.
         computed = [access[1][dim] for access, dims in self.computed.items() for dim in dims]
         indices += [at for at in computed if isinstance(at, Affine)]
         self.read_axes = frozenset(name for index in indices for name, _ in index.terms)
         self.uncovered = self._uncovered()
 
     def scheduled(self, plan: EachPlan, grid: Grid) -> TreeSchedule:
-        """The tree with a plan of its loops."""
+        """Return the tree with a plan of its loops."""
         return TreeSchedule(
             self.tree, plan, grid, self.tensors, self.computed, self.read_axes, self.uncovered
         )
 
     def _computed_dims(self, access: Access) -> tuple[int, ...]:
-        """The dims whose index is computed as it runs."""
+        """Return the dims whose index is computed at run time."""
         pairs = zip(self.tensors[access[0]].digits, access[1], strict=True)
         return tuple(
             dim for dim, (digits, at) in enumerate(pairs) if axis_digits(digits, at, self.extents) is None
         )
 
     def _uncovered(self) -> tuple[str, ...]:
-        """Tensors with padding that some store passes over: all of it is zero before the loops."""
+        """Return tensors with padding that some store skips: all of it is zeroed before the loops."""
         stores = [item for item in items_of(self.tree.items) if isinstance(item, Store)]
         missed = {
             store.tensor
@@ -80,7 +80,7 @@ class TreeLoops:
     # --- digits and order
 
     def extents_inside(self, each: Each, outer: Mapping[str, int]) -> dict[str, int]:
-        """The extents of all axes of a loop, of those around it and of those inside."""
+        """Return the extents of all axes of a loop, of those around it and of those inside."""
         loops = (item for item in items_of((each,)) if isinstance(item, Each))
         return {**outer, **{axis.name: axis.extent for loop in loops for axis in loop.axes}}
 
@@ -93,7 +93,7 @@ class TreeLoops:
     def _padded_axis(
         self, tensor: TreeTensor, dim: int, index: Index, extents: dict[str, int]
     ) -> tuple[str, int] | None:
-        """The axis along which zeros behind a dim's last index are written, and up to which position."""
+        """Return the axis along which a store writes the zeros past a dim's last index, and up to where."""
         moves = axis_digits(tensor.digits[dim], index, extents)
         if isinstance(index, Load) or not index.terms or moves is None or index.constant:
             return None
@@ -104,7 +104,7 @@ class TreeLoops:
     def all_digits(
         self, each: Each, extents: Mapping[str, int], cuts: Mapping[str, Sequence[int]] | None = None
     ) -> tuple[list[TreeDigit], tuple[tuple[str, AxisLimits], ...]]:
-        """The digits of all axes of a loop, and the limits of those that digits do not cover exactly."""
+        """Return the digits of all axes of a loop, and the limits of those that they do not cover exactly."""
         inside, items = self.extents_inside(each, extents), list(items_of((each,)))
         accesses = tuple(dict.fromkeys(access for item in items for access in accesses_of(item)))
         stores = [item for item in items if isinstance(item, Store) and item.tensor not in self.uncovered]
@@ -116,7 +116,7 @@ class TreeLoops:
         return [digit for _, digits, _ in found for digit in digits], limits
 
     def ordered(self, digits: Sequence[TreeDigit]) -> tuple[TreeDigit, ...]:
-        """Outermost the digits that move farthest; those of one axis in their order, where it has limits."""
+        """Order digits by distance in memory, farthest first; digits of axes with limits stay in order."""
         order = sorted(digits, key=lambda digit: -digit.reach(self.widths))
         for bound in {digit.bound for digit in digits if digit.bound}:
             places = [place for place, digit in enumerate(order) if digit.bound == bound]
@@ -128,8 +128,8 @@ class TreeLoops:
     def fused(
         self, order: tuple[TreeDigit, ...], bounded: frozenset[str], each: Each | None = None
     ) -> tuple[TreeDigit, ...]:
-        """Digits that continue each other as one; what `each`, a loop without others, only reads may stay
-        where it is along the inner one.
+        """Merge contiguous digits; accesses that `each`, a loop without inner ones, only reads can stay
+        in place along the inner digit.
         """
         items = each.items if each is not None else ()
         accesses = (access for item in items for access in accesses_of(item))
@@ -150,9 +150,9 @@ class TreeLoops:
         extents: dict[str, int],
         cuts: Sequence[int],
     ) -> tuple[list[TreeDigit], AxisLimits | None]:
-        """The digits of one axis, outermost first, and its limits where they do not cover it exactly.
+        """Return the digits of one axis, outermost first, and its limits if they do not cover it exactly.
 
-        They are the coarsest that are strides in all tensors, cut further after so many positions each.
+        They are the coarsest that are strides in all tensors, cut further after these numbers of positions.
         """
         sides: dict[Access, IndexDigits] = {}
         pads: dict[str, int] = {}
@@ -183,9 +183,9 @@ class TreeLoops:
         return digits, None if is_exact else AxisLimits(axis.extent, tuple(pads.items()))
 
     def _moves(self, name: str, access: Access, extents: dict[str, int]) -> IndexDigits:
-        """How an axis moves an access, over all dims that it is an index of; empty where it does not.
+        """Return how an axis moves an access, over all dims that it indexes; empty if it does not.
 
-        Dims whose index is computed as it runs are left out.
+        Dims whose index is computed at run time are excluded.
         """
         tensor_name, index = access
         tensor = self.tensors[tensor_name]
@@ -197,6 +197,6 @@ class TreeLoops:
                     dims.append(moves[name])
         if len(dims) < 2:
             return dims[0] if dims else ()
-        # A diagonal: the steps of all, and what each moves for them.
+        # A diagonal: the steps of all dims, and the sum of their moves.
         steps = sorted({digit.step for digits in dims for digit in digits})
         return tuple(IndexDigit(step, sum(stride_at(digits, step) for digits in dims)) for step in steps)

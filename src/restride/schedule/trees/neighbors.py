@@ -1,7 +1,7 @@
-"""What a search varies of a loop tree: vectors, loops written out, edges apart, order, steps, and memory.
+"""The variants of a loop tree that a search tries: vectors, unrolling, separate edges, order, steps, memory.
 
-Of loops that fold floats neither the digits nor the vectors are varied: they are the order in which sums are
-added up, which tells their bits.
+For loops that fold floats, neither digits nor vectors are varied: they determine the order of the sums, and
+so their bits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .transforms import apply
 
 
 def neighbors(tree: LoopTree) -> list[Neighbors]:
-    """What there is to vary of the schedule of a tree of one outermost loop, that which counts most first."""
+    """Return the variations of the schedule of a tree with one outermost loop, the most effective first."""
 
     def written_out(schedule: Schedule) -> Iterator[Schedule]:
-        """Each window as a loop, or written out; and the edges of loops apart, or with the rest."""
+        """Yield each window as a loop, or unrolled; and the edges of loops separately, or with the rest."""
         for number, plan in enumerate(plans_of(apply(tree, schedule).plan)):
             if plan.each.folds and not plan.inner:
                 yield _toggled(schedule, Transform("unroll", (), number))
@@ -30,7 +30,7 @@ def neighbors(tree: LoopTree) -> list[Neighbors]:
                 yield _without(schedule, "interior", number)
 
     def reordered(schedule: Schedule) -> Iterator[Schedule]:
-        """Neighbouring digits of a loop the other way round."""
+        """Yield exchanges of adjacent digits of a loop."""
         for at, transform in enumerate(schedule):
             digits = transform.args if transform.name == "reorder" else ()
             for place in range(len(digits) - 1):
@@ -42,7 +42,7 @@ def neighbors(tree: LoopTree) -> list[Neighbors]:
 
 
 def fits(tree: LoopTree, schedule: Schedule) -> bool:
-    """True where transforms fit a tree, and change no bit."""
+    """Return whether transforms fit a tree, and change no bits."""
     try:
         made = apply(tree, schedule)
     except InvalidArguments:
@@ -51,7 +51,7 @@ def fits(tree: LoopTree, schedule: Schedule) -> bool:
 
 
 def _orders_of_sums(schedule: TreeSchedule) -> list[tuple[object, ...]]:
-    """What the bits of folds of floats depend on: the digits and the vectors of their loops."""
+    """Return what the bits of float folds depend on: the digits and the vectors of their loops."""
     if schedule.tree.number.is_integer:
         return []
     return [_order_of(plan) for plan in plans_of(schedule.plan) if plan.each.folds]
@@ -62,14 +62,14 @@ def _order_of(plan: EachPlan) -> tuple[object, ...]:
 
 
 def _in_other_vectors(schedule: Schedule) -> Iterator[Schedule]:
-    """Vectors half and twice as long."""
+    """Yield vectors half and twice as long."""
     for at, transform in enumerate(schedule):
         for lanes in _halved_and_doubled(transform) if transform.name == "vectorize" else ():
             yield (*schedule[:at], lanes, *schedule[at + 1 :])
 
 
 def _in_other_steps(schedule: Schedule) -> Iterator[Schedule]:
-    """Shorter and longer steps of what threads share, and one digit less of it."""
+    """Yield shorter and longer steps for threads to share, and one digit less."""
     shared = [at for at, transform in enumerate(schedule) if transform.name == "parallel"]
     for at in shared:
         for steps in _halved_and_doubled(schedule[at]):
@@ -86,7 +86,7 @@ def _halved_and_doubled(transform: Transform) -> Iterator[Transform]:
 
 
 def _otherwise_stored(schedule: Schedule) -> Iterator[Schedule]:
-    """Asking ahead or not, and stores through the caches or past them."""
+    """Yield prefetch or none, and stores through the caches or past them."""
     for name in ("prefetch", "stream"):
         yield _toggled(schedule, Transform(name))
 

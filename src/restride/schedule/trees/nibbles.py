@@ -1,5 +1,5 @@
-"""Which schedules of loop trees touch tensors of 4 bits by whole bytes: their vectors begin at the first half
-of a byte, have an even number of elements side by side, and are never under masks.
+"""Recognizes schedules of loop trees that access 4-bit tensors in whole bytes: their vectors begin at the
+first half of a byte, have an even number of adjacent elements, and are never masked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .plan import EachPlan, TreeSchedule
 
 
 def has_whole_bytes(schedule: TreeSchedule) -> bool:
-    """True where no byte of a tensor of 4 bits is torn apart."""
+    """Return whether no byte of a 4-bit tensor is split."""
     places = ((access, plans) for access, plans in _accesses(schedule.plan, ()))
     return all(
         _is_whole(schedule, access, plans)
@@ -23,7 +23,7 @@ def has_whole_bytes(schedule: TreeSchedule) -> bool:
 
 
 def _accesses(plan: EachPlan, around: tuple[EachPlan, ...]) -> Iterator[tuple[Access, tuple[EachPlan, ...]]]:
-    """The accesses in a loop, and the loops around each."""
+    """Yield the accesses in a loop, and the loops around each."""
     plans = (*around, plan)
     for item in plan.each.items:
         if not isinstance(item, Each):

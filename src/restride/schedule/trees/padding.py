@@ -1,4 +1,4 @@
-"""Padding that a loop tree writes: axes for dims of one index, and nests of zeros where no axis reaches."""
+"""Padding that a loop tree writes: axes for dims of one index, and nests of zeros that axes do not reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...ir.tree import Each, Item, LoopTree, Store, TreeTensor
 
 
 def with_axes_for_padding(tree: LoopTree) -> LoopTree:
-    """The same tree with an axis of one position for each dim of one index that has padding to be written."""
+    """Add an axis of one position for each dim of one index that has padding to be written."""
     made = []
     for each in tree.items:
         stores = [item for item in items_of((each,)) if isinstance(item, Store)]
@@ -28,7 +28,7 @@ def with_axes_for_padding(tree: LoopTree) -> LoopTree:
 
 
 def padding_nests(tensor: TreeTensor) -> tuple[LoopNest, ...]:
-    """Nests that write zeros to all places of a tensor that no index has."""
+    """Return nests that write zeros to all places of a tensor without an index."""
     return tuple(
         _padding_nest(tensor, dim)
         for dim, (size, padded) in enumerate(zip(tensor.sizes, tensor.padded, strict=True))

@@ -11,7 +11,7 @@ from ..language import Schedule, Transform
 
 
 class AxisPieces(NamedTuple):
-    """Axes cut into pieces: those of pieces, those within one, and which are cut after how many positions.
+    """Axes cut into pieces: axes of pieces, axes within one, and the number of positions of each cut.
 
     An axis `c` that is cut becomes `c.block` and `c.place`, as the transform `block` names them.
     """
@@ -22,17 +22,17 @@ class AxisPieces(NamedTuple):
 
     @property
     def moved(self) -> dict[str, Affine]:
-        """What the axes that are cut have become."""
+        """Return the expressions that replace the axes that are cut."""
         return {name: Affine(((f"{name}.block", length), (f"{name}.place", 1))) for name, length in self.cuts}
 
     @property
     def transforms(self) -> Schedule:
-        """The transforms that cut them."""
+        """Return the transforms that cut them."""
         return tuple(Transform("block", cut) for cut in self.cuts)
 
 
 def pieces_of(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
-    """Axes cut into pieces of so many positions at most, which divide their extents."""
+    """Cut axes into pieces of at most this many positions, which divide their extents."""
     outside: list[TreeAxis] = []
     inside: list[TreeAxis] = []
     cuts: list[tuple[str, int]] = []
@@ -45,8 +45,8 @@ def pieces_of(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
 
 
 def pieces_with_a_rest(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
-    """The same with pieces of nearly so many positions whatever the extents are: of the one axis that is cut
-    the last piece may be a shorter one, for which there is a guard.
+    """Do the same with pieces of nearly `most` positions whatever the extents: the last piece of the one axis
+    that is cut can be shorter, which needs a guard.
     """
     inside: list[TreeAxis] = []
     size = 1
@@ -68,7 +68,7 @@ def pieces_with_a_rest(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
 def _cut(
     axis: TreeAxis, length: int, outside: list[TreeAxis], inside: list[TreeAxis], cuts: list[tuple[str, int]]
 ) -> None:
-    """Put an axis, or its pieces, where they belong."""
+    """Add an axis, or its pieces, to the result."""
     if length == axis.extent:
         inside.append(axis)
     elif length == 1:
@@ -84,7 +84,7 @@ def _divisor(number: int, most: int) -> int:
 
 
 def step_along(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
-    """How far one position of an axis is from the next, in the first tensor that it moves through."""
+    """Return the distance between positions of an axis, in the first tensor that it moves through."""
     for load in loads_in(inner.items):
         digits = tree.tensor(load.tensor).digits
         steps = [of[0].stride for of, at in zip(digits, load.index, strict=True) if at.axis == axis.name]

@@ -1,7 +1,7 @@
 """Schedules of loop trees as values: digits of axes, their limits, and the loops that have them.
 
-Digits stand in the order in which they run. `grid_of`, `sections_of` and `fused_digits` are what the emitters
-ask while they write the loops.
+Digits are in the order in which they run. The emitters use `grid_of`, `sections_of` and `fused_digits` while
+they write the loops.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ...ir.numbers import Number
 from ...ir.tree import Each, LoopTree, TreeTensor, loads_in
 from ..machine import NOMINAL
 
-# Steps that threads may share, more or less.
+# The approximate number of steps that threads share.
 _GRID_STEPS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedStride:
-    """How an access moves that stays where it is for so many positions, and then goes on by a stride."""
+    """The move of an access that stays in place for `repeats` positions, and then advances by a stride."""
 
     times: int
     stride: int
@@ -36,10 +36,10 @@ TreeStride = Stride | RepeatedStride
 
 @dataclass(frozen=True, slots=True)
 class TreeDigit:
-    """A digit of an axis, or of several that continue each other: how far it moves each axis and each access.
+    """A digit of an axis, or of several contiguous ones: how far it moves each axis and each access.
 
-    `bound` names the axis whose digits do not cover it exactly. `fused`: the names of those that continue
-    each other, outermost first, where they are several.
+    `bound` names the axis whose digits do not cover it exactly. `fused`: the names of merged digits,
+    outermost first.
     """
 
     extent: int
@@ -50,15 +50,15 @@ class TreeDigit:
 
     @property
     def name(self) -> str:
-        """By which a schedule calls it; of a fused one that of the innermost."""
+        """The name in a schedule; for a merged digit, that of the innermost."""
         return "+".join(f"{name}/{step}" for name, step in self.steps)
 
     def stride(self, access: Access) -> TreeStride:
-        """How far an access moves for one position."""
+        """Return how far an access moves for one position."""
         return next((stride for each, stride in self.strides if each == access), 0)
 
     def reach(self, widths: dict[str, int]) -> int:
-        """How far the accesses move together, in bits."""
+        """Return how far the accesses move together, in bits."""
         return sum(_reach(stride) * widths[access[0]] for access, stride in self.strides)
 
     def __str__(self) -> str:
@@ -67,37 +67,36 @@ class TreeDigit:
 
 @dataclass(frozen=True, slots=True)
 class AxisLimits:
-    """An axis whose digits are more than its positions: how many are computed, and for each tensor the end of
-    the zeros behind them.
+    """The limits of an axis whose digits exceed its positions: how many are computed, and for each tensor the
+    end of the zeros after them.
     """
 
     size: int
     pads: tuple[tuple[str, int], ...] = ()
 
     def below(self, step: int) -> AxisLimits:
-        """The limits within the first `step` positions."""
+        """Return the limits within the first `step` positions."""
         return AxisLimits(min(self.size, step), tuple((name, min(pad, step)) for name, pad in self.pads))
 
     def behind(self, positions: int) -> AxisLimits:
-        """The limits behind some positions."""
+        """Return the limits after some positions."""
         pads = tuple((name, max(pad - positions, 0)) for name, pad in self.pads)
         return AxisLimits(max(self.size - positions, 0), pads)
 
     @property
     def end(self) -> int:
-        """One past the last position that anything is done for."""
+        """One past the last position that is computed or zeroed."""
         return max(self.size, *(pad for _, pad in self.pads)) if self.pads else self.size
 
 
 @dataclass(frozen=True, slots=True)
 class EachPlan:
-    """A loop: its digits, outermost first; `lanes` more than 1 where vectors go along the last of them.
+    """A loop: its digits, outermost first; `lanes` is above 1 if vectors run along the last of them.
 
-    `inner` are the plans of the loops inside, in their order; one that has lanes too is **joined** to it: its
-    vectors are of as many results as this loop has lanes, side by side (`can_join`). `is_unrolled`: the
-    positions of a window are code one after the other, where they need no tests. `interior`: the axes of
-    which those positions are loops of their own at which all guards of the loops inside hold. `number`: what
-    it computes in.
+    `inner` are the plans of the inner loops, in order; one that also has lanes is **joined** to it: its
+    vectors are of as many adjacent results as this loop has lanes (`can_join`). `is_unrolled`: the positions
+    of a window are unrolled where they need no tests. `interior`: the axes whose positions at which all
+    guards of the inner loops hold are separate loops. `number`: the type of the computation.
     """
 
     each: Each
@@ -111,18 +110,18 @@ class EachPlan:
 
     @property
     def widest(self) -> int:
-        """Lanes of the longest vectors: no more than there are positions."""
+        """The lanes of the longest vectors: no more than there are positions."""
         positions = prod(digit.extent for digit in self.digits)
         return min(self.lanes, 1 << (max(positions, 1) - 1).bit_length())
 
     @property
     def longest(self) -> int:
-        """Lanes of the longest vectors that there are: less than the widest where the last digit is short."""
+        """The lanes of the longest vectors that occur: fewer than the widest if the last digit is short."""
         extent = self.digits[-1].extent if self.digits else 1
         return min(self.widest, 1 << (extent - 1).bit_length())
 
     def lines(self) -> Iterator[str]:
-        """The loops as text."""
+        """Yield the loops as text."""
         lanes = f" in vectors of {self.widest}" if self.lanes > 1 else ""
         yield f"for {', '.join(map(str, self.digits)) or 'once'}{lanes}"
         for plan in self.inner:
@@ -134,13 +133,13 @@ Grid = tuple[tuple[TreeDigit, int, int], ...]
 
 @dataclass(frozen=True)
 class TreeSchedule:
-    """The plan of a tree of one outermost loop.
+    """The plan of a tree with one outermost loop.
 
-    `grid`: the digits of the outermost loop that threads share, outermost first: how many positions a step
-    has, of the digit of vectors whole vectors, and how many steps. `computed`: of each access the dims whose
-    index is computed as it runs; `read_axes`: the axes whose positions are needed as numbers; `uncovered`:
-    tensors whose padding its stores do not reach. `streams`: stores that fill lines go past the caches;
-    `asks_ahead`: what lies in memory is asked for before its use.
+    `grid`: the digits of the outermost loop that threads share, outermost first: the positions of a step (for
+    the digit of vectors, whole vectors), and the number of steps. `computed`: for each access, the dims whose
+    index is computed at run time; `read_axes`: the axes whose positions are needed as numbers; `uncovered`:
+    tensors whose padding its stores do not reach. `streams`: stores that fill lines bypass the caches;
+    `asks_ahead`: elements in memory are prefetched.
     """
 
     tree: LoopTree
@@ -160,7 +159,7 @@ class TreeSchedule:
 
     @property
     def read_again(self) -> set[str]:
-        """The tensors that are read where they are written: these stay in the caches."""
+        """The tensors that are read where they are written, and so stay in cache."""
         return self.rows | {load.tensor for load in self.tree.loads}
 
     @property
@@ -169,11 +168,11 @@ class TreeSchedule:
         return tuple(self.computed)
 
     def read_ahead(self, number: int) -> dict[Access, int]:
-        """What an inner loop asks for before its use: how far accesses move to the next outer position.
+        """Return what an inner loop prefetches: how far accesses move to the next outer position.
 
-        In bytes. Of loops that read the same the last one asks, so that the first of the next position does
-        not wait; what a single loop reads goes on by itself, unless it is windows. `number`: which of the
-        inner loops.
+        In bytes. Of loops that read the same, the last one prefetches, so that the first of the next position
+        does not wait; what only one loop reads is prefetched by hardware, unless it is windows. `number`:
+        which of the inner loops.
         """
         plan, loops = self.plan, [loads_of(each) for each in self.plan.inner]
         again = set().union(*loops[:number], *loops[number + 1 :])
@@ -188,9 +187,9 @@ class TreeSchedule:
         return streams
 
     def _rows_ahead(self, windows: EachPlan) -> dict[Access, int]:
-        """What a loop over windows asks for: how far its accesses move to the next row of windows.
+        """Return what a loop over windows prefetches: how far its accesses move to the next row of windows.
 
-        Processors read on in a row by themselves, but not where several are read in turn, piece by piece.
+        Processors prefetch within a row, but not if several rows are read in turn, piece by piece.
         """
         outside = {axis.name for axis in self.plan.each.axes}
         axes = (axis for plan in plans_of(windows) for axis in plan.each.axes)
@@ -204,7 +203,7 @@ class TreeSchedule:
         return {access: step for access, step in steps.items() if step}
 
     def _row_step(self, access: Access) -> int:
-        """How far an access moves for the innermost digit that takes it to another page; 0 if that is far."""
+        """Return how far an access moves for the innermost digit that changes its page; 0 if that is far."""
         width = self.tensors[access[0]].data_type.bits // 8
         strides = (digit.stride(access) for digit in reversed(self.plan.digits) if digit.extent > 1)
         steps = (stride * width for stride in strides if isinstance(stride, int))
@@ -212,7 +211,7 @@ class TreeSchedule:
         return step if step <= NOMINAL.far_ahead else 0
 
     def _next_step(self, plan: EachPlan, access: Access) -> int:
-        """How far an access moves from one position of a loop to the next, in bytes; 0 if it is computed."""
+        """Return how far an access moves between positions of a loop, in bytes; 0 if it is computed."""
         if self.computed[access]:
             return 0
         for place in range(len(plan.digits) - 1, -1, -1):
@@ -225,7 +224,7 @@ class TreeSchedule:
 
     @property
     def kind(self) -> str:
-        """The name of such kernels: which way vectors go."""
+        """The name of such kernels, by the direction of vectors."""
         if self.plan.lanes > 1:
             return "columns" if self.plan.inner else "lines"
         return "rows" if any(each.lanes > 1 for each in self.plan.inner) else "elements"
@@ -234,10 +233,10 @@ class TreeSchedule:
     def why(self) -> str:
         """The reason for it."""
         return {
-            "lines": "neighbours lie side by side",
-            "columns": "what is folded lies across",
-            "rows": "what is folded lies side by side",
-            "elements": "no axis has neighbours side by side",
+            "lines": "elements are contiguous",
+            "columns": "folded elements are strided",
+            "rows": "folded elements are contiguous",
+            "elements": "no axis has contiguous elements",
         }[self.kind]
 
     def __str__(self) -> str:
@@ -245,19 +244,19 @@ class TreeSchedule:
 
 
 def repeats_of(digit: TreeDigit) -> tuple[int, ...]:
-    """For how many positions accesses stay where they are."""
+    """Return the numbers of positions for which accesses stay in place."""
     return tuple(stride.times for _, stride in digit.strides if isinstance(stride, RepeatedStride))
 
 
 def plans_of(plan: EachPlan) -> Iterator[EachPlan]:
-    """A loop, and those inside of it."""
+    """Yield a loop, and its inner loops."""
     yield plan
     for inner in plan.inner:
         yield from plans_of(inner)
 
 
 def loads_of(plan: EachPlan) -> set[Access]:
-    """What the items of a loop load, and those of the loops in it."""
+    """Return what the items of a loop load, including those of inner loops."""
     items = (item for each in plans_of(plan) for item in each.each.items)
     return {(load.tensor, load.index) for load in loads_in(items)}
 
@@ -274,9 +273,9 @@ def _reach(stride: TreeStride) -> int:
 
 
 def axis_digits(digits: IndexDigits, index: Index, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
-    """How each axis of an index moves through the digits of a dim; None where only computing it tells.
+    """Return how each axis of an index moves through the digits of a dim; None if it must be computed.
 
-    `g * 4 + k` through blocks of 16  ->  g: 1 of 4 places, then of so many blocks; k: places.
+    `g * 4 + k` through blocks of 16  ->  g: 1 of 4 positions, then blocks; k: positions.
     """
     if isinstance(index, Load) or index.divisor > 1:
         return None
@@ -288,8 +287,8 @@ def axis_digits(digits: IndexDigits, index: Index, extents: dict[str, int]) -> d
     if index.constant:
         return None
     for place, (name, factor) in enumerate(terms):
-        # Each axis begins where the one before it ends, or behind that, at the edge of a block or of a part
-        # of one: no carry goes from one to the next.
+        # Each axis begins where the one before it ends, or after that, at the edge of a block or of a part
+        # of one: there are no carries between them.
         if not _divides_all(factor, digits) or factor < (reach if place > 0 else 0):
             return None
         reach = factor * extents[name]
@@ -309,13 +308,13 @@ def _divides_all(factor: int, digits: IndexDigits) -> bool:
     return all(digit.step % factor == 0 or factor % digit.step == 0 for digit in digits)
 
 
-# --- while they run -----------------------------------------------------------------------------------------
+# --- for the emitters ---------------------------------------------------------------------------------------
 
 
 def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
-    """The digits that threads share, outermost first: how many positions a step has, and how many steps.
+    """Return the digits that threads share, outermost first: the positions of a step, and the steps.
 
-    Of the digit of vectors a position is a whole vector. A loop in order is one step.
+    For the digit of vectors, a position is a whole vector. A loop in order is one step.
     """
     if plan.each.in_order:
         return []
@@ -336,7 +335,7 @@ def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
 
 
 def shared_positions(plan: EachPlan, place: int) -> int:
-    """How many positions of a digit there is something to do for; of the digit of vectors whole vectors."""
+    """Return how many positions of a digit have work; for the digit of vectors, whole vectors."""
     digit, count, is_vector = plan.digits[place], plan.digits[place].extent, _has_vectors(plan, place)
     if digit.bound:
         ((name, step),) = digit.steps
@@ -346,7 +345,7 @@ def shared_positions(plan: EachPlan, place: int) -> int:
 
 
 def decides_inside(plan: EachPlan, place: int) -> bool:
-    """True where what is done inside of a digit depends on which of its positions it is."""
+    """Return whether the work inside a digit depends on which of its positions it is."""
     bound = plan.digits[place].bound
     inside = (digit.bound for digit in plan.digits[place + 1 :])
     return bool(bound) and not _has_vectors(plan, place) and bound in inside
@@ -357,7 +356,7 @@ def _has_vectors(plan: EachPlan, place: int) -> bool:
 
 
 def sections_of(limits: AxisLimits, step: int, extent: int) -> Iterator[tuple[int, int, AxisLimits]]:
-    """The runs of positions of a digit that are alike: first, one past the last, and the limits inside.
+    """Yield runs of equivalent positions of a digit: first, one past the last, and the limits inside.
 
     17 of 32 in steps of 16  ->  1 position of 16, and 1 of which 1 is computed and 15 are zero.
     """
@@ -377,8 +376,8 @@ def fused_digits(
     fixed: frozenset[TreeDigit],
     stays: frozenset[Access] = frozenset(),
 ) -> tuple[TreeDigit, ...]:
-    """The order with its first digit made one with those that continue it; the `fixed` ones stay as they are.
-    Accesses of `stays` may stay where they are along the inner digit.
+    """Merge the first digit with those contiguous to it; the `fixed` ones stay unchanged. Accesses of `stays`
+    can be constant along the inner digit.
 
     `for 5: src += 3` around `for 3: src += 1`  ->  `for 15: src += 1`.
     """
@@ -399,7 +398,7 @@ def fused_digits(
 def _fused_strides(
     outer: TreeDigit, inner: TreeDigit, stays: frozenset[Access]
 ) -> tuple[tuple[Access, TreeStride], ...] | None:
-    """The strides of both digits as one; None where some access does not go on."""
+    """Return the strides of both digits as one; None if some access is not contiguous."""
     accesses = dict.fromkeys(access for digit in (inner, outer) for access, _ in digit.strides)
     strides = dict(inner.strides)
     for access in accesses:

@@ -1,4 +1,4 @@
-"""The transforms that make another tree of a tree: what is computed where, before its loops are ordered.
+"""The transforms that rewrite a tree: which values are computed where, before its loops are ordered.
 
 | transform | before -> after |
 | --- | --- |
@@ -7,13 +7,13 @@
 | `compute_at(s.part, n)` | `each n, w: (each k: s.part = f), g(s.part)` -> as below |
 | `compute_root(s.part)` | the same before all other loops, with a tensor for all positions |
 
-`block`: an axis becomes one of blocks and one of places in a block. Where the number does not divide the
-extent, a guard leaves out what is behind its end.
+`block`: an axis is split into blocks and positions within a block. If the number does not divide the extent,
+a guard excludes what is past its end.
 
-`split_fold`: the axes that are named are folded last. All folds of that loop are split.
+`split_fold`: the named axes are folded last. All folds of that loop are split.
 
-`compute_at`: what a fold finds is kept in rows, which are filled first, at each position of the axes that are
-named; the other axes of the loops around the fold are those of the rows::
+`compute_at`: the results of a fold are kept in rows, which are filled first, at each position of the named
+axes; the other axes of the loops around the fold are those of the rows::
 
     each n, w:                                  each n:
       each k:                                     local s.part[w]
@@ -24,13 +24,12 @@ named; the other axes of the loops around the fold are those of the rows::
                                                   each w:
                                                     y[n, w] = g(s.part[w])
 
-Where the fold depends on some of
-these only by their sum, as a window on `2 * w + k`, a row has a place for each value of the sum, so that what
-several windows share is folded once. A guard on it becomes an interior, and edges that hold what no element
-folds to.
+If the fold depends on some of these only through their sum, as a window on `2 * w + k`, a row has an element
+for each value of the sum, so that what several windows share is folded once. A guard on it becomes an
+interior, and edges with the neutral element.
 
-A row of a fold of floats is the same sum in another order (docs/numerics.md); of integers, and of maxima, it
-has the same bits.
+A row of a float fold is the same sum in another order (docs/numerics.md); for integers, and for maxima, the
+bits are the same.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ from ..language import Schedule, Transform, check_known
 NAMES = ("block", "split_fold", "compute_at", "compute_root")
 
 _Form = tuple[tuple[str, int], ...]
-"""A sum of axes, each times a number: what an index is, but for a factor and what is added."""
+"""A sum of axes with coefficients: an index without a common factor and constant."""
 
 
 def rewrite(tree: LoopTree, schedule: Schedule) -> LoopTree:
-    """The tree that transforms make of a tree; tensors of `compute_root` stand behind those that it has.
+    """Return the tree that transforms produce; tensors of `compute_root` follow the existing ones.
 
     Raises InvalidArguments for transforms that do not fit.
     """
@@ -66,22 +65,22 @@ def rewrite(tree: LoopTree, schedule: Schedule) -> LoopTree:
 
 
 class RewrittenTree(NamedTuple):
-    """The transforms that made a tree, as text, which is read where they are asked for; and of what."""
+    """The transforms that produced a tree, as text that is parsed when needed, and the original tree."""
 
     source: LoopTree
     rewrites: str = ""
 
 
 def part_of(name: str) -> str:
-    """What a fold over some of its axes finds, of one that has been split."""
+    """Return the name of the partial result of a split fold."""
     return f"{name}.part"
 
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """A dim of rows: `axis` goes through it. `form`: the sum of axes of the loops around that it is, of which
-    `first` is the least value, and `among` all those axes of which indices have this sum or none. Only at the
-    places `inside` the fold has elements.
+    """A dim of rows: `axis` runs over it. `form`: the sum of outer axes that it represents, of which
+    `first` is the least value, and `among` all those axes whose indices have this sum or none of it. The fold
+    has elements only at the positions `inside`.
     """
 
     axis: TreeAxis
@@ -92,29 +91,29 @@ class _Dim:
 
     @property
     def place(self) -> Affine:
-        """The place that the loops around look at."""
+        """The position that the outer loops read."""
         return Affine(self.form, -self.first)
 
     @property
     def has_edges(self) -> bool:
-        """True where the fold has no elements at some places."""
+        """Whether the fold has no elements at some positions."""
         return self.inside != (0, self.axis.extent)
 
     def factor(self, index: Affine) -> int:
-        """How many times an index has the sum."""
+        """Return how many times an index contains the sum."""
         terms = {name: factor for name, factor in index.terms if name in self.among}
         name, own = self.form[0]
         factor = terms.get(name, 0) // own
         return factor if terms == {name: factor * own for name, own in self.form} else 0
 
     def with_place(self, place: Affine, index: Affine) -> Affine:
-        """An index with a place of this dim in place of the sum."""
+        """Return an index with the sum replaced by a position of this dim."""
         factor = self.factor(index)
         made = replace(index, divisor=1) + (place + self.first - Affine(self.form)) * factor
         return replace(made, divisor=index.divisor)
 
     def movement(self, tree: LoopTree, fold: Each) -> float:
-        """How far the first tensor that moves along it does so; where none does, that is as farthest."""
+        """Return how far the first tensor that moves along it does so; infinite if none does."""
         for load in loads_in(items_of((fold,))):
             for digits, at in zip(tree.tensor(load.tensor).digits, load.index, strict=True):
                 factor = 0 if isinstance(at, Load) else abs(self.factor(at))
@@ -124,7 +123,7 @@ class _Dim:
 
 
 class _Rewriter:
-    """Does one transform."""
+    """Applies one transform."""
 
     def __init__(self, tree: LoopTree, transform: Transform) -> None:
         self.tree, self.transform = tree, transform
@@ -132,18 +131,18 @@ class _Rewriter:
         self.axes = {axis.name: axis for each in self.loops for axis in each.axes}
 
     def fail(self, why: str) -> NoReturn:
-        """Refuse the transform."""
+        """Reject the transform."""
         raise refuse("RS-V09:no-rewrite", transform=self.transform, why=why)
 
     def rewritten(self) -> LoopTree:
-        """The tree after the transform."""
+        """Return the tree after the transform."""
         if self.transform.name == "block":
             return self._blocked(*self.transform.args)
         name, *axes = map(str, self.transform.args or ("",))
         path = next((path for item in self.tree.items for path in _paths(item, name)), [])
         if not path:
             found = [state for each in self.loops for fold in each.folds for state in fold.names]
-            self.fail(f"no fold finds {name or 'nothing'}; there are {', '.join(found) or 'none'}")
+            self.fail(f"there is no fold {name or 'without a name'}, only {', '.join(found) or 'none'}")
         if any(each.in_order for each in path):
             self.fail("the positions of the loop, or of one around it, run in order")
         if self.transform.name == "split_fold":
@@ -151,22 +150,22 @@ class _Rewriter:
         return self._with_rows(path, axes)
 
     def _replaced(self, old: Each, *new: Item) -> LoopTree:
-        """The tree with items in place of a loop."""
+        """Return the tree with a loop replaced by items."""
         return replace(self.tree, items=_with_items(self.tree.items, old, new))
 
     # --- axes and folds
 
     def _blocked(self, name: object = "", size: object = 0, *more: object) -> LoopTree:
-        """An axis as one of blocks and one of places in them."""
+        """Split an axis into blocks and positions within them."""
         each = next((each for each in self.loops if any(axis.name == name for axis in each.axes)), None)
         if each is None or not isinstance(name, str) or more:
             self.fail(f"it takes an axis of {', '.join(self.axes)}, and a number")
         axis = self.axes[name]
         if not isinstance(size, int) or not 1 <= size <= axis.extent:
-            self.fail(f"a block of {name} has 1 to {axis.extent} positions")
+            self.fail(f"a block of {name} must have 1 to {axis.extent} positions")
         blocks, places = TreeAxis(f"{name}.block", -(-axis.extent // size)), TreeAxis(f"{name}.place", size)
         if not {blocks.name, places.name}.isdisjoint(self.axes):
-            self.fail(f"there is an axis {blocks.name} or {places.name}")
+            self.fail(f"an axis {blocks.name} or {places.name} exists already")
         index = blocks * size + places
         made = with_indices(each, lambda at: at.with_axes({name: index}))
         axes = tuple(part for own in each.axes for part in ((blocks, places) if own == axis else (own,)))
@@ -174,7 +173,7 @@ class _Rewriter:
         return self._replaced(each, replace(made, axes=axes, guards=(*made.guards, *rest)))
 
     def _with_split_fold(self, each: Each, last: Sequence[str]) -> LoopTree:
-        """Folds in two: over the axes that stay inside, then over the last ones."""
+        """Split folds in two: over the axes that stay inside, then over the last ones."""
         own = [axis.name for axis in each.axes]
         if not last or not set(last).issubset(own):
             self.fail(f"it takes axes of the fold, which are {', '.join(own)}")
@@ -199,12 +198,12 @@ class _Rewriter:
     # --- rows
 
     def _with_rows(self, path: Sequence[Each], around: Sequence[str]) -> LoopTree:
-        """What the innermost loop of a path folds in rows, which are filled before they are read."""
+        """Fold the innermost loop of a path into rows, which are filled before they are read."""
         *loops, fold = path
         at = self._level(loops, around)
         outermost, reader = loops[at], loops[-1]
         self._check_free(fold, loops[at:])
-        # What is folded together lies farthest apart.
+        # Elements that are folded together are farthest apart.
         kept = [axis for each in (reader, *loops[at:-1]) for axis in each.axes if axis.name not in around]
         if not all(axis.extent for axis in kept):
             self.fail("an axis has no positions")
@@ -223,7 +222,7 @@ class _Rewriter:
             isinstance(item, Store) for item in items_of((fold,))
         ):
             self.fail(
-                "the loop of the fold writes, and positions of its rows are not those of the loops around"
+                "the loop of the fold writes, and positions of its rows differ from those of the outer loops"
             )
         filled = _filled(producer, dims, rows)
         loads: dict[str, Expr] = {
@@ -234,7 +233,7 @@ class _Rewriter:
             lambda leaf: loads.get(leaf.name, leaf) if isinstance(leaf, Ref) else leaf,
         )
         if _folds_alone(reader, fold):
-            # Where its guards do not hold rows have what nothing folds to.
+            # Where its guards do not hold, rows have the neutral element.
             rest = replace(rest, guards=tuple(guard for guard in reader.guards if guard not in moved))
         if reader is not outermost:
             rest = replace(outermost, items=_with_items(outermost.items, reader, (rest,)))
@@ -244,7 +243,7 @@ class _Rewriter:
         outside = tuple(guard for guard in rest.guards if names.isdisjoint(guard.index.axes))
         inside = tuple(guard for guard in rest.guards if guard not in outside)
         inner = tuple(axis for axis in outermost.axes if axis.name not in around)
-        # What belongs to each position stays with it.
+        # Items that belong to each position stay with it.
         own_rows, new_rows = outermost.locals, tuple(rows.values())
         last: tuple[Item, ...] = (Each(inner, rest.items, inside, own_rows),) if inner else rest.items
         own = tuple(self.axes[name] for name in around if self.axes[name] in outermost.axes)
@@ -253,11 +252,11 @@ class _Rewriter:
         )
 
     def _level(self, loops: Sequence[Each], around: Sequence[str]) -> int:
-        """The number of the loop in which rows are filled; 0 for those of all positions."""
+        """Return the number of the loop in which rows are filled; 0 for rows of all positions."""
         names = [axis.name for each in loops for axis in each.axes]
         if self.transform.name == "compute_root":
             if around or not loops:
-                self.fail("it takes what a fold in another loop finds, and nothing else")
+                self.fail("it takes only the result of a fold in another loop")
             return 0
         wanted = set(around)
         for number, each in enumerate(loops):
@@ -267,10 +266,10 @@ class _Rewriter:
             if not own <= wanted:
                 break
             wanted -= own
-        return self.fail(f"it takes axes of the loops around the fold, from outside in: {', '.join(names)}")
+        return self.fail(f"it takes axes of the loops around the fold, outermost first: {', '.join(names)}")
 
     def _check_free(self, fold: Each, loops: Sequence[Each]) -> None:
-        """Refuse a fold that needs what the loops around find before it, or writes what they read."""
+        """Reject a fold that needs results of the outer loops before it, or writes what they read."""
         inside, outside = list(items_of((fold,))), list(items_of(loops))
         parts = list(parts_in(inside))
         found = {name for item in outside for name in _names_of(item)}
@@ -285,10 +284,10 @@ class _Rewriter:
         if stored & (read | rows):
             self.fail(f"the loop of the fold writes {', '.join(sorted(stored & (read | rows)))} for others")
         if needed:
-            self.fail(f"the fold needs {', '.join(sorted(needed))}, which is found in the same loop")
+            self.fail(f"the fold needs {', '.join(sorted(needed))}, which is computed in the same loop")
 
     def _dims(self, fold: Each, kept: Sequence[TreeAxis]) -> list[_Dim]:
-        """The dims of rows: sums of axes, where the fold depends on them by these alone; else the axes."""
+        """Return the dims of rows: sums of axes, if the fold depends only on those; else the axes."""
         names = [axis.name for axis in kept]
         indices = [index for index in _indices(fold) if not index.axes.isdisjoint(names)]
         forms = dict.fromkeys(_form(index, names) for index in indices)
@@ -321,19 +320,19 @@ class _Rewriter:
 
 
 def _filled(fold: Each, dims: Sequence[_Dim], rows: dict[str, TreeTensor]) -> list[Item]:
-    """The loops that fill rows: all places at once, or those inside of a dim, and then its edges."""
+    """Return the loops that fill rows: all positions at once, or the interior of a dim and then its edges."""
     edged = next((dim for dim in reversed(dims) if dim.has_edges), None)
     low, high = edged.inside if edged else (0, 0)
     inside = TreeAxis(f"{edged.axis.name}.inside", high - low) if edged else None
     at = [inside + low if inside and dim is edged else dim.axis + 0 for dim in dims]
     for dim, place in zip(dims, at, strict=True):
-        # A whole axis goes through its dim as it is.
+        # A whole axis runs over its dim directly.
         if dim is edged or len(dim.form) > 1:
             fold = with_indices(fold, partial(dim.with_place, place))
     stores = (row.store(tuple(at), Ref(state)) for state, row in rows.items())
     if edged is None or inside is None:
         return [Each(tuple(dim.axis for dim in dims), (fold, *stores))]
-    # All positions of the interior are within what a guard on that dim alone leaves.
+    # All positions of the interior satisfy the guards on that dim alone.
     guards = tuple(
         guard for guard in fold.guards if guard.index.axes != {inside.name} or guard.index.divisor > 1
     )
@@ -349,7 +348,7 @@ def _filled(fold: Each, dims: Sequence[_Dim], rows: dict[str, TreeTensor]) -> li
 
 
 def _form(index: Affine, names: Sequence[str]) -> _Form:
-    """The part of an index in some axes, without a common factor."""
+    """Return the part of an index in some axes, without a common factor."""
     terms = sorted((term for term in index.terms if term[0] in names), key=lambda term: names.index(term[0]))
     common = gcd(*(factor for _, factor in terms)) * (1 if terms[0][1] > 0 else -1)
     return tuple((name, factor // common) for name, factor in terms)
@@ -359,7 +358,7 @@ def _form(index: Affine, names: Sequence[str]) -> _Form:
 
 
 def _paths(item: Item, name: str) -> Iterator[list[Each]]:
-    """The loops from an item to one that folds into a name."""
+    """Yield the loops from an item to one that folds into a name."""
     if isinstance(item, Each):
         if any(name in fold.names for fold in item.folds):
             yield [item]
@@ -369,7 +368,7 @@ def _paths(item: Item, name: str) -> Iterator[list[Each]]:
 
 
 def _with_items(items: Sequence[Item], old: Each, new: Sequence[Item]) -> tuple[Any, ...]:
-    """Items with others in place of a loop, wherever it is."""
+    """Return items with a loop replaced, wherever it is nested."""
     found: list[Item] = []
     for item in items:
         if item is old:
@@ -382,7 +381,7 @@ def _with_items(items: Sequence[Item], old: Each, new: Sequence[Item]) -> tuple[
 
 
 def _indices(each: Each) -> list[Affine]:
-    """All indices in a loop, those of its guards too."""
+    """Return all indices in a loop, including those of its guards."""
     found: list[Affine] = []
 
     def noted(index: Affine) -> Affine:
@@ -409,7 +408,7 @@ def _locals(loops: Iterable[Each]) -> Iterator[TreeTensor]:
 
 
 def _folds_alone(reader: Each, fold: Each) -> bool:
-    """True where a loop does nothing but go on with the same folds: what nothing folds to changes nothing."""
+    """Return whether a loop only continues the same folds, so that neutral elements do not matter."""
     others = [item for item in reader.items if item is not fold]
     return len(others) == len(fold.folds) and all(
         isinstance(item, Fold) and (item.op, item.values) == (part.op, tuple(map(Ref, part.names)))

@@ -1,12 +1,12 @@
-"""Loop trees -> schedules: in what order the digits of their axes run, and along which of them vectors go.
+"""Scheduler for loop trees: the order of the digits of their axes, and those along which vectors run.
 
 1. Axes become digits (`loops.py`).
-2. Vectors go along one digit: of an outer loop, where each lane has its own output, or of each innermost
-   loop, where lanes are folded at its end. That with the fewest loads of single elements wins.
-3. Digits stand in the order of the memory that they move through, the one of the vectors last.
+2. Vectors run along one digit: of an outer loop, where each lane has its own output, or of each innermost
+   loop, where lanes are folded at its end. The choice with the fewest loads of single elements wins.
+3. Digits follow the order of the memory that they traverse, the one of the vectors last.
 
-All of it depends on the tree alone: so does the order of sums, and with it their bits. `transforms.py` says
-what was chosen as a list of transforms, and makes the same loops of one.
+All of it depends only on the tree, and so do the order of sums and their bits. `transforms.py` expresses the
+choices as a list of transforms, and builds the same loops from one.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ from .loops import TreeLoops
 from .padding import with_axes_for_padding
 from .plan import EachPlan, RepeatedStride, TreeDigit, TreeSchedule, grid_of
 
-# Bits of a vector of elements in memory, at least, where rows are short: several rows make one vector.
+# The least vector of elements in memory, in bits, for short rows: several rows make one vector.
 _REGISTER_BITS = 256
-# Bits of a vector of several results that are folded together.
+# The bits of a vector of several results that are folded together.
 _JOINED_BITS = 1 << 12
 
 
 @lru_cache(maxsize=256)
 def schedule_tree(tree: LoopTree, *, with_vectors: bool = True, register: int = 64) -> TreeSchedule:
-    """Schedule a tree of one outermost loop that is not empty; `register`: bytes of a vector register."""
+    """Schedule a nonempty tree with one outermost loop; `register`: bytes of a vector register."""
     loops = TreeLoops(with_axes_for_padding(tree))
     plan = _Scheduler(loops, register, with_vectors=with_vectors).plan()
     return loops.scheduled(plan, tuple(grid_of(plan)))
 
 
 class _Scheduler:
-    """Chooses how the loops of one tree run."""
+    """Chooses the schedule of the loops of one tree."""
 
     def __init__(self, loops: TreeLoops, register: int, *, with_vectors: bool) -> None:
         self.register, self.with_vectors = register, with_vectors
         self.loops, self.tree = loops, loops.tree
-        # No order of sums depends on the width of registers.
+        # The order of sums must not depend on the width of registers.
         self.is_free = not _folds_reals(self.tree.items[0], self.tree.number)
 
     def plan(self) -> EachPlan:
-        """The plan of the outermost loop: vectors along one of its digits, or along those of loops inside."""
+        """Return the plan of the outermost loop: vectors along one of its digits, or those of inner loops."""
         plan = self._with_vectors(self._plain(self.tree.items[0], {}, self.tree.number))[1]
         return plan if self.with_vectors else _without_vectors(plan)
 
     def _plain(self, each: Each, outer: dict[str, int], number: Number) -> EachPlan:
-        """A loop without vectors."""
+        """Return a loop without vectors."""
         number = each.number or number
         extents = outer | {axis.name: axis.extent for axis in each.axes}
         inner = tuple(self._plain(item, extents, number) for item in each.items if isinstance(item, Each))
@@ -75,7 +75,7 @@ class _Scheduler:
         return EachPlan(each, order, limits, 1, inner, is_unrolled, guarded_axes(each), number)
 
     def _with_vectors(self, plan: EachPlan) -> tuple[float, EachPlan]:
-        """What a loop costs with the best vectors, for one turn of the loops around it, and the plan."""
+        """Return the cost of a loop with the best vectors, for one outer iteration, and the plan."""
         inner = [self._with_vectors(each) for each in plan.inner]
         own = sum(1.0 for item in plan.each.items for _ in accesses_of(item))
         positions = prod(axis.extent for axis in plan.each.axes)
@@ -89,14 +89,14 @@ class _Scheduler:
         return min([*here, below], key=lambda found: found[0])
 
     def _along(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
-        """The cost of vectors along a digit, and the plan."""
+        """Return the cost of vectors along a digit, and the plan."""
         lanes = self._lanes(plan, {name for name, _ in digit.steps})
         used = min(digit.extent, lanes)
         cost = self._cost(plan.each, digit, used, 1)
         if plan.each.folds:
             cost += FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
-        # Elements that repeat within a digit are for vectors alone, and for indices that no tensor says.
+        # Digits with repeated elements need vectors, and indices that no tensor provides.
         is_short = self.with_vectors and digit.extent < lanes and self._has_short_rows(plan, digit.extent)
         accesses = (access for item in plan.each.items for access in accesses_of(item))
         if is_short and not any(map(self.loops.computed.get, accesses)):
@@ -105,7 +105,7 @@ class _Scheduler:
         return cost, replace(plan, digits=tuple(order), lanes=lanes)
 
     def _has_short_rows(self, plan: EachPlan, extent: int) -> bool:
-        """True where rows of so many elements are stored, which are less than registers of bytes."""
+        """Return whether rows of this many elements, less than a register of bytes, are stored."""
         stores = [item for item in plan.each.items if isinstance(item, Store)]
         bits = [self.loops.tensors[store.tensor].data_type.bits for store in stores]
         is_short = _is_power(extent) and max(bits, default=0) * extent < _REGISTER_BITS
@@ -118,7 +118,7 @@ class _Scheduler:
         return data_type.kind == "float" and data_type.bits <= 8
 
     def _joined(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
-        """The cost of vectors along a digit and, inside of it, along all that is folded, and the plan."""
+        """Return the cost of vectors along a digit and, inside it, along everything folded, and the plan."""
         (inner,) = plan.inner
         folded, loads = inner.digits[0].extent, sum(1 for item in inner.each.items for _ in accesses_of(item))
         lanes = min(_JOINED_BITS // inner.number.bits // folded, 1 << digit.extent.bit_length() - 1)
@@ -151,7 +151,7 @@ class _Scheduler:
         stride = digit.stride(access)
         if stride in (0, 1):
             return 1.0 / lanes
-        # Of every second element two loads of neighbours.
+        # Every second element takes two loads of adjacent ones.
         return 2.0 / lanes if stride == 2 and self.loops.widths[access[0]] <= 32 and not is_store else 1.0
 
     def _is_computed(self, access: Access, names: set[str]) -> bool:
@@ -159,7 +159,7 @@ class _Scheduler:
         return any(not names.isdisjoint(index[dim].axes) for dim in self.loops.computed[access])
 
     def _lanes(self, plan: EachPlan, names: set[str]) -> int:
-        """The number of lanes vectors along a digit of these axes have at most."""
+        """Return the most lanes for vectors along a digit of these axes."""
         each, number = plan.each, plan.number
         items = list(items_of((each,)))
         most = COSTLY_LANES if number is Number.f64 or any(map(_is_costly, parts_in(items))) else LANES
@@ -181,7 +181,7 @@ class _Scheduler:
 
 
 def _folds_reals(each: Each, number: Number) -> bool:
-    """True where floats are folded in a loop, or in those inside of it."""
+    """Return whether floats are folded in a loop, or in inner ones."""
     number = each.number or number
     inside = (item for item in each.items if isinstance(item, Each))
     own = bool(each.folds) and not number.is_integer
@@ -189,9 +189,9 @@ def _folds_reals(each: Each, number: Number) -> bool:
 
 
 def can_join(plan: EachPlan, digit: TreeDigit) -> bool:
-    """True where neighbours of a digit continue what a loop inside of it folds, all of it a vector.
+    """Return whether adjacent positions of a digit continue an inner loop's fold, all of it one vector.
 
-    Of integers: they are folded in any order. Those of a whole tree are split by lanes before (`lanes.py`).
+    Only for integers, whose folds do not depend on the order. Whole trees are split by lanes (`lanes.py`).
     """
     if (
         len(plan.inner) != 1
@@ -219,12 +219,12 @@ def can_join(plan: EachPlan, digit: TreeDigit) -> bool:
 
 
 def _without_vectors(plan: EachPlan) -> EachPlan:
-    """The same loops one element at a time."""
+    """Return the same loops one element at a time."""
     return replace(plan, lanes=1, inner=tuple(map(_without_vectors, plan.inner)))
 
 
 def takes_vectors(digit: TreeDigit) -> bool:
-    """True for a digit of strides; of an axis with limits for the innermost."""
+    """Return whether a digit consists of strides, and is the innermost if its axis has limits."""
     is_linear = all(isinstance(stride, int | RepeatedStride) for _, stride in digit.strides)
     return digit.extent > 1 and is_linear and (not digit.bound or digit.steps[0][1] == 1)
 

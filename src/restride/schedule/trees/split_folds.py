@@ -1,7 +1,7 @@
-"""Folds of many elements into few outputs, in pieces that threads share: tree -> two trees (`Bits`).
+"""Folds of many elements into few outputs, split into pieces that threads share: one tree becomes two.
 
-How many pieces there are, and their order, depends on the tree alone: so the bits of a sum are the same for
-any number of threads.
+The number of pieces, and their order, depend only on the tree: so the bits of a sum are the same for any
+number of threads.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .pieces import step_along
 from .rewrites import part_of, rewrite
 
 Steps = tuple[tuple[TreeStep, ...], tuple[int, ...]]
-"""Steps, and the sizes of the temporaries that they need, in bytes."""
+"""Steps, and the sizes of their temporaries, in bytes."""
 
 
 def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
-    """A step whose tree folds much into little as two: pieces into temporaries, and these together.
+    """Split a step whose tree folds many elements into few: pieces into temporaries, then these combined.
 
     `each c: (each n, h: s = sum(x[n, c, h])); y[c] = s`  ->  `each n, c: (each h: s.part = sum(x[n, c, h]));
-    s.part[n, c] = s.part`  and  `each c: (each n: s = sum(s.part[n, c])); y[c] = s`. `temporaries`: how many
-    a program has already.
+    s.part[n, c] = s.part`  and  `each c: (each n: s = sum(s.part[n, c])); y[c] = s`. `temporaries`: the
+    number that the program already has.
     """
     return rewritten_steps(step, pieces_of_folds(step.tree), temporaries)
 
 
 def pieces_of_folds(tree: LoopTree) -> Schedule:
-    """The transforms that make pieces of the first fold of a tree; none where it is not much into little."""
+    """Return the transforms that split a tree's first fold; none unless it folds many elements into few."""
     if len(tree.items) != 1:
         return ()
     (outer,) = tree.items
@@ -62,7 +62,7 @@ def pieces_of_folds(tree: LoopTree) -> Schedule:
 
 
 def rewritten_steps(step: TreeStep, transforms: Schedule, temporaries: int = 0) -> Steps:
-    """The steps that transforms make of one: of each outermost loop one, with temporaries between them."""
+    """Return the steps that transforms produce: one for each outermost loop, connected by temporaries."""
     if not transforms:
         return (step,), ()
     tree, text = rewrite(step.tree, transforms), schedule_text(transforms)
@@ -73,7 +73,7 @@ def rewritten_steps(step: TreeStep, transforms: Schedule, temporaries: int = 0) 
     made = []
     for number, loop in enumerate(tree.items):
         part = _used(replace(tree, items=(loop,)))
-        # What comes last puts together what is before it.
+        # The last loop combines the results of those before it.
         work = step.work_bytes // (MOST_SPLIT_PIECES if number else 1)
         own = tuple(by_name[tensor.name] for tensor in part.tensors)
         other = replace(step, tree=part, places=own, work_bytes=work)
@@ -82,22 +82,22 @@ def rewritten_steps(step: TreeStep, transforms: Schedule, temporaries: int = 0) 
 
 
 def _used(tree: LoopTree) -> LoopTree:
-    """A tree with the tensors that it uses."""
+    """Return a tree with only the tensors that it uses."""
     names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
     return replace(tree, tensors=tuple(tensor for tensor in tree.tensors if tensor.name in names))
 
 
 def is_plain(outer: Each, inner: Each) -> bool:
-    """True where a loop and the one in it have nothing of their own but items, whose order is free."""
+    """Return whether a loop and the one in it have only items, whose order is free."""
     has_loops = any(isinstance(item, Each) for item in inner.items)
     return not (outer.locals or inner.locals or has_loops or outer.in_order or inner.in_order)
 
 
 def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
-    """The axis that is cut, and how long a piece of it is: a divisor, so that all are alike.
+    """Return the axis to cut, and the length of a piece: a divisor, so that all are equal.
 
-    The one that moves farthest in memory and makes enough pieces, else the one with the most; neighbours
-    stay together where another axis can be cut.
+    The axis that moves farthest in memory and makes enough pieces, else the one with the most; adjacent
+    elements stay together if another axis can be cut.
     """
     wanted = max(2, min(MOST_SPLIT_PIECES, inner.positions // SPLIT_PIECE))
     guarded = {name for guard in inner.guards for name, _ in guard.index.terms}
@@ -114,5 +114,5 @@ def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
 
 
 def _pieces(extent: int, most: int) -> int:
-    """The most pieces of equal length."""
+    """Return the most pieces of equal length."""
     return next(count for count in range(min(extent, most), 0, -1) if extent % count == 0)

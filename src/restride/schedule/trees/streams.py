@@ -1,8 +1,8 @@
-"""Which stores of a loop tree may go past the caches: those that fill whole lines of an aligned tensor.
+"""Stores of a loop tree that can bypass the caches: those that fill whole lines of an aligned tensor.
 
-A vector does, or some of one position: both pixels of `nChw8c` that a position doubles, or every second
-element of one store and those between them of another one. Vectors that are a part of a line do where they
-follow each other: a pixel of `nChw8c` after the other.
+Either a single vector does, or several at one position: both pixels of `nChw8c` that a position doubles, or
+every second element of one store and those between them of another. Vectors that are part of a line do if
+they are consecutive: one pixel of `nChw8c` after another.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ...ir.tree import TreeTensor
 from ..machine import LINE, SHORTEST_VECTOR
 from .plan import EachPlan, TreeDigit, TreeSchedule, plans_of
 
-# A tensor that is so many times smaller than the largest one is small.
+# A tensor is small if it is this many times smaller than the largest one.
 _SMALL = 8
-# Of neighbours, and of every second element.
+# The strides of adjacent elements, and of every second one.
 _NEAR = (1, 2)
 
 
 def has_streams(schedule: TreeSchedule) -> bool:
-    """True where some stores may go past the caches."""
+    """Return whether some stores can bypass the caches."""
     return bool(streamed_tensors(schedule))
 
 
 def streamed_tensors(schedule: TreeSchedule) -> set[str]:
-    """The tensors that some of them write: these are to begin at cache lines."""
+    """Return the tensors that these write: they must begin at cache lines."""
     lanes = {each for plan in plans_of(schedule.plan) for each in (plan.widest, plan.longest)}
     return {access[0] for lane in lanes for access in streamed(schedule, lane)}
 
 
 def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:
-    """The stores that may, where vectors have so many lanes. Those of every second element are as one."""
+    """Return the stores that can, for vectors of `lanes`. Those of every second element count as one."""
     groups: dict[object, list[Access]] = {}
     for store in schedule.tree.stores:
         terms = tuple(at if isinstance(at, Load) else at.terms for at in store.index)
         groups.setdefault((store.tensor, terms), []).append((store.tensor, store.index))
     sizes = {name: _bytes_of(schedule.tree.tensor(name)) for name in schedule.tree.written}
-    # What is small beside another tensor is not worth it.
+    # Tensors that are small next to another one are not worth it.
     large = {name for name, size in sizes.items() if size * _SMALL >= max(sizes.values())}
     groups = {key: group for key, group in groups.items() if group[0][0] in large}
     fill = (group for group in groups.values() if _Lines(schedule, group, lanes).are_filled)
@@ -48,7 +48,7 @@ def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:
 
 
 class _Lines:
-    """The lines that stores write which differ by constants alone."""
+    """The lines written by stores that differ only by constants."""
 
     def __init__(self, schedule: TreeSchedule, group: Sequence[Access], lanes: int) -> None:
         self.schedule, self.group, self.lanes = schedule, group, lanes
@@ -57,7 +57,7 @@ class _Lines:
 
     @property
     def are_filled(self) -> bool:
-        """True where whole lines are written, and nothing is read there again."""
+        """Whether whole lines are written, and not read again."""
         schedule, bits = self.schedule, self.tensor.data_type.bits
         if self.tensor.name in schedule.read_again or any(map(self._is_computed, self.group)):
             return False
@@ -67,14 +67,14 @@ class _Lines:
         return bool(self.schedule.computed[access]) or _offset(self.tensor, access) is None
 
     def _vectors(self) -> Iterator[tuple[EachPlan, int]]:
-        """The loops whose vectors go along neighbours, or along every second element."""
+        """Yield the loops whose vectors cover adjacent elements, or every second one."""
         for plan in plans_of(self.schedule.plan):
             if plan.lanes > 1 and plan.digits and plan.digits[-1].stride(self.access) in _NEAR:
                 stride = plan.digits[-1].stride(self.access)
                 yield plan, stride if isinstance(stride, int) else 0
 
     def _fill(self, plan: EachPlan, near: int, line: int) -> bool:
-        """True where vectors of this loop fill lines of so many elements."""
+        """Return whether vectors of this loop fill lines of `line` elements."""
         digit, lanes = plan.digits[-1], self.lanes
         offsets = sorted({_offset(self.tensor, access) or 0 for access in self.group})
         places = {offset + near * lane for offset in offsets for lane in range(lanes)}
@@ -92,7 +92,7 @@ class _Lines:
         return all(isinstance(step, int) and step % line == 0 for step in steps)
 
     def _around(self, plan: EachPlan, line: int) -> TreeDigit | None:
-        """The digit along which vectors follow each other, in whole lines: theirs, or the one around it."""
+        """Return the digit along which vectors are consecutive, in whole lines: theirs, or the outer one."""
         own = plan.digits[-1]
         is_long = self.lanes * self.tensor.data_type.bits >= 8 * SHORTEST_VECTOR
         if is_long and own.extent > self.lanes and own.extent % line == 0:
@@ -109,7 +109,7 @@ def _bytes_of(tensor: TreeTensor) -> int:
 
 
 def _offset(tensor: TreeTensor, access: Access) -> int | None:
-    """How far the constants of an index move it, in elements; None where that is not the same everywhere."""
+    """Return the offset of the constants of an index, in elements; None if it is not the same everywhere."""
     found = 0
     for at, digits in zip(access[1], tensor.digits, strict=True):
         if isinstance(at, Load) or (at.constant and len(digits) != 1):

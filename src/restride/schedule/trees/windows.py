@@ -1,8 +1,8 @@
-"""Folds over windows where the axis that they move along lies side by side: rows first, then along the rows.
+"""Folds over windows that move along a contiguous axis: rows first, then along the rows.
 
-A row of results looks at a few rows of the source. These are folded into one, in whole vectors. It stays in
-the first cache. Then windows along it are folded, of which none reaches out. So an element of the source is
-read once for each row of results, not once for each window. Of a small image all rows come first::
+A row of results reads a few rows of the source. These are folded into one, in whole vectors, which stays in
+the L1 cache. Then windows along it are folded, none of which reaches out. So an element of the source is read
+once for each row of results, not once for each window. In a small image, all rows come first::
 
     each n, c, h, w: (each k0, k1: s = sum(x[n, c, h + k0 - 1, w + k1 - 1])); y[n, c, h, w] = s   ->
     each n, c, h:
@@ -23,14 +23,14 @@ from ..language import Schedule, Transform
 from ..machine import NOMINAL
 from .rewrites import part_of
 
-# Elements of all rows of an image, at most, where these are found before any is read, and the source is in
-# the caches. What was written a moment ago, in other vectors than it is read in, has to reach the cache
-# before it can be read; but from memory reading and writing go on together, row by row.
+# The most elements of all rows of an image, if these are computed before any is read, and the source is in
+# cache. Values just written with vectors other than those they are read with must reach the cache before they
+# can be read; but from memory, reading and writing overlap, row by row.
 _MOST_OF_IMAGE = 1 << 12
 
 
 def rows_of_windows(tree: LoopTree) -> Schedule:
-    """The transforms that fold rows first; none where the tree has no such windows."""
+    """Return the transforms that fold rows first; none if the tree has no such windows."""
     (outer,) = tree.items
     loop = outer.items[0] if outer.items else None
     if not isinstance(loop, Each) or outer.locals or any(len(fold.names) > 1 for fold in loop.folds):
@@ -67,7 +67,7 @@ def rows_of_windows(tree: LoopTree) -> Schedule:
 
 
 def _lies_along(tree: LoopTree, axis: TreeAxis) -> bool:
-    """True where neighbours along an axis are neighbours in what is written."""
+    """Return whether adjacent positions of an axis are adjacent in the result."""
     return all(
         any(at.axis == axis.name and digits[0].stride == 1 and len(digits) == 1 for digits, at in dims)
         for store in tree.stores

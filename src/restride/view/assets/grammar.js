@@ -37,7 +37,7 @@ const scan = (chars) => {
   const found = chars.findIndex(isDigit), split = found < 0 ? chars.length : found;
   chars.forEach((char, i) => {
     if (!/^[0-9A-Za-z]$/.test(char) && (char !== "@" || i < split))
-      throw badTag(chars, i, "a tag has only letters, block sizes and steps");
+      throw badTag(chars, i, "a tag consists of letters, block sizes and steps");
   });
   if (!split) throw badTag(chars, 0, chars.length ? "a tag starts with the letters of its axes" : "the tag is empty");
   const blocks = [];
@@ -47,7 +47,7 @@ const scan = (chars) => {
     if (i === at)
       throw badTag(chars, i, "an outer letter cannot follow a block; every block is a size and then a letter");
     const [, size, , step] = /^(\d+)(@(\d+))?$/.exec(chars.slice(at, i).join("")) ?? [];
-    if (!size) throw badTag(chars, at, "a block is a size, perhaps @ and a step, and then a letter: 32@1b");
+    if (!size) throw badTag(chars, at, "a block is a size, optionally @ and a step, and then a letter: 32@1b");
     blocks.push({ letter: chars[i].toLowerCase(), size: BigInt(size), at: i, step: step && BigInt(step) });
     at = i + 1;
   }
@@ -68,13 +68,13 @@ const axesOf = (outer, chars) => {
     if (order) return new Map([...order].map((letter, i) => [letter, i]));
     const found = letters.findIndex((letter) => !tables.aliasLetters.includes(letter)), at = Math.max(0, found);
     throw badTag(chars, at, found < 0
-      ? `the letters '${letters.join("")}' are no set of axes that has a name` : `'${letters[at]}' is no axis letter`);
+      ? `the letters '${letters.join("")}' do not name a known set of axes` : `'${letters[at]}' is not an axis letter`);
   }
   const named = letters.filter((letter) => letter !== "x");
   letters.forEach((letter, i) => {
     if (letter === "x") return;
     if (!all.includes(letter))
-      throw badTag(chars, i, `'${letter}' is no axis letter beside 'a': those are a..${all.at(-1)}`);
+      throw badTag(chars, i, `'${letter}' is not an axis letter of a base tag: those are a..${all.at(-1)}`);
     if (all.indexOf(letter) >= named.length)
       throw badTag(chars, i, `axis '${letter}' is named but axis '${all.find((c) => !named.includes(c))}' is not`);
   });
@@ -134,7 +134,7 @@ const tagText = (order, blocks) => {
 // A tag as {order, blocks, names}; `x` is REST in its order.
 const parseTag = (text) => {
   const chars = [...text];
-  if (chars.length > 192) throw badTag(chars, 192, `a tag has at most 192 characters; this has ${chars.length}`);
+  if (chars.length > 192) throw badTag(chars, 192, `a tag has at most 192 characters; this one has ${chars.length}`);
   if (text === "any" || text === "undef")
     throw new Refusal(`format ${quoted(text)} says nothing of where elements lie`, "", "it is a placeholder");
   const meant = Object.hasOwn(tables.meanings, text) ? tables.meanings[text] : text;
