@@ -57,14 +57,16 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
     ]
     where = "; ".join(texts)
     count = f"{len(missing)} operator{'s are' if len(missing) > 1 else ' is'}"
+    if what == "the module":
+        return refuse("RS-G02:module-operators", texts=where, count=count)
     if not has_bodies():
         return refuse("RS-G02:operators-without-onnx", what=what, texts=where, count=count)
     return refuse("RS-G02:operators-restride-not", what=what, texts=where, count=count)
 
 
 def check_order(model: OnnxModel) -> None:
-    """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice, and
-    for what the version of the operators does not have; Unimplemented for a version that is not read.
+    """Raise InvalidArguments, naming the node, for tensors that are read before they are made or made twice,
+    and for operators or attributes that the opset does not have; Unimplemented for unsupported opsets.
     """
     available = {"", *model.tensors, *model.packed, *(model_input.name for model_input in model.inputs)}
     _check_nodes(model, available, model.opset if model.functions is not None else None)
