@@ -290,7 +290,7 @@ def test_functions_of_two_and_with_numbers(engine, kind):
         is_number = ~np.isnan(wanted)
         np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(wanted)[is_number])
         powers = np.power(a.astype(np.longdouble), b.astype(np.longdouble)).astype(a.dtype)
-        # Of f64 the error grows with the exponent, as `docs/primitives/eltwise.md` says.
+        # Of f64 the error grows with the exponent, as `docs/primitives/elementwise.md` says.
         np.testing.assert_allclose(result(engine, "pow", a, b), powers, rtol=max(near["rtol"], 1e-14))
         x = a[np.isfinite(a)]
         celu = np.where(x < 0, 0.75 * np.expm1(x / a.dtype.type(0.75)), x)
