@@ -139,8 +139,8 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
         more = f" and {rest} more" if rest > 0 else ""
         lines = [*lines, f"metadata that the file cannot store: {keys}{more}"]
     if not report.is_model:
-        words = "holds tensors alone: without the architecture, the tokenizer and its own names of tensors"
-        lines = [*lines, f"{shown(options.target)} {words} llama.cpp does not run it"]
+        words = "contains only tensors: llama.cpp also needs an architecture, a tokenizer and its own names"
+        lines = [*lines, f"{shown(options.target)} {words}"]
     sizes = f"{data_size(report.nbytes_read)} -> {data_size(report.nbytes_written)}"
     if report.seconds is None:
         return [*lines, *_forecast(options, report, sizes)]
