@@ -102,7 +102,7 @@ def parse_rules(rules: object) -> tuple[ConversionRule, ...]:
     try:
         if isinstance(rules, str | ConversionRule) or not isinstance(rules, Sequence):
             raise _BadRule(
-                "rules must be a list", f"pass [{short_repr(rules)}]." if isinstance(rules, str) else ""
+                "rules must be a list", f"pass [{short_repr(rules)}];" if isinstance(rules, str) else ""
             )
         for rule in rules:
             parsed.append(_parse_rule(rule))
