@@ -130,7 +130,7 @@ def test_hints_say_what_to_do() -> None:
     Path("b.gguf").write_bytes(b"GGUF" + (3).to_bytes(4, "big") + bytes(64))
     with refused("big-endian"):
         rs.load("b.gguf")
-    with refused("rules are a list", "pass ['*=q8_0']"):
+    with refused("rules must be a list", "pass ['*=q8_0']"):
         rs.convert("a.safetensors", "b.safetensors", "*=q8_0")
     x, q = weights(2, 64), rs.quantize(weights(128, 64), "s8", group=32)
     with refused("passed as w.T"):
