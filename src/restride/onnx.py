@@ -53,7 +53,8 @@ def load(
             from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions to disable, from `rs.graph.FUSIONS`
-    exact  do not use Winograd's algorithm for convolutions: the same as its name in `without`
+    exact  do not use Winograd's algorithm for convolutions, whose results differ by about 1e-6 of the
+            largest: the same as its name in `without`. Accumulation is in f32 either way
     fallback  "onnxruntime": run unsupported nodes in onnxruntime and the others here, in a network whose
             `explain` lists them with reasons. If `check` finds no unsupported node, the result is a plain
             `Network`. Requires the packages onnx and onnxruntime
@@ -71,9 +72,10 @@ def load(
     error. A tensor of a GiB or more that nodes read in place, such as a table from which a run gathers a few
     rows, stays in its file, which must not be changed while the network exists.
 
-    Raises Unimplemented for unsupported operators, listing all of them with the names of their nodes;
-    InvalidArguments, naming the node, for an invalid model; RuntimeFailure if the system refuses access to
-    the file, or if a tensor needs the package onnx to be read and it is not installed.
+    Raises Unimplemented for unsupported operators, listing all of them with the names of their nodes, and for
+    an opset other than 1 to 28; InvalidArguments, naming the node, for an invalid model; RuntimeFailure if
+    the system refuses access to the file or its external data, or if a tensor needs the package onnx to be
+    read and it is not installed.
     """
     try:
         constants, own_dims = {} if values is None else values, {} if dims is None else dims

@@ -84,6 +84,8 @@ def reorder(
     Raises InvalidArguments for a blocked format, for which `rs.reorder` returns a `rs.Memory`.
     """
     try:
+        if isinstance(x, torch.Tensor) and not x.dim() and dst in (None, torch.preserve_format):
+            return reorder(x[None], dtype=dtype, scale=scale)[0]
         kind = None if dtype is None else dtype_of(dtype)
         tag = dst if type(dst) is str else tag_text_of(dst, x)
         if is_plain(x):
@@ -111,6 +113,8 @@ def channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
 
 def softmax(x: torch.Tensor, axis: int = -1, *, log: bool = False) -> torch.Tensor:
     """Return `e**(x - m) / s` along an axis, or its logarithm, in the layout of `x`, as `rs.softmax`."""
+    if isinstance(x, torch.Tensor) and not x.dim():
+        return softmax(x[None], axis, log=log)[0]
     if is_plain(tensor_of(x)):
         return softmax_arrays(x.detach(), axis, log=log)
     refuse_derivative("softmax")
@@ -214,9 +218,12 @@ def explain(compiled: Callable[..., Any]) -> Explanation:
 
     It lists the graphs with the sizes that they were called with; the operators, steps and reorders of each
     network, and the bytes of its inputs and outputs; and the operators left to torch, with the lines that
-    call them and the reasons. `compiled` is the result of `torch.compile(..., backend="restride")`.
-    Raises InvalidArguments for anything that torch.compile did not create.
+    call them and the reasons. `compiled` is the result of `torch.compile(..., backend="restride")`, or of
+    `compile_module`, whose plan for its example is returned.
+    Raises InvalidArguments for anything else.
     """
+    if isinstance(compiled, CompiledModule):
+        return compiled.network.explain()
     load_whole("restride.graph.importers.torch.explaining")
     from .graph.importers.torch.explaining import explained
 

@@ -7,8 +7,10 @@ A line has oneDNN's v1 fields after restride's own marker:
 Callers on the hot path import `flags` and test one plain slot, `if flags.profile_exec:`; this is the only
 cost while reporting is off. Writing never raises: a closed stderr must not make a computation fail.
 
-The same lines go to `logging.getLogger("restride")`: creations at INFO, everything else at DEBUG. `logging`
-is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) set slots too.
+The same lines go to `logging.getLogger("restride")`: creations at INFO, everything else at DEBUG, with the
+fields in the record's attribute `restride`. Warnings and failed calls of networks go there at WARNING.
+`logging` is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) set
+slots too.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _WORDS: Mapping[str, Level] = {
 }
 _DEFAULT = Level.error
 # Levels of `logging`, and the operations that are logged at the first of them.
-_INFO, _DEBUG = 20, 10
+_WARNING, _INFO, _DEBUG = 30, 20, 10
 _MADE = ("create", "create:cache_miss")
 
 
@@ -213,7 +215,19 @@ def report(line: Iterable[object], node: str = "") -> None:
         if is_first and any(flags.logged) and flags.logger is not None:
             texts = [_text(field) for field in fields]
             texts[7] = f"{texts[7]} node:{printable(node)}".lstrip() if node else texts[7]
-            flags.logger.log(_INFO if texts[0] in _MADE else _DEBUG, "%s", ",".join(texts))
+            values = {**dict(zip(Line._fields, fields, strict=False)), "node": node}
+            log_level = _INFO if texts[0] in _MADE else _DEBUG
+            flags.logger.log(log_level, "%s", ",".join(texts), extra={"restride": values})
+
+
+def log_event(text: str, **values: object) -> None:
+    """Log a warning, with `values` as the attribute `restride` of its record, where there is a handler to
+    take it: the last resort of `logging` would print what the warning itself says already. Never raises.
+    """
+    with contextlib.suppress(Exception), alone():
+        attach_logger()
+        if flags.logger is not None and flags.logger.hasHandlers():
+            flags.logger.log(_WARNING, "%s", text, extra={"restride": values})
 
 
 @contextlib.contextmanager

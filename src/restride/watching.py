@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .desc.parse import check_function, parse_word
-from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, report
+from .errors import Error
+from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, log_event, report
 
 KINDS = ("compile", "plan", "execution", "step")
-EVENTS = tuple(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS)
+EVENTS = (*(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS), "error")
 
 Describe = Callable[[str, Any, float], Iterable[object]]
 """The fields of a verbose line for an operation, an implementation and milliseconds."""
@@ -32,7 +33,7 @@ NETWORK = "network"
 class Activity:
     """A compile, a plan, an execution, or a step of a network, as hooks and profiles get it.
 
-    kind            "compile", "plan", "execution" or "step"
+    kind            "compile", "plan", "execution" or "step"; "error" for a failed call of a network
     name            the primitive, such as "reorder"; "network" for a whole run; for a compile, the kind of
                     kernel
     node            for a step, the name of its node in the network
@@ -76,10 +77,11 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
 
     `event`: `"before_compile"`, `"after_compile"` (of a kernel that is not in the disk cache), and likewise
     with `plan` (of a network, for given dims), `execution` (of a primitive, a function on arrays, or a
-    network) and `step` (of a network, whose steps are then run separately). `function` receives an
-    `Activity`, the same object before and after. An exception that it raises becomes a RuntimeWarning; calls
-    that it makes trigger no hooks. Raises InvalidArguments for an unknown event or a function that is not
-    callable.
+    network) and `step` (of a network, whose steps are then run separately); or `"error"`: a call of a network
+    that raised an `rs.Error`, even if its inputs were refused and nothing was executed. `function` receives
+    an `Activity`, the same object before and after. An exception that it raises becomes a RuntimeWarning;
+    calls that it makes trigger no hooks. Raises InvalidArguments for an unknown event or a function that is
+    not callable.
 
     >>> import numpy as np, restride as rs
     >>> seen = []
@@ -140,7 +142,7 @@ class Watch:
                 2 * products_of(problem),
                 tuple(md.data_type for md in getattr(problem, "tensors", ())[:2]),
             )
-            self._tell("before")
+            _tell(f"before_{self.kind}", self._activity)
             self._activity.start_ns = time.time_ns()
         self._start = time.perf_counter()
         return self
@@ -149,7 +151,7 @@ class Watch:
         self.seconds = time.perf_counter() - self._start
         if self._activity is not None:
             self._activity.seconds, self._activity.error = self.seconds, error
-            self._tell("after")
+            _tell(f"after_{self.kind}", self._activity)
         is_line = Level.profile_exec in flags.setting.level or flags.logged[1]
         if is_line and error is None and self.kind in ("execution", "step"):
             line = tuple(self._line())
@@ -164,15 +166,23 @@ class Watch:
             else self._what("exec", self.of, ms)
         )
 
-    def _tell(self, when: str) -> None:
-        for hook in _hooks.get(f"{when}_{self.kind}", ()):
-            with alone() as is_first:
-                try:
-                    if is_first and self._activity is not None:
-                        hook(self._activity)
-                except Exception as error:
-                    told = f"a hook {when}_{self.kind} raised {type(error).__name__}: {error}"
-                    warnings.warn(told, RuntimeWarning, stacklevel=3)
+
+def _tell(event: str, activity: Activity) -> None:
+    for hook in _hooks.get(event, ()):
+        with alone() as is_first:
+            try:
+                if is_first:
+                    hook(activity)
+            except Exception as error:
+                told = f"a hook {event} raised {type(error).__name__}: {error}"
+                warnings.warn(told, RuntimeWarning, stacklevel=4)
+
+
+def tell_error(rule: str, error: Error) -> None:
+    """Tell hooks and the logger of a call of a network that failed."""
+    _tell("error", Activity("error", NETWORK, "", rule, "", "", 0, 0, (), time.time_ns(), error=error))
+    text = f"a call of a network failed: {error.code} {error.what}: {error.why}"
+    log_event(text, event="error", code=error.code, status=error.status.name, where=error.where)
 
 
 def products_of(problem: object) -> int:

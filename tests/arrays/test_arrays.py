@@ -320,7 +320,7 @@ def test_errors_name_reorder_and_x_where_it_is_no_array(x):
         ("x.npy", "rs.load"),
         (None, "pass an array"),
         (b"xxxx", "np.frombuffer"),
-        ({}, "one by one"),
+        ({}, "separately"),
         ({1}, "asarray"),
     ],
     ids=["text", "none", "bytes", "dict", "set"],

@@ -226,3 +226,45 @@ def test_what_does_not_fit_is_refused():
             rt.layer_norm(each, torch.ones(5).numpy())
     with refused("is not a tensor"):
         rt.softmax(x.detach().numpy())
+
+
+@pytest.mark.filterwarnings("ignore:.*padding=.same.")
+@pytest.mark.parametrize("padding", ["same", "valid", 1])
+@pytest.mark.parametrize("size", [2, 3])
+def test_functions_take_what_those_of_torch_take(padding, size):
+    functional = torch.nn.functional
+    x, w = torch.rand(3, 9, 8), torch.rand(4, 3, size, size)
+    wanted = functional.conv2d(x, w, padding=padding)
+    torch.testing.assert_close(rt.conv2d(x, w, padding=padding), wanted)
+    torch.testing.assert_close(rt.conv2d(x[None], w, padding=padding)[0], wanted)
+    row, layer = torch.rand(8), rt.Linear(8, 4)
+    with torch.set_grad_enabled(size == 2):
+        torch.testing.assert_close(layer(row), functional.linear(row, layer.weight, layer.bias))
+    point = torch.tensor(3.0)
+    assert torch.equal(rt.softmax(point), torch.tensor(1.0))
+    assert torch.equal(rt.reorder(point, dtype="bf16"), point.bfloat16())
+
+
+def test_words_for_padding_that_torch_refuses_are_refused():
+    x, w = torch.rand(1, 3, 8, 8), torch.rand(4, 3, 3, 3)
+    for how in ({"padding": "full"}, {"padding": "same", "stride": 2}):
+        with pytest.raises(rs.InvalidArguments, match="padding"):
+            rt.conv2d(x, w, **how)
+
+
+def test_parameters_are_read_where_no_gradient_is_recorded():
+    parameter = torch.nn.Parameter(torch.rand(2, 3, 4, 4))
+    with torch.no_grad():
+        assert torch.equal(rs.reorder(parameter, "nhwc"), parameter)
+    with pytest.raises(rs.InvalidArguments, match="gradients"):
+        rs.reorder(parameter, "nhwc")
+    for x, hint in ((parameter, "x.detach()"), (torch.empty(2, device="meta"), "with bytes")):
+        with pytest.raises(rs.InvalidArguments) as refusal:
+            rs.Memory.from_dlpack(x)
+        assert hint in refusal.value.hint
+    with pytest.raises(rs.InvalidArguments, match=r"Memory\.from_dlpack"):
+        rs.Memory.from_dlpack(torch.tensor(1.0))
+    with pytest.raises(rs.InvalidArguments, match=r"rs\.Memory\.from_dlpack"):
+        rs.Memory.from_numpy(torch.rand(2))
+    with pytest.raises(AttributeError, match=r"torch\.from_dlpack"):
+        rs.Memory.from_dlpack(torch.rand(2)).to_torch()

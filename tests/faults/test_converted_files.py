@@ -690,6 +690,7 @@ def test_the_command_may_have_as_many_open_files_as_the_system_allows() -> None:
     for number in range(80):
         shutil.copy("a.safetensors" if not number else "many/0.txt", f"many/{number}.txt")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.rename("many/0.txt", "many/0.safetensors")
     command = [sys.executable, "-m", "restride", "convert", "many", "out"]
 
     def allow_few() -> None:

@@ -20,7 +20,8 @@ from restride.formats.gguf import BLOCK_FORMATS
 from support.errors import refused
 
 _GGUF = tuple(name for name in rs.formats.names() if name.startswith("gguf."))
-_BESIDE = tuple(name for name in rs.formats.names() if name not in _GGUF)
+# Layers of checkpoints have tests of their own.
+_BESIDE = tuple(name for name in rs.formats.names() if name not in (*_GGUF, "awq", "gptq"))
 # What the library makes without a name, and other ways to hold scales.
 _PLAIN = ("f32", "bf16", "ba,f16", "f16,scale=2", "s8,scale=absmax", "u8,axis=1,scale=minmax")
 _GROUPS = (
@@ -69,14 +70,14 @@ def test_any_stored_type_becomes_any_other(source: str) -> None:
         report = rs.convert(path, straight, [f"*={target}"], verify=True)
         assert report.nbytes_read < 128 * 256 * 2.5
         rs.convert("reals.safetensors", around, [f"*={target}"])
-        if target != source and not {source, target} <= {"awq", "gptq"}:
+        if target != source:
             assert Path(straight).read_bytes() == Path(around).read_bytes(), target
 
 
 def test_tiles_of_numbers_are_those_of_the_whole() -> None:
     rs.save({"w": weights(768, 1024)}, "x.safetensors")
     little = {"memory": "96MiB", "jobs": 64}
-    for source in ("awq", "gguf.q4_k"):
+    for source in ("u4,group=128,scale=minmax,scale_type=f16", "gguf.q4_k"):
         path = file_for(source, "a")
         rs.convert("x.safetensors", path, [f"*={source}"], **little)
         rs.convert("x.safetensors", file_for(source, "b"), [f"*={source}"])
@@ -237,7 +238,16 @@ ORDERS = {
 
 @pytest.mark.parametrize(("order", "shift"), [("backwards", 1), ("any", 0), ("of other sizes", 1)])
 @pytest.mark.parametrize(
-    "rule", ["f32", "ba,f16", "q4_0", "u4,group=64,scale=minmax,scale_type=f16", "gptq", "awq", "marlin"]
+    "rule",
+    [
+        "f32",
+        "ba,f16",
+        "q4_0",
+        "u4,group=64,scale=minmax,scale_type=f16",
+        "gptq,group=128",
+        "awq,group=128",
+        "marlin",
+    ],
 )
 def test_rows_of_gptq_may_be_of_groups_in_any_order(
     rule: str, order: str, shift: int, monkeypatch: pytest.MonkeyPatch
@@ -282,7 +292,6 @@ def test_what_no_rule_makes_numbers_of_stays_in_its_parts() -> None:
 @pytest.mark.parametrize(
     ("source", "rules"),
     [
-        ("awq", ["gptq", "u4,group=128,axis=0,scale=minmax,scale_type=f16", "awq"]),
         ("u4,group=32,scale=minmax", ["AB16a32b,u4,group=32,scale=minmax"]),
         ("u4,group=32,scale=absmax", ["ba,u4,group=32,scale=absmax"]),
         ("fp8_blocks", ["fp8_blocks", "ba,f8_e4m3,group=128x128,scale=absmax"]),
@@ -330,7 +339,7 @@ def test_a_layer_of_awq_keeps_its_codes_in_other_layouts() -> None:
 
 # --- shapes that do not fit ----------------------------------------------------------------------------
 
-_ROWS = {"a": (4, 512), "b": (4, 688), "c": (2, 96), "d": (32,)}
+_ROWS = {"a": (4, 512), "b": (4, 688), "c": (2, 96), "d": (1, 32)}
 
 
 def test_all_shapes_that_do_not_fit_are_told_together(capsys: pytest.CaptureFixture[str]) -> None:
@@ -357,11 +366,11 @@ def test_all_shapes_that_do_not_fit_are_told_together(capsys: pytest.CaptureFixt
 
 def test_blocks_that_do_not_fit_are_not_kept_where_files_have_no_word_for_them() -> None:
     rs.save({"w": rs.quantize(weights(96, 64), "q8_0")}, "x.gguf")
-    (misfit,) = rs.convert("x.gguf", "y.safetensors", ["*=awq"], dry_run=True).misfits
+    (misfit,) = rs.convert("x.gguf", "y.safetensors", ["*=fp8_blocks"], dry_run=True).misfits
     assert misfit.fits == ("s8,group=32,scale=absmax", "mxfp4", "bf16")
     for more in ({}, {"fallback": "keep"}):
         with refused("groups of 128 elements do not divide"):
-            rs.convert("x.gguf", "y.safetensors", ["*=awq"], **more)
+            rs.convert("x.gguf", "y.safetensors", ["*=fp8_blocks"], **more)
     rs.convert("x.gguf", "y.safetensors", [f"*={misfit.fits[0]}"])
     assert rs.load("y.safetensors")["w"].values.desc.data_type is rs.s8
 
@@ -389,7 +398,7 @@ def test_what_falls_back_to_itself_is_as_it_was() -> None:
     rs.convert("a.safetensors", "b.safetensors", ["*.weight=marlin,group=48"], fallback="keep", verify=True)
     assert Path("b.safetensors").read_bytes() == Path("a.safetensors").read_bytes()
     rs.save({"w": rs.quantize(weights(4, 96), "s8", group=32)}, "c.safetensors")
-    for rule in ("*=mxfp4,group=64", "*=awq", "*=s8,group=36,scale=absmax"):
+    for rule in ("*=mxfp4,group=64", "*=marlin", "*=s8,group=36,scale=absmax"):
         rs.convert("c.safetensors", "d.safetensors", [rule], fallback="keep", verify=True)
         assert Path("d.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
 

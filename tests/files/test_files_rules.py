@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import restride as rs
@@ -113,3 +115,14 @@ def test_the_first_rule_that_fits_wins() -> None:
     assert fits == list(rules)
     assert rule_for("b", rules[:2]) is None
     assert rule_for("A.weight", rules[1:2]) is None
+
+
+def test_tensors_of_one_axis_become_blocks_only_by_their_names(tmp_path: Path) -> None:
+    tensors = {"norm.weight": np.ones(256, np.float32), "up.weight": np.ones((2, 256), np.float32)}
+    source, target = tmp_path / "a.safetensors", tmp_path / "b.gguf"
+    rs.save(tensors, source)
+    for rules, kind in ((["*=q4_k"], "F32"), (["*.weight=q8_0"], "F32"), (["norm.weight=q4_k"], "f32")):
+        report = rs.convert(source, target, rules, verify=True)
+        assert report.tensors[0].target.partition(" ")[0] == ("Q4_K" if kind == "f32" else "F32")
+    report = rs.convert(source, target, ["*=bf16"])
+    assert report.tensors[0].target == "bf16 256 a"

@@ -567,3 +567,38 @@ def test_copies_in_formats_that_begin_behind_their_memory_stay_inside_it(rule: s
     for at, name in enumerate(parts):
         part = relu[:, :, at].reshape(2, 10, 8)
         assert close(found[name], part @ part.transpose(0, 2, 1))
+
+
+def test_formats_and_bits_do_not_depend_on_the_number_of_threads() -> None:
+    builder, rng = rs.graph.GraphBuilder(), np.random.default_rng(3)
+    x = builder.input("x", (4, 128, 16, 16))
+    weights = builder.constant(rng.standard_normal((128, 128, 3, 3), np.float32))
+    window = rs.graph.ConvolutionOperation(strides=(1, 1), dilates=(0, 0), padding_l=(1, 1), padding_r=(1, 1))
+    graph = builder.graph(builder.add(window, x, weights))
+    array, found, before = rng.standard_normal((4, 128, 16, 16), np.float32), set(), rs.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            rs.set_num_threads(threads)
+            net = rs.Network(graph, without=["winograd"])
+            found.add((str(net.plan()), net(array).tobytes()))
+    finally:
+        rs.set_num_threads(before)
+    assert len(found) == 1
+
+
+def test_a_refused_call_is_told_to_hooks_and_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    builder = rs.graph.GraphBuilder()
+    net, seen = rs.Network(builder.graph(builder.input("x", (2, 3)))), list[rs.Error]()
+    with rs.add_hook("error", lambda each: seen.append(each.error)), caplog.at_level("WARNING", "restride"):
+        for wrong in (np.ones((3, 2), np.float32), {"y": np.ones((2, 3), np.float32)}):
+            with pytest.raises(rs.InvalidArguments):
+                net(wrong)
+    assert [error.code for error in seen] == ["RS-G03", "RS-G12"]
+    assert [record.restride["code"] for record in caplog.records] == ["RS-G03", "RS-G12"]
+
+
+def test_a_wrong_keyword_of_prepare_is_an_error_with_a_code() -> None:
+    builder = rs.graph.GraphBuilder()
+    net = rs.Network(builder.graph(builder.input("x", (2, 3))))
+    with pytest.raises(rs.InvalidArguments, match="RS-G12"):
+        net.prepare(x=(2, 3))

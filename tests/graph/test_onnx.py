@@ -799,8 +799,9 @@ def test_files_outside_the_folder_or_too_short_are_refused(
     path = folder / "model.onnx"
     path.write_bytes(external(location, **entries).SerializeToString())
     error = refusal(path)
-    assert error.code == "RS-F04"
+    assert error.code == ("RS-F11" if location == "missing.bin" else "RS-F04")
     assert "'c'" in str(error)
+    assert len([line for line in str(error).splitlines() if line.startswith("  hint: ")]) == 1
 
 
 _OF_BIG_MODELS = """
@@ -908,3 +909,50 @@ def test_a_long_attribute_is_shortened_in_its_refusal() -> None:
     with pytest.raises(rs.Unimplemented, match="it has unknown=") as caught:
         rs.onnx.load(model([node("Relu", "x", unknown=list(range(100000)))], {"x": (2, 3)}))(values(2, 3))
     assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize("opset", [0, 29, 99, None])
+def test_opsets_that_are_not_known_are_refused(opset: int | None) -> None:
+    made = model([node("Relu", "x")], {"x": X})
+    del made.opset_import[:]
+    if opset is not None:
+        made.opset_import.append(onnx.helper.make_opsetid("", opset))
+    assert refusal(made).code == "RS-G02"
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "opset", "code"),
+    [
+        ("Gelu", {}, 17, "RS-G01"),
+        ("Gelu", {}, 20, ""),
+        ("ReduceMean", {"axes": [1]}, 18, "RS-G01"),
+        ("ReduceMean", {"axes": [1]}, 17, ""),
+        ("Unsqueeze", {"axes": [0]}, 13, "RS-G01"),
+        ("Unsqueeze", {"axes": [0]}, 12, ""),
+    ],
+)
+def test_what_an_opset_does_not_have_is_refused(
+    operator: str, attributes: dict[str, Any], opset: int, code: str
+) -> None:
+    made = model([node(operator, "x", **attributes)], {"x": X})
+    del made.opset_import[:]
+    made.opset_import.append(onnx.helper.make_opsetid("", opset))
+    if code:
+        assert refusal(made).code == code
+    else:
+        rs.onnx.load(made)
+
+
+def test_the_table_of_versions_is_that_of_onnx() -> None:
+    from restride.graph.importers.onnx.versions import _ENDED, _FIRST, NEWEST
+
+    schemas = [each for each in onnx.defs.get_all_schemas_with_history() if not each.domain]
+    first: dict[str, int] = {}
+    for each in schemas:
+        first[each.name] = min(first.get(each.name, NEWEST), each.since_version)
+    here = rs.onnx.operators()
+    assert {name: n for name, n in first.items() if n > 1 and name in here} == dict(_FIRST)
+    for (operator, name), ended in _ENDED.items():
+        own = {each.since_version: each for each in schemas if each.name == operator}
+        assert name not in own[ended].attributes
+        assert name in own[max(n for n in own if n < ended)].attributes

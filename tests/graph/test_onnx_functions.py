@@ -250,6 +250,6 @@ def test_check_lists_what_runs_what_is_missing_and_what_follows() -> None:
     assert "missing: StringNormalizer 1: 'first'" in str(found)
     whole = rs.onnx.check(model([node("Scaled", "x", "x", own=True)], [SCALED]), dims={"x": (7, 3)})
     assert whole.is_whole
-    assert str(whole) == "1 node runs: own.Scaled 1"
+    assert str(whole) == "1 node runs: 1 own.Scaled"
     with refused("no such input"):
         rs.onnx.check(model(nodes, []), dims={"z": (1,)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,50 @@ def test_layers_that_are_kept_stay_f32() -> None:
     assert lines[0].split() == ["layer", "operation", "weights", "error", "computes", "with"]
     assert lines[1].split()[:4] == ["first", "convolution", "16x3x3x3", "-"]
     assert lines[-1].startswith("3 of 5 layers, outputs change by ")
+
+
+def chain_of(kind: str) -> Any:
+    """Three layers, each of which reads the one before it, or its sum with another, and nothing between."""
+    rng, builder = np.random.default_rng(0), G.GraphBuilder()
+    is_flat = kind in ("inner products", "matmuls")
+    x = builder.input("x", (2, 16) if is_flat else (2, 16, 6, 6))
+    add, tensors = G.BinaryOperation("binary_add"), [x]
+    for number in range(3):
+        is_deep = kind == "depthwise" and number == 1
+        dims = (16, 16) if is_flat else (16, 1, 1, 3, 3) if is_deep else (16, 16, 1, 1)
+        weights = rng.standard_normal(dims) / np.sqrt(9 if is_deep else 16)
+        names = [builder.constant(array.astype(np.float32)) for array in (weights, rng.standard_normal(16))]
+        operation = window(1, groups=16) if is_deep else window(0)
+        if kind == "matmuls":
+            operation, names = G.MatmulOperation(), names[:1]
+        elif is_flat:
+            operation = G.InnerProductOperation()
+        x = builder.add(operation, x, *names, name=f"layer{number}")
+        if kind == "residual" and number < 2:
+            x = builder.add(add, x, tensors[-1])
+        if kind == "functions":
+            x = builder.add(RELU, x)
+        tensors.append(x)
+    return builder.graph(x)
+
+
+KEPT = [names for n in range(3) for names in combinations(["layer0", "layer1", "layer2"], n)]
+
+
+@pytest.mark.parametrize("keep", KEPT, ids="+".join)
+@pytest.mark.parametrize(
+    "kind", ["convolutions", "residual", "depthwise", "functions", "inner products", "matmuls"]
+)
+def test_any_layers_may_stay_f32_between_those_of_bytes(kind: str, keep: tuple[str, ...]) -> None:
+    graph, rng = chain_of(kind), np.random.default_rng(1)
+    dims = graph.tensors["x"].dims
+    samples = [rng.standard_normal(dims).astype(np.float32) for _ in range(4)]
+    made = rs.quantize_network(graph, samples, keep=keep, layer_error=1.0)
+    assert {layer.name for layer in made.report.layers if not layer.is_quantized} == {*keep}
+    assert change(made, rs.Network(graph), samples) < 0.05
+    # The same in floats: what is rounded to bytes is a float again before anything reads it.
+    in_floats = rs.Network(source_of(made)({"x": dims}), without=["integers"])
+    assert change(made, in_floats, samples) < 0.01
 
 
 def test_biases_make_up_for_the_mean_of_the_error() -> None:

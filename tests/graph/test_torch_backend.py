@@ -225,7 +225,48 @@ def test_each_size_has_a_plan_of_which_sixteen_are_kept(dynamic: bool | None) ->
     compiled = torch.compile(module, backend="restride", dynamic=dynamic)
     for rows in (*range(2, 21), 2, 1):
         _check(compiled, module, torch.rand(rows, 32))
-    assert str(rt.explain(compiled)).count("graph 0 for sizes" if dynamic else "graph 1 for sizes") <= 16
+    assert str(rt.explain(compiled)).count("graph 0 for " if dynamic else "graph 1 for ") <= 16
+
+
+def test_numbers_of_a_size_that_is_symbolic_leave_nothing_to_torch() -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+
+        def forward(self, x: Any) -> Any:
+            rows, places = x.shape[0], torch.arange(x.shape[1])
+            y = self.first(x + places[:, None]).view(rows, x.shape[1], 4, 8).transpose(1, 2)
+            return self.second(y.softmax(-1).transpose(1, 2).reshape(rows, x.shape[1], 32))
+
+    module = Heads().eval()
+    compiled = torch.compile(module, backend="restride", dynamic=True)
+    for count in (5, 9):
+        _check(compiled, module, torch.rand(3, count, 32))
+    lines = str(rt.explain(compiled)).splitlines()
+    firsts = [line for line in lines if line.startswith("graph")]
+    assert firsts == [f"graph 0 for 3x{n}x32: 1 networks, 0 operators of torch" for n in (5, 9)]
+
+
+def test_explain_tells_nothing_of_another_module_of_the_class() -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(32, 64), nn.Linear(64, 32)
+
+        def forward(self, x: Any) -> Any:
+            return self.second(self.first(x).relu())
+
+    called, other = (torch.compile(Layers().train(), backend="restride") for _ in range(2))
+    called(torch.rand(4, 32)).sum().backward()
+    assert "graph 1" in str(rt.explain(called))
+    assert str(rt.explain(other)).startswith("no graphs")
+
+
+def test_explain_says_which_tensor_no_network_has() -> None:
+    compiled = torch.compile(lambda x: (x.double().exp().sin(), x.exp().sin()), backend="restride")
+    compiled(torch.rand(64, 64))
+    assert "elements of torch.float64" in str(rt.explain(compiled))
 
 
 def test_graphs_of_symbolic_sizes_may_be_left_to_torch() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import threading
 from collections.abc import Callable
@@ -438,3 +440,47 @@ def test_inputs_larger_than_the_memory_are_refused_before_torch_wants_them() -> 
     compiled = rt.compile_module(torch.nn.ReLU().eval(), torch.ones(2, 5))
     with pytest.raises(rs.OutOfMemory):
         compiled.network.prepare((1 << 40, 1 << 10))
+
+
+def test_copies_and_pickles_compile_for_themselves_and_files_serve(tmp_path: Any) -> None:
+    module, x = nn.Linear(8, 4).eval(), torch.rand(2, 8)
+    compiled = rt.compile_module(module, x)
+    for each in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        assert torch.equal(each(x), compiled(x))
+    compiled.save(tmp_path / "net")
+    assert torch.equal(rs.Network.load(tmp_path / "net")(x), compiled(x))
+    assert str(rt.explain(compiled)) == str(compiled.network.explain())
+
+
+def test_hints_are_in_the_words_of_torch() -> None:
+    x = torch.rand(1, 8)
+    compiled = rt.compile_module(nn.Linear(8, 4).eval(), x)
+    with pytest.raises(rs.InvalidArguments, match=re.escape("x.float()")):
+        compiled(x.double())
+    with pytest.raises(rs.InvalidArguments, match="sample 0 has 2 parts"):
+        rs.quantize_network(compiled.network, [(x, torch.tensor([1]))])
+    with pytest.raises(rs.Unimplemented, match='backend="restride"'):
+        rt.compile_module(Function(torch.special.i0), x)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_export_warns_of_nothing() -> None:
+    rt.compile_module(nn.Linear(8, 4).eval(), torch.rand(2, 8))
+
+
+def test_layers_have_the_names_of_the_parts_of_the_module() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm, self.head = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.conv(self.norm(self.conv(x)))).softmax(-1)
+
+    module, x = nn.Sequential(nn.Conv2d(3, 3, 3, padding="same"), Block()).eval(), torch.rand(1, 3, 4, 4)
+    programs = [(module, x), (torch.export.export(module, (x,)), None)]
+    for network in (rt.compile_module(*each).network for each in programs):
+        names = {node.name for node in network.plan((1, 3, 4, 4)).graph.nodes}
+        assert {"0", "1.conv", "1.conv_1", "1.head", "1.softmax"} <= names
+        made = rs.quantize_network(network, [x] * 2, keep=["1.conv"], layer_error=1)
+        assert [layer.name for layer in made.report.layers if not layer.is_quantized] == ["1.conv"]

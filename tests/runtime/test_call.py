@@ -121,7 +121,7 @@ REFUSED = {
     "scales that overlap": (in_the_destination(SCALES), "overlaps the destination"),
     "a foreign source": (on_another_engine(rs.ARG_SRC), "on engine reference"),
     "foreign scales": (on_another_engine(SCALES), "on engine reference"),
-    "an array": (lambda args: args | {SCALES: np.ones(6, np.float32)}, "no rs.Memory"),
+    "an array": (lambda args: args | {SCALES: np.ones(6, np.float32)}, "an rs.Memory"),
     "nothing": (lambda args: {k: held for k, held in args.items() if k != SCALES}, "bad number of inputs"),
     "one more output": (lambda args: args | {rs.ARG_DST_1: args[SCALES]}, "bad number of outputs"),
     "a number that is True": (with_keys(lambda key: (key == 1) or key), "argument number"),

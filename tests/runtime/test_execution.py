@@ -106,10 +106,10 @@ def test_an_endless_argument_map_ends():
 @pytest.mark.parametrize("junk", [None, 0, "cpu", object(), CPU, NCHW, np.zeros(510, "f4")])
 def test_what_is_no_memory_is_refused(junk):
     r, src, dst = poisoned_pair()
-    check_refused(r, (junk, dst), "src", "no rs.Memory", dst=dst)
+    check_refused(r, (junk, dst), "src", "an rs.Memory", dst=dst)
     if junk is not None:
-        check_refused(r, (src, junk), "dst", "no rs.Memory", dst=dst)
-    check_refused(r, ({rs.ARG_FROM: src, rs.ARG_TO: junk},), "dst", "no rs.Memory", dst=dst)
+        check_refused(r, (src, junk), "dst", "an rs.Memory", dst=dst)
+    check_refused(r, ({rs.ARG_FROM: src, rs.ARG_TO: junk},), "dst", "an rs.Memory", dst=dst)
 
 
 @pytest.mark.parametrize("junk", [None, 0, "cpu", object(), CPU])

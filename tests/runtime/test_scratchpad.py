@@ -118,8 +118,8 @@ def wrong_ones():
         "empty": (rs.Memory(), "empty"),
         "mapped": (mapped, "mapped"),
         "read-only": (rs.Memory(md, CPU, read_only), "read-only"),
-        "none": (None, "no rs.Memory"),
-        "an array": (np.zeros(size, np.uint8), "no rs.Memory"),
+        "none": (None, "an rs.Memory"),
+        "an array": (np.zeros(size, np.uint8), "an rs.Memory"),
     }
 
 

@@ -211,6 +211,8 @@ def test_a_folder_open_to_others_is_not_used(filled, mode):
 
 @posix
 def test_a_folder_of_another_user_is_not_used(filled, monkeypatch):
+    if os.geteuid() == 0:
+        os.chown(filled.parent, 4321, -1)  # root's own would be trusted
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.warns(RuntimeWarning, match="another user"):
         assert ObjectStore(filled.parent).get(KEY) is None
@@ -430,3 +432,28 @@ def test_without_dir_fd_the_same_promises_hold(monkeypatch, folder):
     with pytest.warns(RuntimeWarning, match="damaged"):
         assert kept.get(KEY) is None
     assert kept.prune() == 0
+
+
+@posix
+@pytest.mark.parametrize(("mode", "why"), [(0o755, ""), (0o700, ""), (0o775, "write"), (0o757, "write")])
+def test_a_folder_of_root_is_used_where_others_cannot_write(monkeypatch, tmp_path, mode, why):
+    fields = list(tmp_path.stat())
+    fields[stat.ST_UID], fields[stat.ST_MODE] = 0, stat.S_IFDIR | mode
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    if why:
+        with pytest.raises(object_store._Unusable, match=why):
+            object_store._check_private("cache", os.stat_result(fields))
+    else:
+        object_store._check_private("cache", os.stat_result(fields))
+
+
+@posix
+@pytest.mark.parametrize("home", ["", "relative"])
+def test_without_a_home_nothing_is_kept(monkeypatch, home):
+    for prefix in ("RESTRIDE", "ONEDNN", "DNNL"):
+        monkeypatch.delenv(f"{prefix}_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    object_store._store_for.cache_clear()
+    with pytest.warns(RuntimeWarning, match="no home folder"):
+        assert not store.default_store().info().enabled

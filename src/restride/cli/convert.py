@@ -16,8 +16,8 @@ is copied byte for byte. A rule names a format, a type, or both, and how to scal
   axis=0           a scale for each index      group=32       a scale for 32 elements of an axis
   mxfp4            in groups, like MXFP4       scale_type=f16 the type of the scales of groups
   q4_k             in blocks of ggml, for .gguf files: mxfp4, q4_0 to q8_0, iq4_nl, q2_k to q6_k, q8_k
-  awq              in the layout of that format, for other files: gptq, marlin, torchao_int4_cpu, fp8_blocks,
-                   mxfp8, nvfp4
+  awq, gptq        as layers of checkpoints: X.qweight, X.qzeros, X.scales, with config.json in folders
+  marlin           in the layout of that format, for other files: torchao_int4_cpu, fp8_blocks, mxfp8, nvfp4
 
 Tensors that are quantized (in blocks of ggml, with separate scales, or in AWQ and GPTQ checkpoints) are
 converted by their values if a rule names a type. Tensors whose shapes do not fit their rules, such as rows
@@ -71,7 +71,7 @@ def add_arguments(parser: Parser) -> None:
         type=checked(lambda text: parse_memory(text, "convert: memory")),
         default="1GiB",
         metavar="SIZE",
-        help="memory limit of the tiles, such as 512MiB; default 1GiB",
+        help="memory limit of the tiles, such as 512MiB; default 1GiB, at least 96MiB",
     )
     add("--dry-run", action="store_true", help="only print the plan")
     add(
@@ -138,6 +138,9 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
         rest = len(report.lost_metadata) - _MOST_KEYS
         more = f" and {rest} more" if rest > 0 else ""
         lines = [*lines, f"metadata that the file cannot store: {keys}{more}"]
+    if not report.is_model:
+        words = "contains only tensors: llama.cpp also needs an architecture, a tokenizer and its own names"
+        lines = [*lines, f"{shown(options.target)} {words}"]
     sizes = f"{data_size(report.nbytes_read)} -> {data_size(report.nbytes_written)}"
     if report.seconds is None:
         return [*lines, *_forecast(options, report, sizes)]

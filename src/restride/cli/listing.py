@@ -52,7 +52,7 @@ def is_of_files(options: argparse.Namespace) -> bool:
 
 def chosen_tensor(options: argparse.Namespace) -> ListedTensor:
     """Return the tensor to draw. Raises UsageError if there is none of that name."""
-    with TensorFiles(options.format, None) as files:
+    with TensorFiles(options.format, None, only_heads=True) as files:
         tensors = {tensor.name: tensor for tensor in files.stored()}
     if options.tensor in tensors:
         return tensors[options.tensor]
@@ -65,7 +65,7 @@ def chosen_tensor(options: argparse.Namespace) -> ListedTensor:
 
 def list_tensors(options: argparse.Namespace) -> CommandResult:
     """Return the table. If some numbers cannot be read, the row shows the reason, and the status is 1."""
-    with TensorFiles(options.format, options.match) as files:
+    with TensorFiles(options.format, options.match, only_heads=not options.stats) as files:
         tensors = list(files.stored())
         with Progress("reading", sum(tensor.nbytes for tensor in tensors)) as progress:
             facts = [_facts(tensor, progress) if options.stats else None for tensor in tensors]

@@ -47,6 +47,8 @@ from .usage import Parser, wrong_usage
 __all__ = ["add_arguments", "run"]
 
 _SHOWN = 5
+_HEADS = "time", "share", "rate", "of roof", "operation", "formats", "kernel", "node"
+_NUMBERS = 4
 
 
 def add_arguments(parser: Parser) -> None:
@@ -84,6 +86,11 @@ def run(options: argparse.Namespace) -> CommandResult:
         check_output("restride run", options.output, (".npy",), options.force)
     net, dims = _network(options)
     inputs = _inputs(net, dims, options)
+    files = dict(_input_and_file(text, net) for text in options.input)
+    named = {*files, *dims, *dict(options.dims)}
+    assumed = [
+        each.name for each in net.inputs if (each.dims or ())[:1] == (None,) and each.name not in named
+    ]
     start = time.perf_counter()
     prepare(net, *(network_input.shape for network_input in inputs.values()))
     result = net(inputs)
@@ -101,8 +108,9 @@ def run(options: argparse.Namespace) -> CommandResult:
         "reorders": plan.reorders,
         "arena_bytes": plan.arena.peak,
         "steps": [step.values() for step in steps],
+        "assumed": assumed,
     }
-    text = "" if options.output == PIPE else _text(options, results, first, best, plan, steps)
+    text = "" if options.output == PIPE else _text(options, results, first, best, plan, steps, assumed)
     return CommandResult(text, values)
 
 
@@ -143,15 +151,21 @@ def _inputs(net: Network, extents: Mapping[str, Dims], options: argparse.Namespa
         if entry.name in files:
             arrays[entry.name] = read_input(files[entry.name], entry, options.mean, options.std)
             continue
-        dims = extents.get(entry.name, entry.dims)
+        dims = _with_batch(extents.get(entry.name, entry.dims))
         if dims is None or None in dims:
+            example = "x".join(str(n or 224) for n in dims or (1, 3, 224, 224))
             raise wrong_usage(
                 f"input {entry.name!r} has dynamic dims",
                 why=str(entry),
-                hint=f"pass --dims {entry.name}=1x3x224x224, or a file: --input {entry.name}=x.npy",
+                hint=f"pass --dims {entry.name}={example}, or a file: --input {entry.name}=x.npy",
             )
         arrays[entry.name] = random_input(rng, tuple(n or 0 for n in dims), entry.data_type)
     return arrays
+
+
+def _with_batch(dims: tuple[int | None, ...] | None) -> tuple[int | None, ...] | None:
+    """The dims with a batch of 1 where it is open."""
+    return dims if dims is None or dims[:1] != (None,) else (1, *dims[1:])
 
 
 def _input_and_file(text: str, net: Network) -> tuple[str, str]:
@@ -256,8 +270,9 @@ def _text(
     best: float,
     plan: NetworkPlan,
     steps: list[_StepRow],
+    assumed: list[str],
 ) -> str:
-    lines = []
+    lines = [f"batch of {name}: 1, as the model leaves it open; --dims sets another" for name in assumed]
     for name, result in results.items():
         values = _summary(result)
         lines.append(f"{name}: {values['type']} {'x'.join(map(str, values['dims'])) or 'scalar'}")
@@ -269,24 +284,30 @@ def _text(
         f"{plan.reorders} of them reorders; {data_size(plan.arena.peak)} a run",
     ]
     if steps:
-        lines += ["", _row("time", "share", "rate", "of roof", "operation", "formats", "kernel", "node")]
         total = sum(step.seconds for step in steps)
-        lines += [_step_text(step, total) for step in steps]
+        lines += ["", *_table([_HEADS, *(_step_cells(step, total) for step in steps)])]
     if options.output is not None:
         lines += ["", f"wrote {shown(options.output)}"]
     return "\n".join(lines)
 
 
-def _step_text(step: _StepRow, total: float) -> str:
+def _step_cells(step: _StepRow, total: float) -> tuple[str, ...]:
     operation = f"{step.time.operation}{'*' if step.time.is_inserted else ''}"
     share = f"{100 * step.seconds / max(total, 1e-12):.1f} %"
     kernel = step.time.kernel.removeprefix("jit:")
     rate = rate_text(step.seconds, step.moved_bytes, 2 * step.products)
     roof_share, formats = of_roof(step.roof_seconds, step.seconds), step.time.formats
-    return _row(duration(step.seconds), share, rate, roof_share, operation, formats, kernel, step.time.node)
+    return duration(step.seconds), share, rate, roof_share, operation, formats, kernel, step.time.node
 
 
-def _row(*cells: str) -> str:
-    time_, share, rate, roof_share, operation, formats, kernel, node = cells
-    numbers = f"{time_:>9}{share:>8}{rate:>15}{roof_share:>9}"
-    return f"{numbers}  {operation:<20}{formats:<22} {kernel:<20} {node}".rstrip()
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Lines with columns as wide as what is in them: four of numbers, then words."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = (
+        [
+            cell.rjust(n) if i < _NUMBERS else cell.ljust(n)
+            for i, (cell, n) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in rows
+    )
+    return ["  ".join(cells).rstrip() for cells in padded]

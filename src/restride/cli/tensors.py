@@ -56,8 +56,8 @@ class ListedTensor(NamedTuple):
 class TensorFiles:
     """The open tensor files at a path, restricted to tensors whose names match `glob`."""
 
-    def __init__(self, path: str, glob: str | None) -> None:
-        self._source, self._glob = open_tensors(path), glob
+    def __init__(self, path: str, glob: str | None, *, only_heads: bool = False) -> None:
+        self._source, self._glob = open_tensors(path, only_heads=only_heads), glob
         self.files = [file for file in self._source.files if file.contents is not None]
 
     def __enter__(self) -> TensorFiles:

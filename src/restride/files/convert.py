@@ -66,7 +66,8 @@ def convert(
             ranges with a zero point; scales are found for the tensor, each index of `axis`, or each `group`
             of that many elements along it, and are written as `NAME_scale` and `NAME_zero_point`. Floats
             become integers, or 4-bit floats, only with a scale
-    memory  memory limit of the conversion, whatever the size of the files: bytes, or text such as "512MiB"
+    memory  memory limit of the conversion, whatever the size of the files: bytes, or text such as "512MiB";
+            at least 96 MiB
     dry_run   only report what would be done
     resume    continue an interrupted run, and keep finished work if this one fails
     verify    read back the output and compare: moves must be exact, and no value may deviate from the
@@ -80,6 +81,8 @@ def convert(
             it, all such tensors are listed in an error, or in the report of a dry run
 
     The result gets its name when it is complete and on disk, in one step; until then an existing file stays.
+    It is then replaced, as by `rs.save`: only the command requires --force. A folder must be empty.
+
     Raises InvalidArguments for damaged files and rules that do not match, RuntimeFailure if the system
     refuses access or the source changes meanwhile, OutOfMemory if `memory` does not suffice.
 

@@ -44,9 +44,14 @@ def path_text(path: object, what: str, hint: str) -> str:
 
 
 def check_link(folder: str, path: str) -> None:
-    """Reject a link that leads out of the folder. Raises InvalidArguments that names it."""
+    """Refuse a link that leads out of the folder. Raises InvalidArguments that names it.
+
+    In the cache of Hugging Face, snapshots of a model are links to the `blobs` beside them.
+    """
     root, target = os.path.realpath(folder), os.path.realpath(path)
-    if os.path.commonpath((root, target)) != root:
+    model, mark, _ = root.rpartition(f"{os.sep}snapshots{os.sep}")
+    roots = (root, os.path.join(model, "blobs")) if mark else (root,)
+    if not any(os.path.commonpath((one, target)) == one for one in roots):
         raise refuse("RS-F01:link-not-folder", path=shown(path), target=shown(target)[:200])
 
 

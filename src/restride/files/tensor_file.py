@@ -9,7 +9,15 @@ from typing import Any, BinaryIO, NamedTuple
 from ..errors import refuse
 from .formats.gguf import MAGIC, gguf_image, read_gguf
 from .formats.npy import npy_image, read_npy
-from .formats.npz import HOLDS_PICKLES, OUT_OF_PICKLES, npz_image, plain_archive, read_npz
+from .formats.npz import (
+    HOLDS_PICKLES,
+    OUT_OF_PICKLES,
+    head_archive,
+    is_compressed,
+    npz_image,
+    plain_archive,
+    read_npz,
+)
 from .formats.safetensors import read_safetensors, safetensors_image
 from .plain_file import FileState, close_on_error, opened, read_at, state_of
 from .stored_tensors import Contents, FileImage, StoredArray
@@ -58,15 +66,21 @@ class TensorFile(NamedTuple):
     state: FileState
 
 
-def tensor_file(path: str, folder: str | None = None) -> TensorFile:
-    """Open the file of tensors at `path`; the caller closes it. `folder`: for expanding a compressed one.
+def tensor_file(path: str, folder: str | None = None, *, only_heads: bool = False) -> TensorFile:
+    """The file of tensors at `path`, to be closed. `folder`: where a compressed one is expanded.
 
-    Raises InvalidArguments for a file that is damaged or not .npy, .npz, .safetensors or .gguf,
-    RuntimeFailure if the system refuses access.
+    `only_heads`: of a compressed one only headers are expanded, and it has no values.
+
+    Raises InvalidArguments for a file that is none of .npy, .npz, .safetensors, .gguf, or is damaged,
+    RuntimeFailure where the system refuses.
     """
     file = opened(path)
     with close_on_error(file):
         state, lead = state_of(file), _lead(file, path)
+        if only_heads and lead[:4] in _ZIP and is_compressed(file, path):
+            heads, contents = head_archive(file, path)
+            file.close()
+            return TensorFile(heads, contents, state)
         plain = plain_archive(file, path, folder) if lead[:4] in _ZIP else file
     if plain is not file:
         file.close()

@@ -46,19 +46,21 @@ __all__ = ["open_tensors"]
 _OF_4_BITS = [dtype for dtype in ELEMENTS.values() if DataType.parse(dtype).bits < 8]
 
 
-def open_tensors(path: str) -> ConversionSource:
+def open_tensors(path: str, *, only_heads: bool = False) -> ConversionSource:
     """Open files of tensors, to be closed by the caller: a file or a folder of any kind that restride reads.
 
     Raises InvalidArguments for damaged files, RuntimeFailure if the system refuses.
+
+    `only_heads`: compressed files are not expanded, and have no values.
     """
     if is_checkpoint(path):
-        return open_checkpoint(path)
+        return open_checkpoint(path, only_heads=only_heads)
     end = os.path.splitext(path)[1].lower()
     if end in _READERS:
         return ConversionSource(path, is_folder=False, files=_READERS[end](path))
     if os.path.isfile(path) and is_saved_network(path):
         return ConversionSource(path, is_folder=False, files=_of_network(path))
-    return open_source(path, follow_links=True)
+    return open_source(path, follow_links=True, only_heads=only_heads)
 
 
 def _source_file(path: str, file: BinaryIO, tensors: Iterable[StoredTensor]) -> Any:

@@ -157,7 +157,8 @@ class MatmulProblem(ProductProblem):
             texts = (" x ".join(map(_size_text, md.dims[-2:])) for md in self.tensors)
             refuse_dims(
                 "{} times {} into {}".format(*texts),
-                "src is (..., M, K), weights (..., K, N), dst (..., M, N)",
+                "src is (..., M, K), weights (..., K, N), dst (..., M, N); weights stored as "
+                "(outputs, inputs) are passed as w.T",
             )
         for dim, sizes in enumerate(zip(src.dims[:-2], weights.dims[:-2], dst.dims[:-2], strict=True)):
             *factors, result = sizes

@@ -40,6 +40,8 @@ def add_hints(memory: type) -> None:
     hints = {name: f"its descriptor has one: m.desc.{name}" for name in dir(MemoryDesc)}
     hints |= {name: f"to_numpy() returns an array with one: m.to_numpy().{name}" for name in dir(np.ndarray)}
     hints["numpy"] = "to_numpy() returns a NumPy array"
+    hints["to_torch"] = "torch.from_dlpack(m) returns a tensor, if the format is plain"
+    hints["from_torch"] = "from_dlpack(x) wraps a tensor, and rs.reorder takes it"
     hints |= _BYTES
     for name, way in hints.items():
         if not name.startswith("_") and not hasattr(memory, name):

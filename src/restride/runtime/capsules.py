@@ -14,7 +14,7 @@ import numpy as np
 
 from ..desc.tags import MAX_NDIMS
 from ..errors import Error, refuse
-from ..foreign import has_attribute, text_of
+from ..foreign import attribute_of, has_attribute, text_of
 from .alloc import Array, NumpyType
 
 # DLPack's code and bits of a type.
@@ -127,6 +127,10 @@ def not_imported(name: str, x: object, error: Exception) -> Error:
     else:
         why = f"{type(x).__name__}.__dlpack__: {text_of(error)}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
+        if attribute_of(x, "is_meta") is True:
+            hint = 'pass one with bytes, torch.empty_like(x, device="cpu")'
+        elif attribute_of(x, "requires_grad") is True:
+            hint = "pass x.detach()"
     return refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=hint)
 
 

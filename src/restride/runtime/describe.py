@@ -128,7 +128,7 @@ _INSTEAD: dict[type, str] = {
 def _check_array(x: object) -> None:
     if not isinstance(x, np.ndarray):
         hint = _INSTEAD.get(type(x), "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)")
-        if hasattr(type(x), "dequantize"):
+        if hasattr(type(x), "dequantize") and not hasattr(type(x), "__dlpack__"):
             hint = "pass its numbers, x.dequantize(), or its values, x.values"
         raise refuse("RS-A01:no-numpy-array", refused=_WRAPPED.refused, type=type(x).__name__, hint=hint)
     if is_masked(x):

@@ -122,7 +122,10 @@ class Memory(ArrayNames):
             array = imported(x)
         except Exception as error:  # a foreign __dlpack__ can raise anything
             raise not_imported("Memory.from_dlpack: x", x, error) from error
-        return cls.from_numpy(array.copy() if copy else array, None, engine)
+        try:
+            return cls.from_numpy(array.copy() if copy else array, None, engine)
+        except Error as error:
+            raise error.with_context(error.what.replace("from_numpy", "from_dlpack")) from None
 
     @classmethod
     def from_pointer(

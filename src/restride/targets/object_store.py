@@ -1,7 +1,8 @@
 """Object code on disk, and other facts that later processes need not find out again.
 
-Machine code is loaded only from files that nobody but the user can have written: the folder belongs to
-the user with mode 0700, an entry is a regular file of the user's, and its content hash is checked before use.
+Machine code is loaded only from files that nobody but the user or root can have written: the folder belongs
+to the user with mode 0700, or to root and is not writable by group or others; an entry is a regular file of
+one of these, and its content hash is checked before use.
 Anything else is ignored with one warning. No failure here is an error: without the store, all is compiled.
 
 One entry is one file `<key>.o`: magic, SHA-256 of (key, object code), object code.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from restride import settings
 from restride.targets.store_files import make_private, read_all, take_name, write_all
+from restride.verbose import log_event
 
 MAGIC = b"restride object\x01"
 HEADER = len(MAGIC) + hashlib.sha256().digest_size
@@ -212,9 +214,12 @@ class ObjectStore:
         if kind in self._warned:
             return
         self._warned.add(kind)
-        warnings.warn(
-            f"restride's kernel cache {self._path}: {text}", RuntimeWarning, stacklevel=_callers_level()
-        )
+        _warn(f"restride's kernel cache {self._path}: {text}")
+
+
+def _warn(text: str) -> None:
+    log_event(text, event="cache")
+    warnings.warn(text, RuntimeWarning, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:
@@ -259,7 +264,7 @@ def _why_foreign(status: os.stat_result) -> str:
     """Return why machine code must not be loaded from a file of this status; empty if it can be."""
     if not stat.S_ISREG(status.st_mode):
         return "not a plain file"
-    if _PRIVATE and status.st_uid != os.geteuid():
+    if _PRIVATE and status.st_uid not in (0, os.geteuid()):
         return "another user's"
     if _PRIVATE and status.st_mode & 0o022:
         return "writable by others"
@@ -268,6 +273,11 @@ def _why_foreign(status: os.stat_result) -> str:
 
 def _check_private(path: str, status: os.stat_result) -> None:
     if not _PRIVATE:
+        return
+    if status.st_uid == 0 != os.geteuid():
+        # The system's own: whoever else can read it cannot change it.
+        if status.st_mode & 0o022:
+            raise _Unusable("the folder is root's, and group or others may write to it")
         return
     if status.st_uid != os.geteuid():
         raise _Unusable("the folder belongs to another user")
@@ -279,16 +289,20 @@ def _check_private(path: str, status: os.stat_result) -> None:
 def default_store() -> ObjectStore:
     """Return the store that the environment selects (RESTRIDE_CACHE_DIR; empty or "off" is none)."""
     home = os.environ.get("XDG_CACHE_HOME", "")
-    return _store_for(settings.lookup("CACHE_DIR"), home, os.environ.get("HOME", ""))
+    return _store_for(settings.lookup("CACHE_DIR"), home, os.environ.get("HOME"))
 
 
 @functools.cache
-def _store_for(folder: str | None, xdg_cache_home: str, home: str) -> ObjectStore:
+def _store_for(folder: str | None, xdg_cache_home: str, home: str | None) -> ObjectStore:
     """Return one store per setting: warnings are given once, and a changed environment takes effect."""
     if folder is not None and folder.strip().lower() in ("", "off"):
         return ObjectStore(None)
     usual = xdg_cache_home if os.path.isabs(xdg_cache_home) else os.path.join("~", ".cache")
     path = os.path.expanduser(os.path.join(usual, "restride") if folder is None else folder)
-    if path.startswith("~"):
-        return ObjectStore(None, why_off="no home folder is known")
+    # An empty or relative HOME would name a folder at the root, or below wherever the program runs.
+    is_in_home = path != folder and not (folder is None and os.path.isabs(xdg_cache_home))
+    if is_in_home and (path.startswith("~") or (home is not None and not os.path.isabs(home))):
+        why = "no home folder is known"
+        _warn(f"restride keeps no kernels on disk: {why}; RESTRIDE_CACHE_DIR names a folder, or is off")
+        return ObjectStore(None, why_off=why)
     return ObjectStore(Path(path))

@@ -33,6 +33,9 @@ _WORDS_OF_TORCH = (
     ("np.ascontiguousarray(x)", "x.contiguous()"),
     ("x.astype(np.float32)", "x.float()"),
     ("x.astype(np.int8)", "x.to(torch.int8)"),
+    ("x.astype('float32')", "x.float()"),
+    ("x.astype('int64')", "x.long()"),
+    ("x.astype('int32')", "x.int()"),
     ("np.empty(dims, np.float32)", "torch.empty(dims)"),
     ("out=np.empty((", "out=torch.empty(("),
     ("), x.dtype)", "), dtype=x.dtype)"),
@@ -180,7 +183,7 @@ def _of_torch(x: Any, name: str) -> Array:
             if x.device.type != "meta"
             else 'one with storage, torch.empty_like(x, device="cpu")',
         )
-    if x.requires_grad:
+    if x.requires_grad and sys.modules["torch"].is_grad_enabled():
         function = name.partition(":")[0]
         raise refuse(
             "RS-A04:gradients",
@@ -190,6 +193,7 @@ def _of_torch(x: Any, name: str) -> Array:
             else "",
         )
     check_strided(x, name)
+    x = x.detach() if x.requires_grad else x
     try:
         array: Array | None = None
         carrier = _CARRIED.get(str(x.dtype).removeprefix("torch."))

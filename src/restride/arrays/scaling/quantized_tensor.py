@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -44,6 +44,9 @@ class QuantizedTensor:
     zero_point: Memory | None = None
     tensor_scale: float = 1.0
     minimum: Memory | None = None
+
+    # NumPy refuses it by its name, and takes it for no array of objects.
+    __array_ufunc__: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         for name, kinds in _KINDS.items():

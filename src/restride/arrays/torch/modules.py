@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import torch
 
+from ...desc.parse import parse_word
 from ...errors import refuse
 from .modes import check_device, is_plain, refuse_transforms
 from .products import PackedWeights, convolved, packed_matmul
@@ -27,6 +28,8 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     `x` (..., inputs), `weight` (outputs, inputs), `bias` (outputs), all of the same floating-point type.
     """
     _check_tensors("linear", x, weight, bias)
+    if x.dim() == 1:
+        return linear(x[None], weight, bias)[0]
     result: torch.Tensor = torch.ops.restride.matmul(x, weight.mT, bias)
     return result
 
@@ -36,15 +39,21 @@ def conv2d(
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
+    padding: int | Sequence[int] | str = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> torch.Tensor:
-    """Compute `torch.nn.functional.conv2d` of a batch, with gradients, in the layout of `x`.
+    """Compute `torch.nn.functional.conv2d`, with gradients, in the layout of `x`.
 
-    `x` (N, C, H, W), `weight` (O, C / groups, kh, kw), `bias` (O), all of the same floating-point type.
+    `x` (N, C, H, W) or (C, H, W), `weight` (O, C / groups, kh, kw), `bias` (O),
+    all of one floating-point type.
+    `padding`: numbers, "valid" or, where `stride` is 1, "same".
     """
     _check_tensors("conv2d", x, weight, bias)
+    if x.dim() == 1 + _SPATIAL:
+        return conv2d(x[None], weight, bias, stride, padding, dilation, groups)[0]
+    if isinstance(padding, str):
+        x, padding = _padded(x, weight, _pair(stride), padding, _pair(dilation))
     window = map(_pair, (stride, padding, dilation))
     result: torch.Tensor = torch.ops.restride.convolution(x, weight, bias, *window, groups)
     return result
@@ -69,7 +78,7 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the product plus bias."""
-        if not _is_fixed(x, self):
+        if x.dim() == 1 or not _is_fixed(x, self):
             return linear(x, self.weight, self.bias)
         _check_types("Linear", x, self.weight, self.bias)
         result: torch.Tensor = packed_matmul(x, self._packed.of(self.weight, "matmul"), self.bias)
@@ -143,6 +152,20 @@ def _is_fixed(x: torch.Tensor, module: Any) -> bool:
         tensor is None or (tensor.is_cpu and not (tensor.requires_grad and torch.is_grad_enabled()))
         for tensor in (module.weight, module.bias)
     )
+
+
+def _padded(
+    x: torch.Tensor, weight: torch.Tensor, stride: list[int], word: str, dilation: list[int]
+) -> tuple[torch.Tensor, list[int]]:
+    """The source and the padding on both sides that a word stands for: odd rows of zeros come last."""
+    word = parse_word("conv2d: padding", word, ("same", "valid"))
+    if word == "valid":
+        return x, [0] * _SPATIAL
+    if stride != [1] * _SPATIAL:
+        raise refuse("RS-A17:same-stride", stride=stride)
+    sums = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    odd = [0, sums[1] % 2, 0, sums[0] % 2]
+    return torch.nn.functional.pad(x, odd) if any(odd) else x, [n // 2 for n in sums]
 
 
 def _pair(value: Any) -> list[int]:

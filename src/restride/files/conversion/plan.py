@@ -23,6 +23,7 @@ from ...errors import Error, OutOfMemory, refuse
 from ...formats import gguf
 from ..formats.gguf import gguf_image, metadata_as_text, plain_metadata
 from ..stored_tensors import (
+    KINDS,
     FileImage,
     Scaling,
     StoredArray,
@@ -35,7 +36,9 @@ from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, 
 from ..writing.draft import DraftFile, Image, Origin
 from ..writing.replacement import shown
 from ..zarr.arrays import zarr_image
-from .reals import ORDER, as_read, in_bytes, is_direct, stored_parts, units_of
+from . import layers
+from .layers import layer_array
+from .reals import as_read, group_of, in_bytes, is_direct, stored_parts, units_of
 from .rules import REALS, ConversionRule, needs_scale
 from .sources import ConversionSource
 from .steps import (
@@ -50,6 +53,8 @@ from .steps import (
 from .targets import MisfitTensor, ShapeMisfit, fallback_of, parts_beside, target_of
 from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
 
+# Suffixes of files of other programs, refused for folders.
+_ENDS_OF_OTHERS = (".bin", ".ckpt", ".h5", ".msgpack", ".onnx", ".pkl", ".pt", ".pth", ".tar", ".xml", ".zip")
 _HINT = "put a matching rule for this tensor before it: 'NAME=keep' copies it"
 
 
@@ -170,7 +175,11 @@ def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
         result = replace(array_of(array.name, dst), unknown=array.unknown)
         units = (*(1,) * (src.ndims - 1), array.kind.block)
         return DequantizeStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result, units))
-    if array.kind.word in gguf.BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf):
+    # What is a layer already as the rule makes it.
+    is_layer = rule.named in layers.NAMES and array.name.endswith(layers.ENDS["values"]) and not room.is_gguf
+    if is_layer or (
+        array.kind.word in gguf.BLOCK_FORMATS and array.kind.word == rule.block_word(room.is_gguf)
+    ):
         return _copy_step(room, rule)
     if src is None and array.kind.block > 1:
         is_read = array.kind.word in gguf.BLOCK_FORMATS
@@ -209,7 +218,7 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
     array, is_symmetric = room.tensor.array, rule.scale == "absmax"
     if src.data_type not in REALS:
         raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
-    target, axis = target_of(rule, src.dims, room.is_gguf), None
+    target, axis = target_of(rule, src.dims, room.is_gguf, group_of(room.tensor)), None
     scaling, form = target.scaling, target.form
     if target.block is not None:
         units = (*(1,) * (src.ndims - 1), target.block.block)
@@ -231,28 +240,36 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
     dst = _target_desc(array, src, rule.format, data_type) if form is None else form.values
     names = {part: f"{array.name}_{part}" for part in descs}
     note = Scaling(**names, axis=axis, groups=() if scaling is None else scaling.groups)
-    values = replace(array_of(array.name, dst, note), unknown=array.unknown)
-    parts = tuple(array_of(names[part], desc) for part, desc in descs.items())
+    if rule.named in layers.NAMES:
+        if room.written_in_boxes:
+            raise refuse("RS-F07:layers-in-files", name=rule.named)
+        values, *parts = (
+            layer_array(array.name, part, desc) for part, desc in {"values": dst, **descs}.items()
+        )
+    else:
+        values = replace(array_of(array.name, dst, note), unknown=array.unknown)
+        parts = [array_of(names[part], desc) for part, desc in descs.items()]
     if axis is None if scaling is None else scaling.is_two_level:
         grid, value_range = room.whole(src, dst, values, units)
     else:
         grid, value_range = room.grid(src, dst, values, units), None
     if scaling is None:
         _try_type(data_type, is_symmetric)
-    return QuantizeStep(room.tensor, (values, *parts), rule, src, dst, grid, value_range, axis, scaling)
+    results, beside = (values, *parts), tuple(descs)
+    return QuantizeStep(room.tensor, results, rule, src, dst, grid, value_range, axis, scaling, beside)
 
 
 def _moved(step: ConversionStep, most_bytes: int, in_boxes: bool) -> list[ConversionStep]:
     """Return steps that move elements, scales and zero points unchanged, if they already have the rule's
     types; nothing is rounded again. Otherwise return the step.
     """
-    source, parts = step.source, {k: v for k, v in step.source.parts.items() if k != ORDER}
+    source, parts = step.source, {k: v for k, v in step.source.parts.items() if k != layers.ORDER}
     if not isinstance(step, QuantizeStep) or source.zero_shift:
         return [step]
-    results = {"values": step.results[0]} | {step.part_of(result): result for result in step.results[1:]}
+    results = dict(zip(("values", *step.parts), step.results, strict=True))
     note, own = step.results[0].scaling, parts["values"].array.scaling if "values" in parts else None
     # With rows of groups in another order there is an additional part, so these are never the same.
-    is_same = parts.keys() == results.keys() and (own is None or (note is not None and own.axis == note.axis))
+    is_same = parts.keys() == results.keys() and (own is None or own.axis == (note and note.axis))
     if "zero_point" in results:
         # Zero points of a symmetric range are constants of the type or the format.
         has_any = step.rule.scale == "minmax" if step.scaling is None else step.scaling.zero_type is not None
@@ -391,13 +408,15 @@ def plan_conversion(
     tensors that the files cannot store.
     """
     is_folder = source.is_folder and not is_file_name(dst)
+    if is_folder and os.path.splitext(dst)[1].lower() in _ENDS_OF_OTHERS:
+        image_maker(dst)
+    if all(read.contents is None for read in source.files):
+        raise refuse("RS-F01:nothing-convert", path=shown(source.path))
     in_boxes = is_zarr_name(dst)
     if is_folder:
         outputs = [(read.name, [at]) for at, read in enumerate(source.files)]
     else:
         outputs = [(dst, [at for at, read in enumerate(source.files) if read.contents is not None])]
-        if not outputs[0][1]:
-            raise refuse("RS-F01:nothing-convert", path=shown(source.path))
     planned: list[PlacedStep] = []
     files: list[DraftFile] = []
     lost: list[str] = []
@@ -428,7 +447,8 @@ def plan_conversion(
         planned += [
             PlacedStep(step, at, tuple((number, next(places)) for _ in step.results)) for at, step in steps
         ]
-    files = _with_indexes(source, files, planned) if is_folder else files
+    if is_folder:
+        files, planned = _with_configs(source, _with_indexes(source, files), planned)
     firsts = tuple(accumulate((placed.step.tiles for placed in planned), initial=0))
     facts = [read.identity for read in source.files]
     origin = Origin(_hash([repr(facts)]), _plan_hash(files, planned, rules))
@@ -452,7 +472,14 @@ def _image(
                 name, file, rule = result.name[:120], shown(name), step.rule
                 raise refuse("RS-F07:two-tensors-called-scales", name=name, file=file, rule=rule)
             arrays[result.name] = result
-    results, first = tuple(arrays.values()), source.files[members[0]]
+    rows, first = layers.row_groups(arrays, _words_made(steps, "gptq")), source.files[members[0]]
+    for step in steps:
+        if _makes_layer(step):
+            # As other programs read them: these know by their names how they are packed.
+            arrays |= {result.name: replace(result, desc=None) for result in step.results}
+    for row_name, content in rows.items():
+        arrays.setdefault(row_name, plain_array(row_name, KINDS["I32"], (len(content) // 4,)))
+    results = tuple(arrays.values())
     if is_zarr_name(name):
         boxes = [box for step in steps for box in step.result_boxes]
         contents = [source.files[at].contents for at in members]
@@ -463,7 +490,84 @@ def _image(
     if first.contents is None:
         return FileImage(results, (0,), (), results[0].nbytes)
     metadata, maker = _metadata(source, members), make or image_maker(name)
-    return maker(results, metadata if maker is gguf_image else metadata_as_text(metadata))
+    image = maker(results, metadata if maker is gguf_image else metadata_as_text(metadata))
+    starts = {array.name: start for array, start in zip(image.arrays, image.starts, strict=True)}
+    pieces = tuple((starts[row_name], content) for row_name, content in rows.items())
+    return replace(image, pieces=image.pieces + pieces)
+
+
+def _makes_layer(step: ConversionStep) -> bool:
+    """True where a layer of AWQ or GPTQ is made, or moved to its place in one."""
+    named = None if step.rule is None else step.rule.named
+    return named in layers.NAMES and not isinstance(step, CopyStep)
+
+
+def _words_made(steps: Sequence[ConversionStep], method: str) -> list[str]:
+    """The names of the packed words of layers that steps make."""
+    names = [
+        step.results[0].name
+        for step in steps
+        if step.rule is not None and step.rule.named == method and _makes_layer(step)
+    ]
+    return [name for name in names if name.endswith(layers.ENDS["values"])]
+
+
+def _with_configs(
+    source: ConversionSource, files: list[DraftFile], planned: list[PlacedStep]
+) -> tuple[list[DraftFile], list[PlacedStep]]:
+    """The files and steps, with configurations of models that say how layers are quantized now."""
+    gone: set[int] = set()
+    for number, (name, _) in enumerate(files):
+        read, folder = source.files[number], os.path.dirname(name)
+        if not layers.is_config(name) or read.contents is not None:
+            continue
+        beside = [
+            placed.step
+            for placed in planned
+            if source.files[placed.source].contents is not None
+            and os.path.dirname(files[placed.targets[0][0]].name) == folder
+        ]
+        words = {method: _words_made(beside, method) for method in layers.NAMES}
+        shapes = {result.name: result for step in beside for result in step.results}
+        made_names = [word.removesuffix(layers.ENDS["values"]) for names in words.values() for word in names]
+        is_read = any(
+            step.source.stored_array.name.endswith(layers.ENDS["values"]) and not isinstance(step, CopyStep)
+            for step in beside
+        )
+        if not made_names and not is_read:
+            continue
+        made: set[tuple[str, int]] = set()
+        for method, names in words.items():
+            for word in names:
+                desc, scales = (
+                    shapes[word].desc,
+                    word.removesuffix(layers.ENDS["values"]) + layers.ENDS["scale"],
+                )
+                assert desc is not None
+                made.add((method, desc.dims[1] // shapes[scales].shape[0]))
+        of_layers = (array.name for array in shapes.values() if array.name.endswith(layers.ENDS["values"]))
+        left = [word.removesuffix(layers.ENDS["values"]) for word in of_layers]
+        plain = [
+            array.name.removesuffix(layers.WEIGHT)
+            for array in shapes.values()
+            if array.name.endswith(layers.WEIGHT) and len(array.shape) == 2
+        ]
+        rest = [one for one in left if one not in set(made_names)]
+        text = layers.config_text(read.path, made, made_names, rest, plain)
+        if text is None:
+            continue
+        planned = [placed for placed in planned if placed.source != number]
+        files[number] = DraftFile(name, FileImage((), (), ((0, text),), len(text)))
+        if not text:
+            gone.add(number)
+    if gone:
+        at = {number: i for i, number in enumerate(n for n in range(len(files)) if n not in gone)}
+        planned = [
+            replace(placed, targets=tuple((at[number], start) for number, start in placed.targets))
+            for placed in planned
+        ]
+        files = [files[number] for number in at]
+    return files, planned
 
 
 def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any]:
@@ -475,14 +579,8 @@ def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any
     return metadata
 
 
-def _with_indexes(
-    source: ConversionSource, files: Sequence[DraftFile], planned: Sequence[PlacedStep]
-) -> list[DraftFile]:
+def _with_indexes(source: ConversionSource, files: Sequence[DraftFile]) -> list[DraftFile]:
     """Return the files, each corresponding to one of the source, with updated indexes of shards."""
-    results_by_file: list[list[StoredArray]] = [[] for _ in files]
-    for placed in planned:
-        for result, (number, _) in zip(placed.step.results, placed.targets, strict=True):
-            results_by_file[number].append(result)
     complete = list(files)
     for number, (name, _) in enumerate(files):
         index = source.files[number].index
@@ -490,8 +588,8 @@ def _with_indexes(
             continue
         folder, names = os.path.dirname(name), set(index["weight_map"].values())
         shards = sorted(
-            (os.path.basename(file.name), results_by_file[i])
-            for i, file in enumerate(files)
+            (os.path.basename(file.name), file.image.arrays)
+            for file in files
             if os.path.dirname(file.name) == folder and os.path.basename(file.name) in names
         )
         weights: dict[str, str] = {}

@@ -24,28 +24,20 @@ from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, bytes_of
-from ..plain_file import opened, read_at, state_of
-from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor, parse_object
+from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, ZarrPlace
+from .layers import ENDS, ORDER, WEIGHT, gptq_version
 from .rules import REALS, WIDE_REALS, ConversionRule, rule_for
 from .sources import SourceFile
 from .tiles import Ints, compact, least_box
 from .value_errors import as_f64
 
-ORDER = ".g_idx"
-"""The suffix of the tensor that specifies the group of each row of a layer: not needed if groups are
-contiguous, else the part `_ROW_GROUPS`.
-"""
-
 _CPU = Engine("cpu")
 _BLOCKS, _ROW_GROUPS = "blocks", "row_groups"
-# The parts of an AWQ or GPTQ linear layer, by the suffixes of their names; the layer's weight is (out, in).
-_LAYER = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
 _AWQ_TAG = "bA2@1a4@2a"
 # The constants that GPTQ versions subtracted from zero points.
 _ZERO_SHIFTS = {"gptq": 1, "gptq_v2": 0}
-_MOST_CONFIG = 16 << 20
 
 
 def as_read(
@@ -57,6 +49,7 @@ def as_read(
     """
     by_name = {tensor.array.name: tensor for tensor in file.tensors}
     chosen: list[tuple[StoredTensor, ConversionRule | None]] = []
+    as_made: set[str] = set()
     for tensor in file.tensors:
         array = tensor.array
         rule, read = rule_for(array.name, rules), tensor
@@ -69,13 +62,22 @@ def as_read(
                 read = _of_scaled(tensor, by_name)
         elif (layer := _of_layer(tensor, by_name)) is not None:
             own = rule_for(layer.array.name, rules, array.name)
-            if own is not None and own.is_of_numbers:
+            if own is not None and _is_made_by(own, layer):
+                # What is beside the words comes with them.
+                as_made |= {layer.array.name.removesuffix(WEIGHT) + end for end in (*ENDS.values(), ORDER)}
+                as_made.remove(array.name)
+                rule = own
+            elif own is not None and own.is_of_numbers:
                 read, rule = _as_gptq_has_it(layer, file), own
         chosen.append((read, rule))
     absorbed = {part.array.name for read, _ in chosen for part in read.parts.values()}
     needed = {name for read, _ in chosen if (note := read.array.scaling) is not None for name in note.parts}
     absorbed -= needed | {read.array.name for read, _ in chosen if read.parts}
-    return [(read, rule) for read, rule in chosen if read.parts or read.array.name not in absorbed]
+    return [
+        (read, None if read.array.name in as_made or _stays(read, rule) else rule)
+        for read, rule in chosen
+        if read.parts or read.array.name not in absorbed
+    ]
 
 
 def stored_parts(
@@ -151,11 +153,11 @@ def _extents(dims: Ints, axis: int | None, groups: Ints) -> Ints | None:
 def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> StoredTensor | None:
     """Return the weight of an AWQ or GPTQ layer, given its packed elements."""
     array = tensor.array
-    if not array.name.endswith(_LAYER["values"]) or tensor.chunks:
+    if not array.name.endswith(ENDS["values"]) or tensor.chunks:
         return None
-    layer = array.name.removesuffix(_LAYER["values"])
-    parts = {part: by_name[layer + end] for part, end in _LAYER.items() if layer + end in by_name}
-    if len(parts) < len(_LAYER) or f"{layer}.weight" in by_name:
+    layer = array.name.removesuffix(ENDS["values"])
+    parts = {part: by_name[layer + end] for part, end in ENDS.items() if layer + end in by_name}
+    if len(parts) < len(ENDS) or layer + WEIGHT in by_name:
         return None
     kinds = [one.array.kind.word for one in parts.values()]
     are_words = {kinds[0], kinds[2]} <= {"I32", "U32"} and kinds[1] in ("F16", "BF16", "F32")
@@ -178,8 +180,36 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
         name: replace(one, array=replace(one.array, desc=descs[name])) for name, one in parts.items()
     }
     if is_gptq and (order := by_name.get(layer + ORDER)) is not None:
+        # It makes no numbers where groups follow each other, and is the part `_ROW_GROUPS` where they do not.
         described[ORDER] = order
-    return _view(f"{layer}.weight", (columns, rows), _units(descs["values"], descs), described, {})
+    return _view(layer + WEIGHT, (columns, rows), _units(descs["values"], descs), described, {})
+
+
+def _stays(tensor: StoredTensor, rule: ConversionRule | None) -> bool:
+    """True for floats of one axis, as norms and biases are, where a glob of a stored format matches them:
+    as llama.cpp does, they stay what they are unless a rule has their name.
+    """
+    is_line = len(tensor.array.shape) < 2 and not tensor.parts and tensor.array.kind.data_type in REALS
+    return is_line and rule is not None and rule.named is not None and rule.glob != tensor.array.name
+
+
+def _method_of(layer: StoredTensor) -> str:
+    """The format of a layer: the words of AWQ have one row for each of the inputs."""
+    is_awq = layer.parts["values"].array.shape[0] == layer.array.shape[1]
+    return "awq" if is_awq else "gptq"
+
+
+def group_of(tensor: StoredTensor) -> int | None:
+    """Of a layer how many inputs share a scale; None of other tensors."""
+    if not tensor.parts or not tensor.stored_array.name.endswith(ENDS["values"]):
+        return None
+    return tensor.array.shape[1] // tensor.parts["scale"].array.shape[0]
+
+
+def _is_made_by(rule: ConversionRule, layer: StoredTensor) -> bool:
+    """True where a rule makes of the layer what it is."""
+    is_same = rule.named == _method_of(layer) and rule.group in (None, (group_of(layer),))
+    return is_same and layer.parts["scale"].array.kind.word == "F16"
 
 
 def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> StoredTensor:
@@ -189,10 +219,10 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
     not exist.
     """
     rows, groups = tensor.array.shape[1], tensor.parts["scale"].array.shape[0]
-    if tensor.parts["values"].array.shape[0] == rows:
+    if _method_of(tensor) == "awq":
         return tensor
     name, path = tensor.array.name[:60], shown(tensor.path)
-    version = _gptq_version(os.path.dirname(file.path))
+    version = gptq_version(os.path.dirname(file.path))
     if version not in _ZERO_SHIFTS:
         raise refuse("RS-F07:gptq-version", name=name, path=path)
     parts = {**tensor.parts}
@@ -207,21 +237,6 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
         if np.any(found != np.arange(rows) // (rows // groups)):
             parts[_ROW_GROUPS] = parts.pop(ORDER)
     return replace(tensor, zero_shift=_ZERO_SHIFTS[version], parts=parts)
-
-
-def _gptq_version(folder: str) -> str:
-    """Return the version in the configuration of a folder; "" if there is none."""
-    for name in ("quantize_config.json", "config.json"):
-        path = os.path.join(folder, name)
-        if not os.path.isfile(path):
-            continue
-        with opened(path) as file:
-            text = read_at(file, path, 0, min(state_of(file).nbytes, _MOST_CONFIG))
-        whole = parse_object(path, text)
-        config = whole.get("quantization_config", whole if name.startswith("quantize") else None)
-        if isinstance(config, dict) and config.get("quant_method", "gptq") == "gptq":
-            return str(config.get("checkpoint_format", "gptq"))
-    return ""
 
 
 def _units(values: MemoryDesc, beside: Mapping[str, MemoryDesc | None]) -> Ints:

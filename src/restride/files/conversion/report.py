@@ -54,7 +54,8 @@ class ConversionReport:
     that were not the first match for any tensor: misspelled, or after another rule that matches.
     `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files cannot store. `misfits`:
     tensors that got the fallback, or would be rejected without one, because their shapes do not match their
-    rules.
+    rules. `is_model`: False for a .gguf file of tensors alone, without "general.architecture": no program
+    runs it.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -69,6 +70,7 @@ class ConversionReport:
     unused_rules: tuple[str, ...] = ()
     lost_metadata: tuple[str, ...] = ()
     misfits: tuple[MisfitTensor, ...] = ()
+    is_model: bool = True
 
 
 def report_of(
@@ -81,6 +83,8 @@ def report_of(
     """Return the report of a conversion, without times; `errors`: the largest and the mean error, by step."""
     tensors = []
     for number, placed in enumerate(work.steps):
+        if source.files[placed.source].contents is None:  # a file without tensors, which is copied
+            continue
         array, result = placed.step.source.stored_array, placed.step.results[0]
         is_copy = placed.step.rule is None
         was, now = (
@@ -92,6 +96,8 @@ def report_of(
         rule = "" if placed.step.rule is None else str(placed.step.rule)
         name, nbytes_read = placed.step.source.array.name, placed.step.source.array.nbytes
         tensors.append(ConvertedTensor(name, rule, was, now, nbytes_read, nbytes, file, *off))
+    metadata = [read.contents.metadata for read in source.files if read.contents is not None]
+    is_gguf = any(file.name.lower().endswith(".gguf") for file in work.files)
     used = {str(placed.step.rule) for placed in work.steps} | {misfit.rule for misfit in work.misfits}
     return ConversionReport(
         tuple(tensors),
@@ -102,4 +108,5 @@ def report_of(
         unused_rules=tuple(str(rule) for rule in rules if str(rule) not in used),
         lost_metadata=work.lost_metadata,
         misfits=work.misfits,
+        is_model=not is_gguf or any("general.architecture" in words for words in metadata),
     )

@@ -101,7 +101,9 @@ def parse_rules(rules: object) -> tuple[ConversionRule, ...]:
     rule = rules
     try:
         if isinstance(rules, str | ConversionRule) or not isinstance(rules, Sequence):
-            raise _BadRule("rules must be a list")
+            raise _BadRule(
+                "rules must be a list", f"pass [{short_repr(rules)}];" if isinstance(rules, str) else ""
+            )
         for rule in rules:
             parsed.append(_parse_rule(rule))
     except _BadRule as error:

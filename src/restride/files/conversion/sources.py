@@ -7,7 +7,7 @@ recreated, all others are copied.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
@@ -96,13 +96,19 @@ class ConversionSource:
 
 
 def open_source(
-    path: str, override: NpyOverride | None = None, *, follow_links: bool = False, spare: str | None = None
+    path: str,
+    override: NpyOverride | None = None,
+    *,
+    follow_links: bool = False,
+    spare: str | None = None,
+    only_heads: bool = False,
 ) -> ConversionSource:
     """Open a file, a folder, a folder specified by the index of its shards, or Zarr arrays.
 
-    `spare`: the folder in which compressed files are expanded if there is also room for the result. Raises
-    InvalidArguments for damaged files, missing shards, and links that lead out of the folder unless they are
-    followed; RuntimeFailure if the system refuses access.
+    `spare`: the folder in which compressed files are expanded if there is also room for the result.
+    `only_heads`: read only the headers of such files. Raises InvalidArguments for damaged files, missing
+    shards, and links that lead out of the folder unless they are followed; RuntimeFailure if the system
+    refuses access.
     """
     if is_zarr(path):
         arrays = open_zarr(path, follow_links=follow_links)
@@ -111,7 +117,7 @@ def open_source(
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         return _open_folder(folder, follow_links, spare)
     if override is None:
-        file, contents, state = tensor_file(path, spare)
+        file, contents, state = tensor_file(path, spare, only_heads=only_heads)
     else:
         file = opened(path)
         with close_on_error(file):
@@ -142,10 +148,10 @@ def is_checkpoint(path: str) -> bool:
 
 
 def find_checkpoint(path: str) -> Checkpoint:
-    """Find the files of a folder, or of the folder of an index, excluding subfolders. Links are followed.
+    """Find the files of a folder, or of the folder of an index, excluding subfolders.
 
-    Raises InvalidArguments for a folder without tensors and for a damaged index, RuntimeFailure if the system
-    refuses access.
+    Raises InvalidArguments for links that lead out of the folder, for a folder without tensors and for a
+    damaged index, RuntimeFailure if the system refuses access.
     """
     folder, index = (path, "") if os.path.isdir(path) else os.path.split(path)
     folder = folder or "."
@@ -164,13 +170,23 @@ def find_checkpoint(path: str) -> Checkpoint:
             if not files:
                 ends = ", ".join(_NAMED_ENDS)
                 raise refuse("RS-F01:no-tensor-files", path=shown(folder), ends=ends)
+            _check_links(folder, files)
             return Checkpoint(folder, "", files, {})
+    _check_links(folder, [index])
     with opened(os.path.join(folder, index)) as file:
         shards = _read_index(file, os.path.join(folder, index))["weight_map"]
-    return Checkpoint(folder, index, tuple(sorted(set(shards.values()))), shards)
+    files = tuple(sorted(set(shards.values())))
+    _check_links(folder, files)
+    return Checkpoint(folder, index, files, shards)
 
 
-def open_checkpoint(path: str) -> ConversionSource:
+def _check_links(folder: str, names: Iterable[str]) -> None:
+    for path in (os.path.join(folder, name) for name in names):
+        if os.path.islink(path):
+            check_link(folder, path)
+
+
+def open_checkpoint(path: str, *, only_heads: bool = False) -> ConversionSource:
     """Open the files of a folder or an index, as found by `find_checkpoint`; the caller closes them.
 
     Raises InvalidArguments also for damaged files and missing shards.
@@ -180,7 +196,7 @@ def open_checkpoint(path: str) -> ConversionSource:
     try:
         for name in (*found.files, *filter(None, [found.index])):
             if not found.index or os.path.lexists(os.path.join(found.folder, name)):
-                source.files.append(_opened_file(found.folder, name, None))
+                source.files.append(_opened_file(found.folder, name, None, only_heads))
         _check_shards(source)
     except BaseException:
         source.close()
@@ -221,10 +237,10 @@ def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
             yield name
 
 
-def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
+def _opened_file(folder: str, name: str, spare: str | None, only_heads: bool = False) -> SourceFile:
     path = os.path.join(folder, name)
     if name.lower().endswith(_TENSOR_ENDS):
-        file, contents, state = tensor_file(path, spare)
+        file, contents, state = tensor_file(path, spare, only_heads=only_heads)
         return SourceFile(name, path, file, state, contents)
     file = opened(path)
     with close_on_error(file):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -286,16 +286,37 @@ class DequantizeStep(MoveStep):
 class PackStep(ConversionStep):
     """Packs real numbers into ggml blocks; tiles consist of whole blocks."""
 
+    @property
+    def tolerance(self) -> ErrorBound:
+        """No bound: the blocks must equal the quantized source; their errors are only reported."""
+        return ErrorBound(1e30, has_groups=True)
+
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Read, quantize, write."""
         (box,) = self.boxes(tile)
         targets[0].write(box.desc, box.start, box.size, self._packed(tile, source, space))
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """Return no errors if the output equals the quantized source."""
-        (box,) = self.boxes(tile)
+        """Return the errors of the output if it equals the quantized source."""
+        (box,), kind = self.boxes(tile), self.results[0].kind
         result = read_box(targets[0], box.desc, box.start, box.size, space, "written")
-        return ValueErrors(is_right=np.array_equal(bytes_of(result), self._packed(tile, source, space)))
+        if not np.array_equal(bytes_of(result), self._packed(tile, source, space)):
+            return ValueErrors(is_right=False)
+        (start, size), errors = self.grid[tile], ValueErrors()
+        make = gguf.BLOCK_FORMATS[kind.word]
+        for first, extents in pieces_of((self.src,), size, (*(1,) * (len(size) - 1), kind.block)):
+            at = tuple(a + b for a, b in zip(start, first, strict=True))
+            exact = read_box(source, self.src, at, extents, space, "source")
+            of_blocks = in_bytes(kind, at), in_bytes(kind, extents)
+            written = read_box(targets[0], self.dst, *of_blocks, space, "written")
+            form = make(extents)
+            group = kind.block if form.blocks is None else form.blocks.group
+            counts, how = (*extents[:-1], extents[-1] // group), Quantization(DataType.f64)
+            groups, values = GroupErrors(counts), form.wrap(bytes_of(written)).dequantize()
+            groups.add(as_f64(exact), as_f64(values), how, (0,) * len(counts), counts)
+            errors += groups.summed_up(self.tolerance)
+        # The bytes are right, even if a value is not the nearest.
+        return replace(errors, is_right=True)
 
     def _packed(self, tile: int, source: TensorPlace, space: Workspace) -> Array:
         exact, kind = read_box(source, self.src, *self.grid[tile], space, "source"), self.results[0].kind
@@ -371,6 +392,8 @@ class QuantizeStep(ConversionStep):
     value_range: TensorRange | None = None
     axis: int | None = None
     scaling: GroupScaling | None = None
+    # What the results behind the first are: "scale" and the like.
+    parts: tuple[str, ...] = ()
 
     @property
     def tile_bytes(self) -> int:
@@ -428,17 +451,13 @@ class QuantizeStep(ConversionStep):
             whole = np.full((1,) * dst.ndims, quantized.tensor_scale, np.float32)
             beside["tensor_scale"] = Memory.from_numpy(whole)
         parts = []
-        for result in self.results[1:]:
-            part, desc = beside[self.part_of(result)], result.desc
+        for name, result in zip(self.parts, self.results[1:], strict=True):
+            part, desc = beside[name], result.desc
             assert part is not None
             assert desc is not None
             box = compact(desc, self._scale_box(desc, (0,) * dst.ndims, dst.dims)[1])
             parts.append(bytes_of(part if part.desc == box else part.to(box)))
         return [bytes_of(values), *parts]
-
-    def part_of(self, result: StoredArray) -> str:
-        """Return which part of the quantized tensor a result is: "scale", for example."""
-        return result.name.removeprefix(f"{self.results[0].name}_")
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
         """Return the box of the values, and those of the scales."""
@@ -495,7 +514,7 @@ class QuantizeStep(ConversionStep):
     def _scales_of(self, start: Ints, size: Ints, targets: Targets) -> Quantization:
         """Return the scales that were written for a box, broadcastable to its elements."""
         parts = {}
-        for place, result in zip(targets[1:], self.results[1:], strict=True):
+        for name, place, result in zip(self.parts, targets[1:], self.results[1:], strict=True):
             assert result.desc is not None
             part = as_f64(
                 read_box(place, result.desc, *self._scale_box(result.desc, start, size), Workspace(), "")
@@ -504,6 +523,6 @@ class QuantizeStep(ConversionStep):
                 part = part.reshape(tuple(part.size if d == self.axis else 1 for d in range(len(size))))
             for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
                 part = part if m in (1, n) else part.repeat(n // m, axis)
-            parts[self.part_of(result)] = part
+            parts[name] = part
         scale = parts["scale"] * parts.get("tensor_scale", 1.0)
         return Quantization(self.dst.data_type, scale, parts.get("zero_point", 0.0), is_found=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ... import formats
@@ -19,6 +20,7 @@ from ...formats import gguf
 from ...formats.tensor_format import TensorFormat
 from ..stored_tensors import GGML_KINDS_BY_WORD, ElementKind, StoredTensor
 from ..writing.replacement import shown
+from .layers import NAMES, layer_form
 from .rules import ConversionRule
 from .tiles import Ints
 
@@ -29,9 +31,9 @@ FALLBACKS = ("q8_0", _KEEP)
 _ROWS_OF = 32
 # Formats with their own layout, determined by dims and a group size, with the usual group size.
 _WITH_LAYOUT: dict[str, tuple[Callable[..., TensorFormat], Any]] = {
-    "awq": (formats.awq, 128),
+    "awq": (partial(layer_form, "awq"), 128),
     "fp8_blocks": (formats.fp8_blocks, (128, 128)),
-    "gptq": (formats.gptq, 128),
+    "gptq": (partial(layer_form, "gptq"), 128),
     "marlin": (lambda dims, group: formats.marlin(dims, 4, group), 128),
     "torchao_int4_cpu": (lambda dims, group: formats.torchao_int4_cpu(dims), 32),
 }
@@ -82,9 +84,12 @@ class QuantizedTarget:
     form: TensorFormat | None = None
 
 
-def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarget:
-    """Return the target of a rule with scales from the data. Raises ShapeMisfit for dims that it does not
-    accept, InvalidArguments if the file cannot store it.
+def target_of(
+    rule: ConversionRule, dims: Ints, is_gguf: bool, own_group: int | None = None
+) -> QuantizedTarget:
+    """Return the target of a rule with scales from the data. `own_group`: the group of a source layer.
+
+    Raises ShapeMisfit for dims that it does not accept, InvalidArguments if the file cannot store it.
     """
     word, name = rule.block_word(is_gguf), rule.named
     if word:
@@ -102,6 +107,7 @@ def target_of(rule: ConversionRule, dims: Ints, is_gguf: bool) -> QuantizedTarge
         if rule.format is not None:
             raise refuse("RS-F07:format-of-its-own", name=name, format=rule.format)
         make, usual = _WITH_LAYOUT[name]
+        usual = (own_group if name in NAMES else None) or usual
         group = usual if rule.group is None else rule.group
         with _dims_that_fit():
             form = make(dims, group[0] if isinstance(group, tuple) and len(group) == 1 else group)

@@ -64,6 +64,8 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
     cursor = GgufReader(path, size, lambda start, count: read_at(file, path, start, count))
     cursor.take(len(MAGIC))
     version, tensors, values = cursor.number("I"), cursor.number("Q"), cursor.number("Q")
+    if int.from_bytes(version.to_bytes(4, "little"), "big") in _VERSIONS:
+        raise refuse("RS-F01:gguf-big-endian", path=shown(path))
     if version not in _VERSIONS:
         raise refuse("RS-F01:gguf-version-not", path=shown(path), version=version)
     if (tensors + values) * 12 > size:

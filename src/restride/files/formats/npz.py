@@ -23,6 +23,8 @@ from ..writing.replacement import shown, system_error
 from .npy import encode_header, npy_form, parse_header, tensor_array
 
 _ALIGN = 64
+# Of a compressed member as much is expanded where its header alone is read.
+_MOST_HEAD = 1 << 20
 _LOCAL = struct.Struct("<4s5H3L2H")
 _CENTRAL = struct.Struct("<4s6H3L5H2L")
 _END = struct.Struct("<4s4H2LH")
@@ -57,9 +59,12 @@ def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
     `folder`: the place for the copy. Raises InvalidArguments for a damaged archive, RuntimeFailure if the
     system refuses access.
     """
-    members = _members(file, path)
-    is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-    return file if is_plain else _expand(file, path, members, folder)
+    return _expand(file, path, _members(file, path), folder) if is_compressed(file, path) else file
+
+
+def is_compressed(file: BinaryIO, path: str) -> bool:
+    """True where a member of the open archive is compressed."""
+    return any(member.compress_type != zipfile.ZIP_STORED for member in _members(file, path))
 
 
 def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
@@ -76,6 +81,34 @@ def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
     if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
         raise refuse("RS-F01:two-members-name", path=shown(path))
     return members
+
+
+def head_archive(file: BinaryIO, path: str) -> tuple[BinaryIO, Contents]:
+    """A compressed archive of which only the headers of members are expanded, and its tensors: what lies
+    behind their headers is not there. Raises as `plain_archive` does.
+    """
+    members, at, tensors = _members(file, path), 0, []
+    _check_methods(members, path)
+    sparse, names = tempfile.TemporaryFile(), [member.filename.removesuffix(".npy") for member in members]  # noqa: SIM115
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for name, member in zip(names, members, strict=True):
+                with archive.open(member) as read:
+                    sparse.seek(at)
+                    sparse.write(read.read(min(member.file_size, _MOST_HEAD)))
+                sparse.truncate(at + member.file_size)
+                header = parse_header(sparse, path, at, at + member.file_size)
+                array = tensor_array(header, name)
+                if header.note and "scaling" in header.note:
+                    array = annotate(path, array, {"scaling": header.note["scaling"]}, frozenset(names))
+                tensors.append(StoredTensor(array, path, header.start))
+                at += -(-member.file_size // _ALIGN) * _ALIGN
+    except BaseException as error:
+        sparse.close()
+        if isinstance(error, Error) or not isinstance(error, _DAMAGED):
+            raise
+        raise refuse("RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]) from None
+    return sparse, Contents(tuple(tensors))
 
 
 def read_npz(file: BinaryIO, path: str) -> Contents:
@@ -200,6 +233,14 @@ def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
     return crc
 
 
+def _check_methods(members: Sequence[zipfile.ZipInfo], path: str) -> None:
+    for member in members:
+        if member.compress_type not in _METHODS or member.flag_bits & 1:
+            raise refuse(
+                "RS-F01:member-encrypted-compressed", path=shown(path), filename=member.filename[:60]
+            )
+
+
 def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
     """Return an uncompressed archive of the same members, in an unnamed file in `folder`.
 
@@ -211,11 +252,7 @@ def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folde
     Raises InvalidArguments for damaged members and unknown compression methods, RuntimeFailure if there is no
     room or the system refuses access.
     """
-    for member in members:
-        if member.compress_type not in _METHODS or member.flag_bits & 1:
-            raise refuse(
-                "RS-F01:member-encrypted-compressed", path=shown(path), filename=member.filename[:60]
-            )
+    _check_methods(members, path)
     try:
         is_usable = folder is not None and os.access(folder, os.W_OK | os.X_OK)
         copy = tempfile.TemporaryFile(dir=folder if is_usable else None)  # noqa: SIM115

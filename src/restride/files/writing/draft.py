@@ -43,6 +43,8 @@ _LONG_NAME = 200
 _STAT_BLOCK = 512
 _VERSION = 2
 _MOST_JOURNAL = 64 << 20
+_JOURNAL = ".restride-journal"
+_MOST_HEAD = 4096
 _LINE = re.compile(rb"(done|safe) (\d{1,18}) (\d{1,18}):([0-9a-f,]*)")
 
 Image = FileImage | ZarrImage
@@ -148,6 +150,7 @@ class AtomicOutput:
         self.sums: dict[int, int] = {}
         """For a resumed draft: the checksums of its tiles, by number."""
         self._lock = self._lock_journal()
+        _remove_abandoned(os.path.dirname(self._target))
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
         """Create the files, or resume existing ones; return how many tiles are done.
@@ -162,7 +165,7 @@ class AtomicOutput:
                     return done
                 except FileNotFoundError:
                     self._close()
-            self._start(files, origin)
+            self._start(files, origin, resume)
         except OSError as error:
             raise cannot_write(self.path, error) from None
         return 0
@@ -296,13 +299,13 @@ class AtomicOutput:
             self.sums |= dict(enumerate((int(value, 16) for value in values.split(b",") if value), int(tile)))
         return max(counts)
 
-    def _start(self, files: Sequence[DraftFile], origin: Origin) -> None:
+    def _start(self, files: Sequence[DraftFile], origin: Origin, resume: bool) -> None:
         self._remove_part()
         os.ftruncate(self._lock, 0)
         if self.is_folder:
             os.mkdir(self._part, 0o777)
         self._open_parts(files, is_new=True)
-        head = {"version": _VERSION, **origin._asdict(), "boot": boot_id()}
+        head = {"version": _VERSION, **origin._asdict(), "boot": boot_id(), "resume": resume}
         os.write(self._lock, json.dumps(head).encode() + b"\n")
         os.fdatasync(self._lock)
 
@@ -317,11 +320,35 @@ class AtomicOutput:
                 self._parts.append(FilePart(path, self.path, image, is_new=is_new))
 
     def _remove_part(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if stat.S_ISDIR(os.lstat(self._part).st_mode):
-                shutil.rmtree(self._part)
-            else:
-                os.unlink(self._part)
+        _remove(self._part)
+
+
+def _remove(part: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(part).st_mode):
+            shutil.rmtree(part)
+        else:
+            os.unlink(part)
+
+
+def _remove_abandoned(folder: str) -> None:
+    """Remove the drafts in a folder whose writers were killed, and which were not to be resumed.
+
+    They are this user's, nobody has locked them, and their journals say so.
+    """
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        journals = [entry.path for entry in entries if entry.name.endswith(_JOURNAL)]
+        for journal in journals:
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                handle = os.open(journal, os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    head = json.loads(os.pread(handle, _MOST_HEAD, 0).partition(b"\n")[0])
+                    if head.get("resume") is False and os.fstat(handle).st_uid == os.geteuid():
+                        _remove(journal.removesuffix("journal") + "part")
+                        os.unlink(journal)
+                finally:
+                    os.close(handle)
 
 
 def _check_folder(path: str, target: str) -> None:

@@ -36,12 +36,11 @@ from ...ops.product import BACKWARD_DATA, FORWARD, ProductProblem, kernel_block,
 from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
 from ...runtime.cpu.kernel import is_small
-from ...runtime.cpu.thread_pool import get_num_threads
 from ...runtime.engine import Engine
 from ...schedule.cost import KernelWork, predict
 from ...schedule.machine import RATES
 from ...targets.cpu import lower_nest, machine_of
-from ...targets.isa import host_caches, host_isa
+from ...targets.isa import CacheSizes, host_isa
 from ..graph import Graph, Node
 from ..lowering import lower_node
 from ..network.concat_windows import free_concats, part_windows
@@ -61,7 +60,7 @@ from ..nodes.products import (
 )
 from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
-from .step_cost import EDGES, CostModel, gains_by_channels
+from .step_cost import EDGES, NOMINAL_THREADS, CostModel, gains_by_channels
 
 __all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_of"]
 
@@ -86,11 +85,12 @@ def format_problem(
 ) -> FormatProblem:
     """Return the format problem of a graph: one step per node, in the same order.
 
-    `formats`: the descriptors of inputs and outputs that are not row-major; an output of format "any" stays
-    as it is written. `costs`: the cost model; by default that of this machine.
+    `formats`: the descriptors of inputs and outputs that are not row-major; of format "any" are outputs that
+    stay as they are written. `costs`: what steps take; where it is left out, on the nominal
+    machine of this instruction set.
     """
     edges = formats or {}
-    costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
+    costs = costs or CostModel(machine_of(host_isa(), CacheSizes()), NOMINAL_THREADS)
     writer = _AlternativesWriter(graph, costs, _edge_formats(graph, edges))
     return _problem(graph, writer.steps(), edges)
 
@@ -123,14 +123,12 @@ def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
 
 
 def _problem(graph: Graph, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]) -> FormatProblem:
-    # Reorders are priced for the current number of threads.
-    threads = get_num_threads()
     ends = {name: edges.get(name, row_major(graph.tensors[name])) for name in graph.outputs}
     return FormatProblem(
         tuple(steps),
         tuple(_edge_formats(graph, edges).items()),
         tuple((name, md) for name, md in ends.items() if md.format_kind != "any"),
-        lambda src, dst: _edge_cost(threads, src, dst),
+        _edge_cost,
         frozenset(graph.constants),
     )
 
@@ -161,17 +159,17 @@ def _moves_nothing(src: MemoryDesc, dst: MemoryDesc, nest: LoopNest) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _edge_cost(threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-    """Predict the cost of a reorder with this many threads on the planning machine."""
+def _edge_cost(src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
+    """The cost that a kernel is predicted to have on the nominal machine of this instruction set."""
     nest = reorder_nest(src, dst, Compute())
     if _moves_nothing(src, dst, nest):
         return EdgeCost(0.0, 0)
     nbytes = moved_bytes([src], dst)
     if nest.is_empty or nest.has_nibbles:
         return EdgeCost(EDGES * nbytes / RATES.memory, nbytes)
-    isa, caches = host_isa(), host_caches()
+    isa, caches = host_isa(), CacheSizes()
     lowered = lower_nest(nest, isa, caches)
-    shared = 1 if is_small(lowered.steps, nbytes) else min(threads, lowered.steps)
+    shared = 1 if is_small(lowered.steps, nbytes) else min(NOMINAL_THREADS, lowered.steps)
     read_first = 0 if lowered.streams else dst.data_type.nbytes(prod(dst.padded_dims))
     work = KernelWork(lowered.kind, nbytes, nest.positions, shared, read_first=read_first)
     return EdgeCost(EDGES * predict(work, machine_of(isa, caches)).seconds, nbytes)

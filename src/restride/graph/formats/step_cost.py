@@ -89,6 +89,10 @@ def order_of_channels(md: MemoryDesc) -> str:
     return "last" if md.ndims > 2 and md.strides[1] == 1 and prod(md.dims[2:]) > 1 else "plain"
 
 
+NOMINAL_THREADS = 2
+"""Formats decide the order of sums: they are chosen for this many threads, however many there are."""
+
+
 @dataclass(frozen=True)
 class CostModel:
     """A machine, and the number of threads that share a step."""

@@ -26,8 +26,7 @@ from ...errors import Error, refuse
 from ...files.plain_file import opened, read_at
 from ...files.writing.replacement import shown, system_error
 from ...runtime.alloc import Array
-from ...runtime.cpu.thread_pool import get_num_threads
-from ...targets.isa import host_caches, host_isa
+from ...targets.isa import host_isa
 from ...version import VERSION
 from ..dims import Dims
 from .inputs import NetworkInput
@@ -143,9 +142,9 @@ class NetworkFile:
 
 
 def machine_facts() -> list[str | int]:
-    """Return the facts, besides the graph, on which the choices of propagation depend."""
-    isa, caches = host_isa(), host_caches()
-    return [VERSION, isa.name, isa.features, caches.l2, caches.l3, get_num_threads()]
+    """The facts, beside the graph, on which the choices of propagation depend."""
+    isa = host_isa()
+    return [VERSION, isa.name, isa.features]
 
 
 def _input(values: Mapping[str, Any]) -> NetworkInput:

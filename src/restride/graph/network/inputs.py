@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.calls.tensors import back_to, is_foreign, numpy_of
+from ...arrays.calls.tensors import back_to, is_foreign, numpy_of, translate_hint
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
@@ -52,13 +52,14 @@ def dense_input(tensor: NetworkInput, x: Any) -> Array:
     name = f"Network: input {tensor.name!r}"
     array = numpy_of(x, name)
     if array.dtype != tensor.data_type.numpy:
-        raise refuse(
+        error = refuse(
             "RS-G03:another-type",
             name=name,
             dtype=array.dtype,
             data_type=tensor.data_type,
             numpy=str(tensor.data_type.numpy),
         )
+        raise translate_hint(x, error)
     return np.asarray(array, order="C")
 
 
@@ -109,7 +110,7 @@ def _dims_text(dims: Sequence[int | None]) -> str:
 def wrong_inputs(names: Sequence[str], inputs: Sequence[object]) -> Error:
     """Return the error of a call with inputs other than these names."""
     return refuse(
-        "RS-G03:other-inputs",
+        "RS-G12",
         x=", ".join(map(str, inputs)) or "none",
         names=", ".join(map(repr, names)) or "none",
     )

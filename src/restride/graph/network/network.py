@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Never, overload
 
 from ...desc.parse import check_function, parse_dims, parse_int
 from ...desc.viewer import viewer
@@ -15,7 +15,7 @@ from ...files.plain_file import path_text
 from ...loading import load_whole
 from ...runtime.alloc import address_of
 from ...verbose import attach_logger, flags
-from ...watching import watch_network
+from ...watching import tell_error, watch_network
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
@@ -45,6 +45,8 @@ ProgressCallback = Callable[[int, int], None]
 """Called with the number of steps that are ready, and their total number."""
 
 _NO_INPUT: Any = object()
+# As many as plans: each keeps the memory of its runs.
+_MOST_RECORDED = 8
 
 
 class Network:
@@ -56,7 +58,7 @@ class Network:
 
     `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of disabled fusions, of
     `rs.graph.FUSIONS`. `precision`: "f32"; "bf16" or "f16" allow tensors of that type where that is faster,
-    with f32 sums. For each set of input dims a plan is made at the first call, and kept; the eight used last
+    with f32 sums. For each set of input dims a plan is made at the first call, and kept; the eight made last
     are kept. Threads can call one network at the same time.
 
     >>> import numpy as np
@@ -262,17 +264,23 @@ class Network:
             return self._run(x, out=out)[0]
         except Error as error:
             error.drop_frames()
+            tell_error(self._rule, error)
             raise
         except MemoryError:
-            raise refuse("RS-D01:network") from None
+            full = refuse("RS-D01:network")
+            tell_error(self._rule, full)
+            raise full from None
 
-    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None) -> None:
+    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Never) -> None:
         """Do the preparations of a first call with inputs of these dims: plan, compile, pack weights.
 
         `dims`: as in `plan`; without them all that a file was saved for. `told`: called during preparation
         with the number of steps that are ready, and their total number. Raises as a call does.
         """
         try:
+            if named:
+                inputs = [each.name for each in self._inputs]
+                raise wrong_inputs(inputs, [f"{name!r} as a keyword" for name in named])
             check_function("Network.prepare: told", told)
             for input_dims in self._all_dims(dims):
                 self._runner(input_dims, told or (lambda ready, steps: None))
@@ -367,7 +375,9 @@ class Network:
                 from .recorded_run import find_record
 
                 self._recorded[dims] = find_record(self._file, dims)
-            run = self._recorded[dims]
+                for key in list(self._recorded)[:-_MOST_RECORDED]:
+                    self._recorded.pop(key, None)
+            run = self._recorded.get(dims)
             if run is not None and run.is_current:
                 return run
         runner = self._plans.runner(dims)

@@ -27,7 +27,7 @@ from ...runtime.alloc import Array, Buffer, address_of
 from ...runtime.cpu.launch_image import LaunchTable, LinkedKernel, LinkedTable, row
 from ...runtime.cpu.thread_pool import default_pool
 from ...runtime.result_pool import allocate
-from ...targets.isa import host_isa
+from ...targets.isa import host_caches, host_isa
 from ..dims import Dims
 from .file import NetworkFile, machine_facts
 from .outputs import NetworkOutput
@@ -153,7 +153,10 @@ def _constants(file: NetworkFile, memories: Sequence[int | str]) -> Iterator[Arr
 
 
 def _key(file_digest: bytes, dims: Sequence[Dims]) -> str:
-    facts = "run", file_digest.hex(), list(map(list, dims)), machine_facts(), _source()
+    # Tables and kernels are made for so many threads and these caches; formats are not.
+    caches, threads = host_caches(), default_pool().threads
+    machine = [*machine_facts(), caches.l2, caches.l3, threads]
+    facts = "run", file_digest.hex(), list(map(list, dims)), machine, _source()
     return str(_store().object_key(repr(facts), host_isa()))
 
 

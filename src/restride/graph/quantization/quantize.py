@@ -211,6 +211,8 @@ def _calibration(parts: NetworkParts, samples: Iterable[Any]) -> Calibration:
     feeds: dict[tuple[Dims, ...], list[Feed]] = {}
     for number, sample in enumerate(samples if isinstance(samples, Iterable) else ()):
         arrays = {}
+        if isinstance(sample, list | tuple) and any(getattr(x, "shape", ()) for x in sample):
+            raise refuse("RS-G08:sample-listed", number=number, count=len(sample))
         for tensor, x in zip(parts.inputs, in_order(parts.inputs, sample), strict=True):
             arrays[tensor.name] = array = dense_input(tensor, x)
             check_dims(tensor, array.shape)

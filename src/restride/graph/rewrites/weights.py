@@ -81,8 +81,10 @@ def _channels(match: Match) -> Array | None:
 
 
 def _fuse(match: Match, affine: AffineStep | None) -> bool:
-    """Fold a step into weights and bias; False if it, or they, are not constant."""
+    """Fold a step into weights and bias; False if it, or they, are not constant, or it converts."""
     draft, main = match.draft, match.nodes["main"]
+    if draft.type(main.output).data_type is not draft.type(match.node.output).data_type:
+        return False  # to bytes, for the next layer
     find = _norm_inputs if isinstance(main.operation, BatchNormalizationOperation) else _product_inputs
     inputs = None if affine is None else find(draft, main, affine)
     if inputs is None:

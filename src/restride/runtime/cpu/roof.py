@@ -16,6 +16,7 @@ from .thread_pool import default_pool
 
 # Bounds on the multiply-adds per second of any processor.
 _SLOWEST, _FASTEST = 1e6, 1e16
+_BYTES = DataType.u8, DataType.s8
 
 
 class Roof(NamedTuple):
@@ -35,7 +36,10 @@ class Roof(NamedTuple):
     def _times_f32(self, types: tuple[DataType, ...]) -> float:
         """Return the number of products of these types that the machine adds in the time of one of f32."""
         widest = max((kind.bits for kind in types), default=32)
-        return 32 / widest if widest > 32 or types in self.machine.dots else 1.0
+        # Kernels bring bytes of any signs into the one order of signs that the instruction takes.
+        are_bytes = bool(types) and all(kind.bits == 8 and kind.is_integral for kind in types)
+        has_dots = types in self.machine.dots or (are_bytes and _BYTES in self.machine.dots)
+        return 32 / widest if widest > 32 or has_dots else 1.0
 
 
 def roof() -> Roof:

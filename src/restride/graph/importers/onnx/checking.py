@@ -63,7 +63,7 @@ class ModelCheck:
         return not (self.missing or self.refused or self.behind)
 
     def __str__(self) -> str:
-        runs = ", ".join(f"{name} {count}" for name, count in sorted(self.runs.items()))
+        runs = ", ".join(f"{count} {name}" for name, count in sorted(self.runs.items()))
         count = sum(self.runs.values())
         lines = [f"{counted(count, 'node')} run{'s' * (count == 1)}: {runs or 'none'}"]
         for operator, names in sorted(self.missing.items(), key=lambda item: -len(item[1])):
@@ -74,7 +74,7 @@ class ModelCheck:
                 f"not checked, behind these: {counted(len(self.behind), 'node')}: {_listed(self.behind)}"
             )
         if self.assumed:
-            lines.append(f"unknown extents taken as 1, of {_listed(self.assumed)}; set them with dims=")
+            lines.append(f"unknown extents taken as 1, of {_listed(self.assumed)}; pass dims to set them")
         return "\n".join(lines)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ....desc.parse import short_repr
-from ....errors import Error, InvalidArguments, refuse
+from ....errors import Error, refuse
 from ....files.mapped_file import MappedFile
 from ....foreign import has_attribute
 from ....runtime.alloc import Array
@@ -45,6 +45,11 @@ class OnnxNode(_PartOfFile):
 
     def __str__(self) -> str:
         return f"{self.operator} {self.name!r}"
+
+    @property
+    def has_onnx_operator(self) -> bool:
+        """True for an operator of ONNX's own, whose versions are numbered."""
+        return "." not in self.operator
 
     def inner_nodes(self) -> Iterator[OnnxNode]:
         """Yield the nodes of the graphs in its attributes."""
@@ -377,9 +382,11 @@ class _ModelReader:
             data = self.mapped(_inside(self._folder, location, what))
             start = int(entries.get("offset", 0))
             length = int(entries["length"]) if "length" in entries else len(data) - start
-        except (Error, OSError, ValueError) as error:
-            if isinstance(error, InvalidArguments) and error.code == "RS-F04":
+        except Error as error:
+            if error.code == "RS-F04":
                 raise
+            raise refuse("RS-F11", tensor=what, location=short_repr(location), why=error.why) from None
+        except (OSError, ValueError) as error:
             raise no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
         if min(start, length) < 0 or start + length > len(data):
             left = max(len(data) - start, 0)
@@ -408,9 +415,9 @@ def _operator(message: Message, name: str) -> str:
 
 
 def _opset(message: Message) -> int:
-    """Return the version of ONNX's own operators in a model or a function."""
+    """The version of ONNX's own operators in a model or a function; 0 where it has none."""
     versions = [opset.version for opset in message.opset_import if opset.domain in _ONNX_DOMAINS]
-    return max(versions, default=1)
+    return max(versions, default=0)
 
 
 def _input(value: Message) -> OnnxInput:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ....desc.parse import short_repr
 from ....dtypes import DataType
 from ....errors import Error, InvalidArguments, Unimplemented, refuse
 from ....model.result_dims import Misfit
@@ -29,6 +30,7 @@ from .loops import Loop
 from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
 from .operators import CONDITIONAL, CONTROLS, OPERATORS
 from .tensors import ELEMENTS
+from .versions import check_version, check_version_of_node
 
 _MOST_SHOWN = 32
 # Loops with more steps, or with more nodes when unrolled, run step by step.
@@ -53,23 +55,32 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
         f"{operator}: {listed(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
         for operator, names in missing.items()
     ]
-    where, count = "; ".join(texts), len(missing)
+    where = "; ".join(texts)
+    count = f"{len(missing)} operator{'s are' if len(missing) > 1 else ' is'}"
+    if what == "the module":
+        return refuse("RS-G02:module-operators", texts=where, count=count)
     if not has_bodies():
         return refuse("RS-G02:operators-without-onnx", what=what, texts=where, count=count)
     return refuse("RS-G02:operators-restride-not", what=what, texts=where, count=count)
 
 
 def check_order(model: OnnxModel) -> None:
-    """Raise InvalidArguments, naming the node, for a tensor that is read before it is made, or made twice."""
-    _check_nodes(
-        model, {"", *model.tensors, *model.packed, *(model_input.name for model_input in model.inputs)}
-    )
+    """Raise InvalidArguments, naming the node, for tensors that are read before they are made or made twice,
+    and for operators or attributes that the opset does not have; Unimplemented for unsupported opsets.
+    """
+    available = {"", *model.tensors, *model.packed, *(model_input.name for model_input in model.inputs)}
+    _check_nodes(model, available, model.opset if model.functions is not None else None)
     nameless = [name for name in model.outputs if not name]
     if nameless or not model.outputs:
         raise refuse("RS-G01:no-node-makes", where=listed(nameless))
 
 
-def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
+def _check_nodes(
+    graph: OnnxModel | OnnxBranch, available: set[str], opset: int | None, what: str = "the ONNX model"
+) -> None:
+    """`opset`: the version of the operators, None for those of another table than ONNX's."""
+    if opset is not None and any(node.has_onnx_operator for node in graph.nodes):
+        check_version(what, opset)
     own: set[str] = set(graph.tensors)
     if isinstance(graph, OnnxModel):
         names = [model_input.name for model_input in graph.inputs]
@@ -77,10 +88,12 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
         if twice:
             raise refuse("RS-G01:input-tensor-already", twice=listed(twice))
         own.update(names)
-    for function in (graph.functions or {}).values() if isinstance(graph, OnnxModel) else ():
+    for name, function in (graph.functions or {}).items() if isinstance(graph, OnnxModel) else ():
         body = OnnxBranch(function.nodes, {}, function.outputs)
-        _check_nodes(body, {"", *function.inputs})
+        _check_nodes(body, {"", *function.inputs}, function.opset, f"function {short_repr(name)}")
     for node in graph.nodes:
+        if opset is not None:
+            check_version_of_node(node, opset)
         missing = [name for name in node.inputs if name not in available]
         if missing:
             raise refuse("RS-G01:onnx-no-origin", node=node, missing=listed(missing))
@@ -90,7 +103,7 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
             raise refuse("RS-G01:node-makes-tensor-already", node=node, twice=listed(twice))
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
-                _check_nodes(branch, available | {*branch.tensors, *branch.inputs})
+                _check_nodes(branch, available | {*branch.tensors, *branch.inputs}, opset, what)
         own.update(node.outputs)
         available.update(node.outputs)
     unmade = [name for name in graph.outputs if name not in available]

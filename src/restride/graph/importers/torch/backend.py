@@ -116,11 +116,14 @@ class CompiledGraph:
         self._states: dict[int, _State] = {}
         self._lock, self._changes = threading.RLock(), 0
         self._frozen: list[int] = []
+        self._parameters = set[int]()
         metadata = torch._guards.TracingContext.get().fw_metadata
         values = [node.meta.get("val") for node in module.graph.nodes if node.op == "placeholder"]
         self._sizes = [at for at, value in enumerate(values) if not isinstance(value, torch.Tensor)]
         self._ranges = index_ranges(module.graph) if purpose != "backward" else []
         self._saved: list[Any] = []
+        static = () if purpose == "backward" else metadata.static_input_indices
+        self._static = [at for at in static if at not in self._sizes]
         if purpose == "inference":
             others = {*self._sizes, *metadata.mutated_inp_runtime_indices}
             self._frozen = [at for at in metadata.static_input_indices if at not in others]
@@ -169,16 +172,17 @@ class CompiledGraph:
                     self._leave("it alternates between more sizes than plans are kept")
         return plan.run(args)
 
-    def plans(self) -> list[tuple[tuple[Any, ...], Partitioned]]:
-        """The current plans, with the sizes that each is for."""
-        count = len(self._sizes)
-        plans = [item for state in list(self._states.values()) for item in list(state.plans.items())]
-        return [(key[:count], plan) for key, plan in plans]
+    def plans(self) -> list[tuple[list[tuple[int, ...]], Partitioned]]:
+        """The current plans, with the dims of inputs of symbolic sizes that each is for."""
+        plans = [plan for state in list(self._states.values()) for plan in list(state.plans.values())]
+        ends = self._module.graph.find_nodes(op="placeholder")
+        symbolic = [at for at, node in enumerate(ends) if _is_symbolic(node.meta.get("val"))]
+        inputs = [(plan.graph.find_nodes(op="placeholder"), plan) for plan in plans]
+        return [([tuple(own[at].meta["val"].shape) for at in symbolic], plan) for own, plan in inputs]
 
     def is_of(self, pointers: set[int]) -> bool:
-        """True for a graph without constants, and for one with a constant at one of these addresses."""
-        constants = {pointer for state in list(self._states.values()) for pointer in state.pointers}
-        return not constants or not constants.isdisjoint(pointers)
+        """True for a graph without parameters, and for one with a parameter at one of these addresses."""
+        return not self._parameters or not self._parameters.isdisjoint(pointers)
 
     def refresh(self) -> None:
         """Discard all constants."""
@@ -219,6 +223,7 @@ class CompiledGraph:
 
     def _plan(self, state: _State, args: Sequence[Any]) -> Partitioned:
         module = self._module
+        self._parameters.update(args[at].data_ptr() for at in self._static)
         if self._sizes:
             try:
                 module = _of_numbers(module, args)
@@ -246,6 +251,10 @@ class CompiledGraph:
 def _has_format(x: Any) -> bool:
     """True for floats of images and the like, for which networks have several formats."""
     return isinstance(x, torch.Tensor) and x.dtype is torch.float32 and x.dim() > 3 and x.numel() > 0
+
+
+def _is_symbolic(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in x.shape)
 
 
 def _whole(node: fx.Node) -> fx.Node:
@@ -318,6 +327,8 @@ def _of_numbers(module: fx.GraphModule, args: Sequence[Any]) -> fx.GraphModule:
             if node.op == "call_function" and not isinstance(value, torch.Tensor | tuple | list):
                 new[node] = value
                 continue
-            new[node] = graph.node_copy(node, new.__getitem__)
-            new[node].meta["val"] = value
+            copied = graph.node_copy(node, new.__getitem__)
+            copied.meta["val"] = value
+            # A size stays an input, which nothing reads.
+            new[node] = value if node.op == "placeholder" and isinstance(value, int) else copied
     return fx.GraphModule(module, graph)

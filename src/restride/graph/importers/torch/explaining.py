@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch import nn
@@ -11,6 +11,7 @@ from torch._dynamo import eval_frame
 
 from ....desc.viewer import Explanation
 from ....errors import refuse
+from ...dims import by
 from ...network.plan import precision_text
 from .backend import GRAPHS, CompiledGraph
 from .partition import Partitioned, made_by
@@ -39,16 +40,18 @@ def graphs_of(compiled: Callable[..., Any]) -> list[CompiledGraph]:
     if module is not None:
         functions += [eval_frame.innermost_fn(type(part).forward) for part in module.modules()]
     seen: dict[Any, None] = {}
-    graphs = dict.fromkeys(graph for function in functions for graph in _graphs_in(function, seen))
-    if module is None:
-        return list(graphs)
-    # Modules of one class share their code.
-    own = {x.data_ptr() for x in (*module.parameters(), *module.buffers())}
-    return [graph for graph in graphs if graph.is_of(own)]
+    made = [graphs for function in functions for graphs in _graphs_in(function, seen)]
+    if module is not None:
+        # Modules of one class share their code.
+        own = {x.data_ptr() for x in (*module.parameters(), *module.buffers())}
+        made = [graphs for graphs in made if graphs[0].is_of(own)]
+    return list(dict.fromkeys(graph for graphs in made for graph in graphs))
 
 
-def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[CompiledGraph]:
-    """Yield the graphs by which Dynamo replaced a function, including those after graph breaks."""
+def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[Sequence[CompiledGraph]]:
+    """Yield the graphs by which Dynamo replaced a function, including those after graph breaks; backward
+    graphs follow their forward graph.
+    """
     code = getattr(function, "__code__", None)
     if code is None or code in seen:
         return
@@ -57,7 +60,7 @@ def _graphs_in(function: Any, seen: dict[Any, None]) -> Iterator[CompiledGraph]:
         for name in entry.code.co_names:
             value = function.__globals__.get(name)
             if name.startswith("__compiled_fn"):
-                yield from getattr(value, GRAPHS, ())
+                yield from filter(None, [getattr(value, GRAPHS, ())])
             elif name.startswith("__resume_at"):
                 yield from _graphs_in(eval_frame.innermost_fn(value), seen)
 
@@ -69,10 +72,10 @@ def _told(at: int, graph: CompiledGraph) -> Iterator[str]:
     plans = list(graph.plans())
     if not plans:
         yield f"graph {at}: not called yet"
-    for sizes, plan in plans:
+    for dims, plan in plans:
         of_torch = [node for node in plan.eager if made_by(node) is node]
-        of_sizes = f" for sizes {', '.join(map(str, sizes))}" if sizes else ""
-        yield f"graph {at}{of_sizes}: {len(plan.parts)} networks, {len(of_torch)} operators of torch"
+        of_dims = f" for {', '.join(map(by, dims))}" if dims else ""
+        yield f"graph {at}{of_dims}: {len(plan.parts)} networks, {len(of_torch)} operators of torch"
         yield from _networks(plan)
         yield from (f"  torch: {_word(node)}, {called(node)}: {plan.eager[node]}" for node in of_torch)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,7 @@ from ..onnx.reader import missing_error, translated
 from .call import translate_aten
 from .layers import RESIZES
 from .operators import TORCH_OPERATORS
-from .reader import GraphReader, array_of, by_operator
+from .reader import GraphReader, array_of, by_operator, names_by_part
 
 __all__ = [
     "ExportedModule",
@@ -67,7 +69,7 @@ def exported(
     if default is None:
         raise refuse("RS-G04:torch-too-old", version=torch.__version__)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _without_warning():
             program = torch.export.export(module, *_arguments(example, keywords))
             program = program.run_decompositions(decompositions(default()))
     except Exception as error:  # torch raises its own errors, and those of the module's code
@@ -107,6 +109,14 @@ def _shapes(program: torch.export.ExportedProgram) -> list[torch.Size]:
     return [values[name].shape for name in program.graph_signature.user_inputs]
 
 
+@contextmanager
+def _without_warning() -> Iterator[None]:
+    """A context without the warning that torch gives about itself at each export."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+        yield
+
+
 def _arguments(
     example: Sequence[torch.Tensor], keywords: Sequence[str]
 ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
@@ -129,7 +139,7 @@ def follows_batch(
     batch = torch.export.Dim("batch", min=ends[0], max=ends[1])
     shapes = [{axis: batch for axis, pair in enumerate(own) if pair == ends} for own in pairs]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _without_warning():
             program = torch.export.export(module, *_arguments(example, keywords), dynamic_shapes=shapes)
     except Exception:  # torch raises its own errors for decisions based on the batch
         return False
@@ -244,7 +254,7 @@ def _encoder_layer(
 
 def _read(program: Any, example: Sequence[torch.Tensor]) -> ExportedModule:
     signature = program.graph_signature
-    reader = GraphReader(signature.user_inputs)
+    reader = GraphReader(signature.user_inputs, names_by_part(program.graph.nodes))
     for node in program.graph.nodes:
         if node.op == "call_function":
             reader.read(node)

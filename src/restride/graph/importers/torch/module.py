@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from math import prod
+from os import PathLike
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from ...batch_form import LARGEST
 from ...dims import Dims
 from ...graph import Graph
 from ...network.inputs import NetworkInput
-from ...network.network import Network
+from ...network.network import InputDims, Network
 from ...rewrites.fusions import fusions_off
 from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import data_type_of
@@ -92,6 +93,19 @@ class CompiledModule:
         self._without = fusions_off("compile_module", (), exact)
         self._state: tuple[Any, ...] = ()
         self._network, self._tree, self._state = self._compile()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy and a pickle hold: they compile for themselves."""
+        return {name: x for name, x in vars(self).items() if name not in _OWN}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.RLock()
+        self._network, self._tree, self._state = self._compile()
+
+    def save(self, path: str | PathLike[str], *dims: InputDims) -> None:
+        """Write the network to a file, as `Network.save`; `rs.Network.load(path)` reads it without torch."""
+        self.network.save(path, *dims)
 
     @property
     def network(self) -> Network:
@@ -186,6 +200,10 @@ class CompiledModule:
             precision=self._precision,
         )
         return network, first.tree, state
+
+
+_OWN = ("_lock", "_network", "_tree", "_state")
+"""What belongs to one object, and is made for each."""
 
 
 def _tensors(what: str, values: Any) -> tuple[torch.Tensor, ...]:

@@ -40,7 +40,6 @@ CHOICES = frozenset((TOO_SMALL, VIEW))
 """Reason to leave a node to torch that a network could run."""
 _OF_NAN = "between a NaN and a number restride returns the number"
 _EXTREMES = torch.ops.aten.maximum, torch.ops.aten.minimum
-_NO_TENSOR = "a type, a device or dims that networks do not support"
 
 
 Run = Callable[[list[Any]], Sequence[Any]]
@@ -96,11 +95,8 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
     """Return why nodes go into no network, found by translating all others."""
     constants = _constants(graph, known)
     calls = [node for node in graph.nodes if node.op == "call_function"]
-    refused = {
-        node: _NO_TENSOR if hasattr(node.target, "_schema") else "not an operator of ATen"
-        for node in calls
-        if node.target is not operator.getitem and not _is_plain(node, constants)
-    }
+    reasons = {node: _refusal(node, constants) for node in calls if node.target is not operator.getitem}
+    refused = {node: why for node, why in reasons.items() if why}
     refused |= {node: _OF_NAN for node in calls if getattr(node.target, "overloadpacket", None) in _EXTREMES}
     others = [node for node in graph.nodes if node.op in ("placeholder", "get_attr") and node not in known]
     ends = [node for node in others if _is_tensor(node) and _has_elements(node)]
@@ -153,30 +149,44 @@ def _tensors_of(node: fx.Node) -> list[Any]:
 
 
 def _is_tensor(node: fx.Node) -> bool:
-    return all(map(_is_plain_tensor, _tensors_of(node)))
+    return not any(map(_apart, _tensors_of(node)))
 
 
-def _is_plain_tensor(x: Any) -> bool:
-    is_tensor = isinstance(x, torch.Tensor) and x.layout is torch.strided and x.device.type == "cpu"
+def _apart(x: Any) -> str:
+    """Return what keeps a tensor out of networks; "" if nothing does."""
+    if not isinstance(x, torch.Tensor):
+        return f"{'nothing' if x is None else 'a number'} in place of a tensor"
+    if x.layout is not torch.strided or x.device.type != "cpu":
+        return f"a tensor of {x.device.type if x.device.type != 'cpu' else x.layout}"
     # Lazy sign bits are not in memory; some functions have only f32 constants for doubles.
-    is_plain = is_tensor and x.dtype is not torch.float64 and not x.is_neg() and not x.is_conj()
-    return is_plain and x.dtype in ELEMENTS and all(isinstance(extent, int) for extent in x.shape)
+    if x.is_neg() or x.is_conj():
+        return "a view that negates or conjugates"
+    if x.dtype is torch.float64 or x.dtype not in ELEMENTS:
+        return f"elements of {x.dtype}"
+    return "" if all(isinstance(n, int) for n in x.shape) else f"dims that a run decides, {list(x.shape)}"
 
 
 def _has_elements(node: fx.Node) -> bool:
     return all(x.numel() for x in _tensors_of(node))
 
 
-def _is_plain(node: fx.Node, constants: Collection[fx.Node]) -> bool:
-    """True for a functional operator of ATen whose tensors a network can have."""
+def _refusal(node: fx.Node, constants: Collection[fx.Node]) -> str:
+    """Return why no network can run a node, as far as its tensors say; "" for a functional operator of ATen
+    whose tensors a network can have.
+    """
     schema = getattr(node.target, "_schema", None)
-    if schema is None or schema.is_mutable or not all(map(_is_tensor, (node, *node.all_input_nodes))):
-        return False
+    if schema is None:
+        return "not an operator of ATen"
+    if schema.is_mutable:
+        return "it writes into an argument"
+    for each in (node, *node.all_input_nodes):
+        if why := next(filter(None, map(_apart, _tensors_of(each))), ""):
+            return f"it {'makes' if each is node else 'reads'} {why}"
     base = node.args[0].meta["val"] if schema.name.startswith("aten::as_strided") else None
     if base is not None and not (base.is_contiguous() and base.storage_offset() == 0):
-        return False  # its elements are not read in index order
+        return "it reads elements that are not in index order"
     varying = [each for each in (node, *node.all_input_nodes) if each not in constants]
-    return all(map(_has_elements, varying))
+    return "" if all(map(_has_elements, varying)) else "a tensor without elements"
 
 
 def _constants(graph: fx.Graph, known: Iterable[fx.Node], refused: Collection[fx.Node] = ()) -> set[fx.Node]:

@@ -6,7 +6,9 @@ import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -19,13 +21,22 @@ from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from .call import CALL, AtenCall, TensorArgument
 from .operators import TORCH_OPERATORS
 
-__all__ = ["ELEMENTS", "GraphReader", "array_of", "by_operator", "called", "element_of"]
+__all__ = [
+    "ELEMENTS",
+    "GraphReader",
+    "array_of",
+    "by_operator",
+    "called",
+    "element_of",
+    "names_by_part",
+]
 
 _OF_TORCH = str(PurePath(torch.__file__).parent)
 ELEMENTS = {
     torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
     torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
 }  # fmt: skip
+_PRODUCTS = ("addmm", "baddbmm", "bmm", "convolution", "linear", "mm")
 # Calls without a result: what they check held when the module was exported.
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
 
@@ -47,16 +58,17 @@ def by_operator(missing: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 class GraphReader:
-    """Reads nodes of a graph in sequence. `inputs`: names of the inputs of a run.
+    """Reads nodes of a graph in sequence. `inputs`: names of the inputs of a run. `names`: names of the
+    results of nodes, where they are not those of the nodes.
 
     `missing`: for each node that no network supports, its operator, and the node with the line that calls it.
     """
 
-    def __init__(self, inputs: Iterable[str]) -> None:
+    def __init__(self, inputs: Iterable[str], names: Mapping[str, str] = MappingProxyType({})) -> None:
         self.missing: dict[str, tuple[str, str]] = {}
         self._nodes: list[OnnxNode] = []
         self._parts: dict[str, tuple[str, ...]] = {}
-        self._names: dict[str, str] = {}
+        self._names = dict(names)
         self._of_inputs, self._of_values = set(inputs), set[str]()
 
     def model(
@@ -80,7 +92,8 @@ class GraphReader:
     def _add(self, node: Any) -> None:
         value, name = node.meta.get("val"), called(node)
         results = value if isinstance(value, tuple | list) else (value,)
-        outputs = [node.name, *(f"{node.name}.{i}" for i in range(1, len(results)))]
+        own = self._names.get(node.name, node.name)
+        outputs = [own, *(f"{own}.{i}" for i in range(1, len(results)))]
         self._parts[node.name] = tuple(outputs)
         if isinstance(value, tuple | list):
             read = {user.args[1] for user in node.users if user.target is operator.getitem}
@@ -137,6 +150,39 @@ class GraphReader:
         if isinstance(value, list | tuple):
             return tuple(self._argument(item, inputs) for item in value)
         return value
+
+
+def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
+    """Name results after the submodule that computes them, as "blocks.1.conv".
+
+    The path alone for the only kind of product, or the only operator of a submodule without children; else
+    the operator follows, as in "blocks.1.attn.bmm". Repeated names are numbered. What the module itself
+    computes keeps its name.
+    """
+    nodes = list(nodes)
+    parts: dict[str, list[Any]] = {}
+    for node in nodes:
+        if node.op == "call_function" and node.target is not operator.getitem:
+            stack = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
+            parts.setdefault(stack[-1] if stack else "", []).append(node)
+    taken, names = {node.name for node in nodes}, dict[str, str]()
+    for path, own in parts.items():
+        products = [node for node in own if _word(node) in _PRODUCTS]
+        if not products and not any(other.startswith(f"{path}.") for other in parts):
+            products = own
+        has_path = products if len({*map(_word, products)}) == 1 else []
+        for node in own if path else ():
+            name = path if node in has_path else f"{path}.{_word(node)}"
+            name = next(each for i in count() if (each := f"{name}_{i}" if i else name) not in taken)
+            value = node.meta.get("val")
+            results = len(value) if isinstance(value, tuple | list) else 1
+            taken.update((name, *(f"{name}.{i}" for i in range(1, results))))
+            names[node.name] = name
+    return names
+
+
+def _word(node: Any) -> str:
+    return str(getattr(node.target, "overloadpacket", node.target)).removeprefix("aten.").strip("_")
 
 
 def _has_dims(result: Any) -> bool:

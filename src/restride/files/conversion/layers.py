@@ -1,0 +1,155 @@
+"""Linear layers as checkpoints of AWQ and GPTQ hold them: the names and shapes of their tensors, and what the
+configuration of the model says of them.
+
+Of a layer `X` whose weight is (out, in), a checkpoint holds packed words of 32 bits `X.qweight`, zero points
+`X.qzeros`, `X.scales`, and for GPTQ the group of each row, `X.g_idx`; all of them of (in, out).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ... import formats
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...errors import refuse
+from ...formats.tensor_format import TensorFormat
+from ..plain_file import opened, read_at, state_of
+from ..stored_tensors import KIND_OF_TYPE, StoredArray, parse_object
+from ..writing.replacement import shown
+from .tiles import Ints
+
+ENDS = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
+"""The ends of the names of a layer's tensors, by what they are."""
+
+ORDER = ".g_idx"
+"""The end of the name of a tensor that says which group each row of a layer is of."""
+
+WEIGHT = ".weight"
+"""The end of the name of a layer's weight."""
+
+CONFIG = "config.json"
+"""The configuration of a model; under a key it has that of its quantization."""
+
+_MAKERS = {"awq": formats.awq, "gptq": formats.gptq}
+NAMES = tuple(_MAKERS)
+"""The formats of layers."""
+
+_KEY = "quantization_config"
+_OWN_CONFIGS = ("quantize_config.json", "quant_config.json")
+_METHOD, _KEPT, _QUANTIZED = "quant_method", "modules_to_not_convert", "modules_in_block_to_quantize"
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "awq": {"zero_point": True, "version": "gemm"},
+    # Zero points are stored as they are: the first version stores them less 1, and has no word for 0.
+    "gptq": {"desc_act": False, "sym": False, "checkpoint_format": "gptq_v2"},
+}
+_MOST_CONFIG = 16 << 20
+
+
+def layer_form(name: str, dims: Ints, group: int) -> TensorFormat:
+    """The format of a weight of (out, in), in which `group` inputs of an output share a scale."""
+    form = _MAKERS[name](dims[::-1], group)
+    assert form.scale is not None
+    assert isinstance(form.zero_point, MemoryDesc)
+    return replace(form, values=form.values.T, scale=form.scale.T, zero_point=form.zero_point.T)
+
+
+def layer_array(weight: str, part: str, desc: MemoryDesc) -> StoredArray:
+    """The array of a part of a layer, with its descriptor of (out, in).
+
+    Raises InvalidArguments for the name of a tensor that is no layer's weight.
+    """
+    if not weight.endswith(WEIGHT):
+        raise refuse("RS-F07:no-weight-of-layer", name=weight[:120])
+    kind, rows = KIND_OF_TYPE[desc.data_type if part == "scale" else DataType.s32], desc.physical_shape[0]
+    shape = rows, desc.size * 8 // kind.bits // max(rows, 1)
+    return StoredArray(weight.removesuffix(WEIGHT) + ENDS[part], kind, shape, desc.size, desc)
+
+
+def row_groups(arrays: Mapping[str, StoredArray], words: Iterable[str]) -> dict[str, bytes]:
+    """The groups of the rows of layers of GPTQ, by the names of their tensors.
+
+    `words`: the names of those that have the packed words.
+    """
+    found = {}
+    for name in words:
+        layer, desc = name.removesuffix(ENDS["values"]), arrays[name].desc
+        assert desc is not None
+        rows, groups = desc.dims[1], arrays[layer + ENDS["scale"]].shape[0]
+        found[layer + ORDER] = (np.arange(rows, dtype=np.int32) // (rows // groups)).tobytes()
+    return found
+
+
+# --- the configuration of a model ----------------------------------------------------------------------
+
+
+def gptq_version(folder: str) -> str:
+    """The word for the version in the configuration of a folder; "" where there is none."""
+    for name in (_OWN_CONFIGS[0], CONFIG):
+        path = os.path.join(folder, name)
+        if not os.path.isfile(path):
+            continue
+        config = _quantization(name, read_config(path))
+        if isinstance(config, dict) and config.get(_METHOD, "gptq") == "gptq":
+            return str(config.get("checkpoint_format", "gptq"))
+    return ""
+
+
+def is_config(name: str) -> bool:
+    """True for the name of a file that may say how layers are quantized."""
+    return os.path.basename(name) in (CONFIG, *_OWN_CONFIGS)
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The object in a file of JSON. Raises InvalidArguments for what is none."""
+    with opened(path) as file:
+        return parse_object(path, read_at(file, path, 0, min(state_of(file).nbytes, _MOST_CONFIG)))
+
+
+def _quantization(name: str, whole: dict[str, Any]) -> object:
+    return whole.get(_KEY) if name == CONFIG else whole.get(_KEY, whole)
+
+
+def config_text(
+    path: str, made: Collection[tuple[str, int]], made_names: list[str], left: list[str], plain: list[str]
+) -> bytes | None:
+    """The content of a configuration for the layers that are now beside it; b"" where it goes, None where it
+    stays as it is.
+
+    `made`: formats and groups of the layers that were made, of these names; `left`: names of layers that are
+    copied; `plain`: names of weights that are no layers, or no longer.
+
+    Raises InvalidArguments for layers of several formats or groups, for which there is one word.
+    """
+    name, whole = os.path.basename(path), read_config(path)
+    if made:
+        if len(made) > 1 or left:
+            several = sorted({f"{method},group={group}" for method, group in made})
+            raise refuse("RS-F07:layers-differ", path=shown(path), several=", ".join(several), left=len(left))
+        ((method, group),) = made
+        config = {_METHOD: method, "bits": 4, "group_size": group, **_SETTINGS[method]}
+    else:
+        old = _quantization(name, whole)
+        if not isinstance(old, dict) or old.get(_METHOD, "gptq") not in NAMES:
+            return None
+        if not left:
+            if name != CONFIG:
+                return b""
+            del whole[_KEY]
+            return _as_text(whole)
+        config, method = dict(old), str(old.get(_METHOD, "gptq"))
+    if method == "awq":
+        config |= {_KEPT: sorted({*(config.get(_KEPT) or ()), *plain})} if plain else {}
+    elif any(any(word.isdecimal() for word in one.split(".")) for one in plain):
+        config[_QUANTIZED] = [sorted([*made_names, *left])]
+    return _as_text(config if name != CONFIG else {**whole, _KEY: config})
+
+
+def _as_text(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,81 @@
+"""Which versions of ONNX's operators a model may be of, and what there is in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ....errors import refuse
+from .model import OnnxNode
+
+__all__ = ["NEWEST", "check_version", "check_version_of_node"]
+
+NEWEST = 28
+"""The newest version of the operators that is read; the oldest is 1."""
+
+# The version in which an operator came, where that is not the first.
+_CAME = {
+    7: "Acos Asin Atan Cos Sin Tan",
+    8: "Expand Scan",
+    9: "Acosh Asinh Atanh Compress ConstantOfShape Cosh Erf EyeLike IsNaN MaxUnpool "
+    "MeanVarianceNormalization OneHot Scatter Shrink Sign Sinh Where",
+    10: "ConvInteger DequantizeLinear IsInf MatMulInteger Mod QLinearConv QLinearMatMul QuantizeLinear "
+    "Resize ReverseSequence ThresholdedRelu",
+    11: "BitShift ConcatFromSequence CumSum DynamicQuantizeLinear GatherElements GatherND Range Round "
+    "ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert "
+    "SequenceLength SplitToSequence",
+    12: "Celu Einsum GreaterOrEqual LessOrEqual",
+    14: "HardSwish Trilu",
+    15: "CastLike Optional OptionalGetElement OptionalHasElement",
+    16: "GridSample",
+    17: "DFT LayerNormalization STFT",
+    18: "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor GroupNormalization Mish",
+    20: "Gelu",
+    23: "Attention RMSNormalization RotaryEmbedding",
+    24: "Swish",
+    26: "CumProd",
+}
+_FIRST: Mapping[str, int] = {name: version for version, names in _CAME.items() for name in names.split()}
+
+# The version in which attributes became inputs: operators, and their attributes.
+_INPUTS_SINCE = {
+    5: {"Reshape": "shape"},
+    10: {"Slice": "starts ends axes", "TopK": "k"},
+    11: {"Clip": "min max", "Pad": "pads value"},
+    12: {"Dropout": "ratio"},
+    13: {"ReduceSum": "axes", "Split": "split", "Squeeze": "axes", "Unsqueeze": "axes"},
+    18: {
+        "ReduceL1": "axes",
+        "ReduceL2": "axes",
+        "ReduceLogSum": "axes",
+        "ReduceLogSumExp": "axes",
+        "ReduceMax": "axes",
+        "ReduceMean": "axes",
+        "ReduceMin": "axes",
+        "ReduceProd": "axes",
+        "ReduceSumSquare": "axes",
+    },
+    20: {"DFT": "axis"},
+}
+_ENDED = {
+    (operator, name): version
+    for version, each in _INPUTS_SINCE.items()
+    for operator, names in each.items()
+    for name in names.split()
+}
+
+
+def check_version(what: str, opset: int) -> None:
+    """Raise Unimplemented for a version of the operators that is not read; 0 stands for none."""
+    if not 1 <= opset <= NEWEST:
+        raise refuse("RS-G02:opset", what=what, opset=opset or "none", newest=NEWEST)
+
+
+def check_version_of_node(node: OnnxNode, opset: int) -> None:
+    """Raise InvalidArguments for an operator, or an attribute, that this version of the operators lacks."""
+    first = _FIRST.get(node.operator, 1)
+    if opset < first:
+        raise refuse("RS-G01:operator-not-in-opset", node=node, opset=opset, first=first)
+    for name in node.attributes:
+        ended = _ENDED.get((node.operator, name), NEWEST + 1)
+        if opset >= ended:
+            raise refuse("RS-G01:attribute-not-in-opset", node=node, name=name, opset=opset, ended=ended)

@@ -1,0 +1,199 @@
+"""Layers of AWQ and GPTQ that rules make: names, packing and configuration as other programs read them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+from support.errors import refused
+
+_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def weights(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
+
+
+def checkpoint(folder: str = "model", config: Any = None) -> dict[str, Any]:
+    """A folder with two layers, a norm, an embedding, and a configuration."""
+    tensors = {
+        "model.embed_tokens.weight": weights(64, 256),
+        "model.layers.0.mlp.up_proj.weight": weights(512, 256),
+        "model.layers.0.mlp.down_proj.weight": weights(256, 512),
+        "model.norm.weight": np.ones(256, np.float32),
+    }
+    os.mkdir(folder)
+    rs.save(tensors, f"{folder}/model.safetensors")
+    Path(folder, "config.json").write_text(json.dumps(config or {"architectures": ["LlamaForCausalLM"]}))
+    Path(folder, "README.md").write_text("words")
+    return tensors
+
+
+def columns(words: Any, order: Any = range(8)) -> Any:
+    """Eight columns of each word."""
+    found = np.empty((len(words), words.shape[1] * 8), np.int64)
+    for place, column in enumerate(order):
+        found[:, column::8] = words.view(np.uint32) >> np.uint32(4 * place) & 15
+    return found
+
+
+def packed(codes: Any, order: Any = range(8)) -> Any:
+    """The inverse."""
+    words = np.zeros((len(codes), codes.shape[1] // 8), np.uint32)
+    for place, column in enumerate(order):
+        words |= codes[:, column::8].astype(np.uint32) << np.uint32(4 * place)
+    return words.view(np.int32)
+
+
+def layer_of(tensors: Any, name: str, method: str) -> tuple[Any, Any, Any]:
+    """Codes, zero points and scales of a layer, unpacked by hand, of (in, out)."""
+    words, zeros, scales = (tensors[f"{name}.{end}"].to_numpy() for end in ("qweight", "qzeros", "scales"))
+    assert (words.dtype, zeros.dtype, scales.dtype) == (np.int32, np.int32, np.float16)
+    if method == "awq":
+        return columns(words, _COLUMNS), columns(zeros, _COLUMNS), scales
+    return columns(np.ascontiguousarray(words.T)).T, columns(zeros), scales
+
+
+@pytest.mark.parametrize("group", [128, 64])
+@pytest.mark.parametrize("method", ["awq", "gptq"])
+def test_weights_become_layers_that_their_readers_know(method: str, group: int) -> None:
+    exact = checkpoint()
+    rule = f"*proj.weight={method}" + (f",group={group}" if group != 128 else "")
+    rs.convert("model", "out", [rule], verify=True)
+    found = rs.load("out/model.safetensors")
+    ends = ["qweight", "scales", "qzeros"] + ["g_idx"] * (method == "gptq")
+    for name in ("model.layers.0.mlp.up_proj", "model.layers.0.mlp.down_proj"):
+        assert {one for one in found if one.startswith(name)} == {f"{name}.{end}" for end in ends}
+        codes, zeros, scales = layer_of(found, name, method)
+        weight = exact[f"{name}.weight"].T
+        n, out = weight.shape
+        assert codes.shape == (n, out)
+        assert zeros.shape == scales.shape == (n // group, out)
+        back = (codes - zeros.repeat(group, 0)) * scales.astype(np.float32).repeat(group, 0)
+        steps = scales.astype(np.float32).repeat(group, 0)
+        assert np.all(np.abs(back - weight) <= 1.02 * steps)
+        if method == "awq":
+            np.testing.assert_array_equal(packed(codes, _COLUMNS), found[f"{name}.qweight"].to_numpy())
+        else:
+            np.testing.assert_array_equal(found[f"{name}.g_idx"].to_numpy(), np.arange(n) // group)
+    assert not rs.load_metadata("out/model.safetensors")
+    config = json.loads(Path("out/config.json").read_text())
+    assert config["architectures"] == ["LlamaForCausalLM"]
+    own = config["quantization_config"]
+    assert (own["quant_method"], own["bits"], own["group_size"]) == (method, 4, group)
+    if method == "awq":
+        assert (own["zero_point"], own["version"]) == (True, "gemm")
+        assert own["modules_to_not_convert"] == ["model.embed_tokens"]
+    else:
+        assert (own["desc_act"], own["checkpoint_format"]) == (False, "gptq_v2")
+    assert Path("out/README.md").read_text() == "words"
+    rs.convert("out", "back", ["*.weight=f32"], verify=True)
+    real = rs.load("back/model.safetensors")
+    np.testing.assert_array_equal(real[f"{name}.weight"].to_numpy(), back.T)
+    assert set(real) == set(exact)
+
+
+def test_indexes_of_shards_name_the_parts_of_layers() -> None:
+    exact = checkpoint()
+    index = {"metadata": {}, "weight_map": dict.fromkeys(exact, "model.safetensors")}
+    Path("model/model.safetensors.index.json").write_text(json.dumps(index))
+    rs.convert("model", "out", ["*proj.weight=gptq"])
+    shards = json.loads(Path("out/model.safetensors.index.json").read_text())["weight_map"]
+    assert set(shards) == set(rs.load("out/model.safetensors"))
+    assert set(rs.load("out")) == set(shards)
+
+
+@pytest.mark.parametrize("source", ["awq", "gptq"])
+def test_layers_become_the_others_and_nothing_is_rounded(source: str) -> None:
+    checkpoint()
+    rs.convert("model", "a", [f"*proj.weight={source}"])
+    rs.convert("a", "reals", ["*.weight=f32"])
+    for number, target in enumerate(("awq", "gptq", "awq,group=128")):
+        for rule in (f"*={target}", f"*_proj.weight={target}", f"*_proj.qweight={target}"):
+            out = f"{number}{len(rule)}"
+            rules = ["*embed*=keep", rule]
+            report = rs.convert("a", out, rules, verify=True)
+            assert not report.unused_rules[1:]
+            rs.convert(out, f"{out}r", ["*.weight=f32"])
+            for name in ("model.safetensors", "config.json"):
+                assert Path(f"{out}r", name).read_bytes() == Path("reals", name).read_bytes(), rule
+            if target == source:
+                for name in ("model.safetensors", "config.json"):
+                    assert Path(out, name).read_bytes() == Path("a", name).read_bytes(), rule
+
+
+def test_a_group_that_is_not_named_is_that_of_the_layer() -> None:
+    checkpoint()
+    rs.convert("model", "a", ["*proj.weight=awq,group=32"])
+    rs.convert("a", "b", ["*proj.weight=gptq"], verify=True)
+    assert json.loads(Path("b/config.json").read_text())["quantization_config"]["group_size"] == 32
+    rs.convert("a", "x", ["*.weight=f32"])
+    rs.convert("b", "y", ["*.weight=f32"])
+    assert Path("x/model.safetensors").read_bytes() == Path("y/model.safetensors").read_bytes()
+
+
+def test_a_layer_of_the_first_gptq_is_copied_by_its_own_rule() -> None:
+    checkpoint()
+    rs.convert("model", "a", ["*proj.weight=gptq"])
+    config = json.loads(Path("a/config.json").read_text())
+    config["quantization_config"]["checkpoint_format"] = "gptq"
+    Path("a/config.json").write_text(json.dumps(config))
+    report = rs.convert("a", "b", ["*proj.weight=gptq"], verify=True)
+    assert not report.unused_rules
+    for name in ("model.safetensors", "config.json"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+@pytest.mark.parametrize("rule", ["f32", "u4,group=128,scale=minmax,scale_type=f16", "q4_0"])
+def test_a_configuration_says_nothing_of_layers_that_are_gone(rule: str) -> None:
+    checkpoint()
+    rs.convert("model", "a", ["*proj.weight=awq"])
+    Path("a/quant_config.json").write_text('{"quant_method": "awq", "w_bit": 4}')
+    if rule == "q4_0":
+        rs.convert("a", "b.gguf", [f"*proj.weight={rule}"])
+        return
+    rs.convert("a", "b", [f"*proj.weight={rule}"], verify=True)
+    assert json.loads(Path("b/config.json").read_text()) == {"architectures": ["LlamaForCausalLM"]}
+    assert sorted(os.listdir("b")) == ["README.md", "config.json", "model.safetensors"]
+    rs.convert("a", "c", ["*up_proj.weight=f32"])
+    kept = json.loads(Path("c/config.json").read_text())["quantization_config"]["modules_to_not_convert"]
+    assert kept == ["model.embed_tokens", "model.layers.0.mlp.up_proj"]
+
+
+def test_a_configuration_of_another_program_stays() -> None:
+    checkpoint(config={"quantization_config": {"quant_method": "fp8"}})
+    rs.convert("model", "a", ["*proj.weight=bf16"])
+    assert Path("a/config.json").read_bytes() == Path("model/config.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("rules", "target", "why"),
+    [
+        (["*up_proj.weight=awq", "*down_proj.weight=gptq"], "out", "cannot describe the layers"),
+        (["*up_proj.weight=awq", "*=awq,group=64"], "out", "cannot describe the layers"),
+        (["*proj.weight=awq"], "out.zarr", "cannot hold layers"),
+        (["*proj.weight=awq"], "out.gguf", "no type for awq"),
+    ],
+)
+def test_layers_that_no_reader_would_find_are_refused(rules: list[str], target: str, why: str) -> None:
+    checkpoint()
+    with refused(why):
+        rs.convert("model", target, rules)
+    assert os.listdir() == ["model"]
+
+
+def test_tensors_that_are_no_weights_are_no_layers() -> None:
+    rs.save({"w": weights(128, 128)}, "a.safetensors")
+    with refused("not the weight of a linear layer"):
+        rs.convert("a.safetensors", "b.safetensors", ["w=awq"])
