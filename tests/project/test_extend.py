@@ -79,7 +79,7 @@ _F8_E3M4 = (
     _Edit("docs/reference/descriptors.md", "[64, 16, 64, 32, 16]\n", ">>> rs.f8_e3m4.bits\n8\n"),
     _Edit(
         "docs/names.md",
-        "| – | `rs.nf4` | 21 | none: `mem.data` holds its bytes |\n",
+        "| – | `rs.nf4` | 21 | none: `mem.data` holds the bytes |\n",
         "| – | `rs.f8_e3m4` | 22 | `ml_dtypes.float8_e3m4` |\n",
     ),
 )
