@@ -79,6 +79,21 @@ def test_exact_sums_become_f32_and_so_does_all_that_follows(sizes, format, dst_t
     np.testing.assert_array_equal(made.astype(f32), wanted.astype(f32))
 
 
+def test_many_functions_behind_integers_take_no_more_than_their_number():
+    ops, attr = rs.PostOps(), rs.PrimitiveAttr()
+    for _ in range(12):
+        ops.append_eltwise("hardswish", 0.2, 0.5)
+    attr.set_post_ops(ops)
+    mds = [rs.MemoryDesc(dims, kind) for dims, kind in (((4, 16), "u8"), ((16, 16), "s8"), ((4, 16), "f32"))]
+    pd = rs.Matmul.PrimitiveDesc(CPU, *mds, attr)
+    x, w = whole("u8", (4, 16), 1), whole("s8", (16, 16), 2)
+    made = elements(computed(rs.Matmul, pd, CPU, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)[rs.ARG_DST])
+    t = (x @ w).astype(np.float32)
+    for _ in range(12):
+        t = t * (t * np.float32(0.2) + np.float32(0.5)).clip(0, 1)
+    np.testing.assert_array_equal(made, t)
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 

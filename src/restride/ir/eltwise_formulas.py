@@ -99,7 +99,8 @@ def _linear(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
     return alpha * s + beta
 
 
-def _clip(s: Term[V], low: Term[V] | float, high: Term[V] | float) -> Term[V]:
+def limited(s: Term[V], low: Term[V] | float, high: Term[V] | float) -> Term[V]:
+    """Return s, but at least low and at most high."""
     s = (s < low).where(low, s)
     return (s > high).where(high, s)
 
@@ -126,7 +127,7 @@ def _round(s: Term[V]) -> Term[V]:
 
 def hardsigmoid(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
     """Return alpha * s + beta, clamped to 0 to 1."""
-    return _clip(alpha * s + beta, 0.0, 1.0)
+    return limited(alpha * s + beta, 0.0, 1.0)
 
 
 def _hardswish(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
@@ -135,7 +136,7 @@ def _hardswish(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
 
 def weigh(s: Term[V], weight: Term[V]) -> Term[V]:
     """Return s * weight, except that an infinite s times 0 is a zero."""
-    return weight.equals(0.0).where(_clip(s, -1.0, 1.0), s) * weight
+    return weight.equals(0.0).where(limited(s, -1.0, 1.0), s) * weight
 
 
 # --- exponential, in f64 ------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ def weigh(s: Term[V], weight: Term[V]) -> Term[V]:
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
     """Return e ** (x + rest), for a rest of about the size of x's last place."""
-    m, k = _reduce(_clip(x, -746.0, 710.0), rest)
+    m, k = _reduce(limited(x, -746.0, 710.0), rest)
     # Use two powers of 2: neither overflows or is subnormal, so that only the last product rounds.
     twice = k - (_ROUNDER_BITS - 2 * 1023)
     half = twice >> 1
@@ -315,8 +316,8 @@ def _head(x: Term[V]) -> Term[V]:
 FUNCTIONS = {
     "relu": EltwiseFunction(_relu, 2),
     "linear": EltwiseFunction(_linear, 3),
-    "clip": EltwiseFunction(_clip, 3),
-    "clip_v2": EltwiseFunction(_clip, 3),
+    "clip": EltwiseFunction(limited, 3),
+    "clip_v2": EltwiseFunction(limited, 3),
     "abs": EltwiseFunction(_abs),
     "nan_to_zero": EltwiseFunction(_nan_to_zero),
     "sqrt": EltwiseFunction(_sqrt),

@@ -18,6 +18,7 @@ from typing import Any
 from .arithmetic import Arithmetic, Term, V, with_sign
 from .eltwise import ALGORITHMS
 from .eltwise import apply as eltwise
+from .eltwise_formulas import limited, weigh
 
 # --- indices ------------------------------------------------------------------------------------------------
 
@@ -341,6 +342,14 @@ def _tanh_single(x: Term[V]) -> Term[V]:
     return (x < 0.0).where(0.0 - above, above)
 
 
+def _linear_single(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
+    return ((alpha * s).single() + beta).single()
+
+
+def _hardsigmoid_single(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
+    return limited(_linear_single(s, alpha, beta), 0.0, 1.0)
+
+
 # The exponents of f32 among its bits, and one more of them.
 _EXPONENT, _EXPONENT_STEP = 0x7F800000, 1 << 23
 
@@ -377,6 +386,9 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "exp_down": (1, _exp_down),
     "logistic_single": (1, _logistic_single),
     "tanh_single": (1, _tanh_single),
+    "linear_single": (3, _linear_single),
+    "hardsigmoid_single": (3, _hardsigmoid_single),
+    "hardswish_single": (3, lambda s, *more: weigh(s, _hardsigmoid_single(s, *more)).single()),
     "floor": (1, _floor),
     "ceil": (1, _ceil),
     "trunc": (1, _trunc),
@@ -398,35 +410,22 @@ give 0 for counts of at least the width. Integer division truncates toward zero,
 """
 
 
+# Functions that round after each operation.
+_SEVERAL = ("linear", "hardsigmoid", "hardswish")
+
+
 def in_single(value: Expr) -> Expr:
     """Return an f64 expression computed in f32: its inputs and the results of all operations are rounded.
 
-    A sum, product, quotient or root of f32 values computed in f64 and then rounded equals that in f32. A
-    function of several such operations is expanded into them.
+    A sum, product, quotient or root of f32 values computed in f64 and then rounded equals that in f32.
+    Functions of several such operations are replaced by those that round each of them.
     """
     if isinstance(value, Const):
         return value
     if isinstance(value, Apply):
-        if value.op in _OPERATIONS_OF:
-            return in_single(_OPERATIONS_OF[value.op](*value.args))
-        value = Apply(value.op, tuple(map(in_single, value.args)))
+        op = f"{value.op}_single" if value.op in _SEVERAL else value.op
+        value = Apply(op, tuple(map(in_single, value.args)))
     return apply("single", value)
-
-
-def _hardsigmoid(s: Expr, alpha: Expr, beta: Expr) -> Expr:
-    return apply("clip", alpha * s + beta, 0.0, 1.0)
-
-
-def _hardswish(s: Expr, alpha: Expr, beta: Expr) -> Expr:
-    weight = _hardsigmoid(s, alpha, beta)
-    return apply("select", apply("eq", weight, 0.0), apply("clip", s, -1.0, 1.0), s) * weight
-
-
-_OPERATIONS_OF = {
-    "linear": lambda s, alpha, beta: alpha * s + beta,
-    "hardsigmoid": _hardsigmoid,
-    "hardswish": _hardswish,
-}
 
 
 def operands_of(op: str) -> int:
