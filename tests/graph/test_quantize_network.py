@@ -459,6 +459,8 @@ def of_halves() -> Any:
         (graph_of, lambda: images(1), {"refine": ["weights"]}, "weights"),
         (graph_of, lambda: images(1), {"keep": ["frist"]}, "first"),
         (graph_of, lambda: images(1), {"keep": "first", "layer_error": "much"}, "layer_error"),
+        (graph_of, lambda: images(1), {"output_error": np.nan}, "output_error is nan"),
+        (graph_of, lambda: images(1), {"layer_error": -1.0}, "relative error"),
         (sums_nothing, lambda: images(1), {}, "it sums no products"),
         (of_halves, lambda: [np.ones((1, 4), rs.bf16.numpy)], {}, "computes with bf16"),
         (lambda: "net.onnx", lambda: images(1), {}, "neither rs.Network nor rs.graph.Graph"),

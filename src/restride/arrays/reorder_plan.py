@@ -281,7 +281,7 @@ def plan(
     searches for the fastest of at most 30 candidates unless that was done before. The search takes about a
     second, more if one execution is long, and uses temporary memory objects. The result is stored with the
     kernels on disk, for this processor and number of threads, and `reorder` uses it from then on. So is the
-    copy speed in the caches and in memory, which takes about a second to measure and is the basis of later
+    copy speed in the caches and in memory, which takes about two seconds to measure and is the basis of later
     predictions.
 
     `schedule`: an edited copy of `plan.schedule`, to be inspected and measured in place of the original,

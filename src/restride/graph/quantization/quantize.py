@@ -158,6 +158,9 @@ def quantize_network(
         )
         limit = parse_field("quantize_network: layer_error", float, layer_error)
         most = parse_field("quantize_network: output_error", float | None, output_error)
+        for name, share in (("layer_error", limit), ("output_error", most)):
+            if share is not None and not share >= 0:
+                raise refuse("RS-G08:no-share", name=name, share=share)
         net = Network(network) if isinstance(network, Graph) else network
         if not isinstance(net, Network):
             raise refuse("RS-G08:no-network", type=type(net).__name__)
