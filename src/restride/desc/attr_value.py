@@ -115,7 +115,10 @@ def is_neutral(factor: Factor | None) -> bool:
 Factors = tuple[tuple[int, Factor], ...]
 _ARG_ATTR_POST_OP_DW = 16384
 _NAMES = {
-    **{ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"},
+    ARG_SRC: "src0",
+    ARG_SRC_1: "src1",
+    ARG_WEIGHTS: "wei",
+    ARG_DST: "dst",
     _ARG_ATTR_POST_OP_DW | ARG_WEIGHTS: "attr_post_op_dw_wei",
     _ARG_ATTR_POST_OP_DW | ARG_DST: "attr_post_op_dw_dst",
 }

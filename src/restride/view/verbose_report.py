@@ -163,6 +163,21 @@ def _constants(log: VerboseLog) -> Costs:
     return found
 
 
+def _images(log: VerboseLog) -> Costs:
+    """Return reorders of images of few colors from row-major to channels last, if the log has several runs."""
+    if log.period[1] < 2:
+        return {}
+    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei"))}
+    return _all_of(log, lambda p: (pair := _ends(p)) is not None and pair[1] not in weights and _is_image(p))
+
+
+def _is_image(p: LoggedPrimitive) -> bool:
+    src, dst = p.tensor("src"), p.tensor("dst")
+    if src is None or dst is None or src.desc is None or dst.tag not in ("acdb", "acdeb"):
+        return False
+    return _is_row_major(src.tag) and src.desc.dims[1] <= _COLORS
+
+
 def _undone(log: VerboseLog) -> Costs:
     """Return reorders that a later execution soon reverses, and that one, if nothing between reads them."""
     ends = [_ends(p) for p in log.primitives]
@@ -259,6 +274,7 @@ def _all_of(log: VerboseLog, matches: Callable[[LoggedPrimitive], bool]) -> Cost
 
 _FINDINGS: dict[str, tuple[Callable[[VerboseLog], Costs], str, str]] = {
     "constant reorders": (_constants, "", "weights are reordered again in every run"),
+    "input reorders": (_images, "", "the network's input is reordered to channels last in every run"),
     "undone reorders": (_undone, "", "pairs of reorders undo each other"),
     "copies": (_copies, "", "reorders change neither format nor type: they only copy"),
     "plain formats": (_plain, "at most ", "products are restricted to plain formats"),
@@ -276,6 +292,12 @@ _ADVICE = {
         "openvino": "make weights Constants of the model, not Parameters, and its shapes static",
         "tensorflow": "freeze the graph, so that weights are Const nodes: only those are packed once",
         "onednn": "reorder weights once into weights_desc() of the primitive descriptor, and keep them",
+    },
+    "input reorders": {
+        "torch": "pass x.to(memory_format=torch.channels_last), made where the image is read",
+        "openvino": "give the input its layout with PrePostProcessor: input().tensor().set_layout('NHWC')",
+        "tensorflow": "pass images as NHWC",
+        "onednn": "pass the source in format_tag::nhwc",
     },
     "undone reorders": {
         "torch": f"torch.compile with TORCHINDUCTOR_FREEZING=1, or {_CHANNELS_LAST}",
