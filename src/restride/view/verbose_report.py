@@ -164,7 +164,7 @@ def _constants(log: VerboseLog) -> Costs:
 
 
 def _images(log: VerboseLog) -> Costs:
-    """Return reorders of images of few colors from row-major to channels last, if the log has several runs."""
+    """Return reorders of images of few colors to channels last, if the log has several runs."""
     if log.period[1] < 2:
         return {}
     weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei"))}
