@@ -118,3 +118,9 @@ def test_a_result_of_nothing_is_nothing_to_do(dims):
     )
     assert pd.dst_desc().dims == dims
     rs.ConvolutionForward(pd)
+
+
+def test_a_wrong_mask_names_the_depthwise_weights():
+    attr = _chain("f32", "undef", "f32")
+    attr.set_scales(DW | rs.ARG_WEIGHTS, 1)
+    assert "attr-scales:attr_post_op_dw_wei:1:f32" in attr.freeze().verbose_str()

@@ -150,7 +150,7 @@ def test_sums_are_those_of_the_log(name: str) -> None:
 _EXPECTED = {
     "torch-resnet50": ("torch", ["constant reorders", "undone reorders"]),
     "torch-bert": ("torch", ["copies"]),
-    "openvino": ("openvino", ["padding"]),
+    "openvino": ("openvino", ["input reorders", "padding"]),
     "onednn": ("onednn", ["undone reorders", "plain formats", "reference code", "padding"]),
 }
 
@@ -176,6 +176,20 @@ def test_a_pair_whose_tensor_is_read_between_is_needed() -> None:
     back = _line("reorder", "src aBcd8b dst abcd", "2x16x9x9")
     assert [each["ms"] for each in report(_read(there, back), 1.0)["findings"]] == [0.5]
     assert not report(_read(there, _LINES["3.6"], back), 1.0)["findings"]
+
+
+def test_transposed_weights_of_matmul_are_plain_formats() -> None:
+    line = _line("matmul", "src ab wei ba dst ab", "64x32:32x48")
+    log = _read(line)
+    log.marks_any = True
+    assert [each["finding"] for each in report(log, 1.0)["findings"]] == ["plain formats"]
+
+
+def test_images_of_three_colors_have_a_finding_but_no_padding() -> None:
+    image = _line("reorder", "src abcd dst acdb", "2x3x9x9")
+    other = _line("reorder", "src abcd dst aBcd8b", "2x3x9x9")
+    assert [each["finding"] for each in report(_read(image, image), 1.0)["findings"]] == ["input reorders"]
+    assert not report(_read(other), 1.0)["findings"]
 
 
 # --- lies ---------------------------------------------------------------------------------------------------

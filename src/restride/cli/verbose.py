@@ -70,10 +70,10 @@ def run(options: argparse.Namespace) -> CommandResult:
             log = read_verbose_log(gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == _GZIP else file)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise refuse("RS-F01:damaged-gzip", path=shown(options.log), why=str(error)) from None
-    if not (log.executions or log.created or log.refused):
-        raise refuse("RS-F01:no-verbose-lines", path=shown(options.log))
-    values = report(log, options.copy or _copy_speed(), options.framework or "")
     title = "standard input" if options.log == PIPE else shown(options.log)
+    if not (log.executions or log.created or log.refused):
+        raise refuse("RS-F01:no-verbose-lines", path=title)
+    values = report(log, options.copy or _copy_speed(), options.framework or "")
     text = report_text(title, values)
     if options.replay:
         values["replay"] = replay(log)

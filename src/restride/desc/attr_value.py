@@ -113,7 +113,16 @@ def is_neutral(factor: Factor | None) -> bool:
 # --- all attributes ----------------------------------------------------------
 
 Factors = tuple[tuple[int, Factor], ...]
-_NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"}
+_ARG_ATTR_POST_OP_DW = 16384
+_NAMES = {
+    ARG_SRC: "src0",
+    ARG_SRC_1: "src1",
+    ARG_WEIGHTS: "wei",
+    ARG_DST: "dst",
+    _ARG_ATTR_POST_OP_DW | ARG_WEIGHTS: "attr_post_op_dw_wei",
+    _ARG_ATTR_POST_OP_DW | ARG_DST: "attr_post_op_dw_dst",
+}
+"""As oneDNN's verbose lines name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +269,11 @@ def _output_text(factor: Factor) -> str:
 
 
 def _factors_text(factors: Factors) -> str:
-    return "+".join(f"{_argument_name(arg)}:{factor.verbose_str()}" for arg, factor in factors)
+    return "+".join(f"{argument_name(arg)}:{factor.verbose_str()}" for arg, factor in factors)
 
 
-def _argument_name(arg: int) -> str:
+def argument_name(arg: int) -> str:
+    """Return the name of an argument in a verbose line: `wei`, `attr_post_op_dw_wei`, `msrc2`."""
     return _NAMES.get(arg) or f"msrc{arg - ARG_MULTIPLE_SRC}"
 
 

@@ -66,6 +66,8 @@ from .programs.winograd import WinogradProgram, fastest_tile
 _WINDOW = "strides", "dilates", "padding_l", "padding_r"
 _PLANE = 2
 _NO_DESC = MemoryDesc()
+_CHECK_WINDOW = "check the strides, dilates (0 is dense) and both paddings"
+_CHECK_BETWEEN = "dst is the tensor between: the result of this convolution, before the depthwise one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ class ConvolutionProblem(ProductProblem):
         window = _read_window(call, tensors[0].ndims)
         mode = Attr(fpmath=attr.fpmath)
         problem = cls(tensors=tensors, bias=bias, block=kernel_block(), attr=mode, **window)
-        problem._check_shapes(call.what)
+        problem._check_shapes(call.what, _CHECK_WINDOW if parts is None else _CHECK_BETWEEN)
         problem.check_types(call.what)
         is_open = problem.dst.format_kind == "any"
         problem = replace(problem, pack=problem._best_pack)
@@ -182,7 +184,7 @@ class ConvolutionProblem(ProductProblem):
         is_data = self.direction is BACKWARD_DATA
         return kernel_pack(self.tensors[2].data_type if is_data else source, weights)
 
-    def _check_shapes(self, what: str) -> None:
+    def _check_shapes(self, what: str, hint: str) -> None:
         refuse_dims = self.refuse_dims(what)
         source, weights, result = self.tensors
         has_groups = weights.ndims == source.ndims + 1
@@ -213,7 +215,7 @@ class ConvolutionProblem(ProductProblem):
                     f"spatial dim {number}: {dim.window} with padding {dim.padding} and {behind}, a kernel "
                     f"that reaches over {reach} and a stride of {dim.stride} give {fitting} windows, not "
                     f"{dim.points}",
-                    "check the strides, dilates (0 is dense) and both paddings",
+                    hint,
                 )
 
     @classmethod
@@ -441,6 +443,8 @@ def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: b
 
     Raises Unimplemented unless there are two spatial dims, and for a sum before the depthwise post-op.
     """
+    masks = {ARG_DST: (0,), ARG_ATTR_POST_OP_DW | ARG_WEIGHTS: (0, 3), ARG_ATTR_POST_OP_DW | ARG_DST: (0, 2)}
+    check_scale_masks(what, parts.whole, masks)
     if any(isinstance(post_op, SumOp) for post_op in parts.first.post_ops):
         raise refuse("RS-P06:sum-before-depthwise", what=what, dst=first.dst)
     source, weights, between = first.tensors

@@ -26,6 +26,7 @@ from ..desc.arguments import (
     ARG_WEIGHTS,
 )
 from ..desc.attr import Attr
+from ..desc.attr_value import argument_name
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import SumOp
 from ..dtypes import DataType
@@ -437,6 +438,7 @@ def check_scale_masks(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
         raise refuse(
             "RS-R26:scales-mask",
             what=what,
+            arg=argument_name(arg),
             mask=scale.mask,
             attr=attr.verbose_str(),
             own=" or ".join(map(str, own)),
@@ -452,6 +454,7 @@ def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
         raise refuse(
             "RS-R26:zero-points-mask",
             what=what,
+            arg=argument_name(arg),
             mask=zero.mask,
             attr=attr.verbose_str(),
             own=" or ".join(map(str, own)),

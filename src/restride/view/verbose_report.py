@@ -21,6 +21,7 @@ _MOST_ROWS, _MOST_EXAMPLES, _LONGEST = 12, 4, 60
 # Two reorders at most this many executions apart can form a pair.
 _NEAR = 8
 _FEW_CHANNELS = 8
+_COLORS = 4
 _PADDED = 0.1
 # Below the resolution of clocks, no speed is reported.
 _SHORTEST_MS = 1e-6
@@ -162,6 +163,21 @@ def _constants(log: VerboseLog) -> Costs:
     return found
 
 
+def _images(log: VerboseLog) -> Costs:
+    """Return reorders of images of few colors to channels last, if the log has several runs."""
+    if log.period[1] < 2:
+        return {}
+    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei"))}
+    return _all_of(log, lambda p: (pair := _ends(p)) is not None and pair[1] not in weights and _is_image(p))
+
+
+def _is_image(p: LoggedPrimitive) -> bool:
+    src, dst = p.tensor("src"), p.tensor("dst")
+    if src is None or dst is None or src.desc is None or dst.tag not in ("acdb", "acdeb"):
+        return False
+    return _is_row_major(src.tag) and src.desc.dims[1] <= _COLORS
+
+
 def _undone(log: VerboseLog) -> Costs:
     """Return reorders that a later execution soon reverses, and that one, if nothing between reads them."""
     ends = [_ends(p) for p in log.primitives]
@@ -201,13 +217,15 @@ def _ends(p: LoggedPrimitive) -> tuple[MemoryDesc, MemoryDesc] | None:
 
 
 def _plain(log: VerboseLog) -> Costs:
-    """Return products with a row-major tensor that the program chose: weights, or images of many channels."""
+    """Return products with a plain tensor that the program chose: weights, or images of many channels."""
     return _all_of(log, lambda p: p.kind in _PRODUCTS and _is_forced(p, log.marks_any))
 
 
 def _is_forced(p: LoggedPrimitive, marked: bool) -> bool:
     for tensor in p.tensors:
-        if tensor.desc is None or tensor.was_any or not _is_row_major(tensor.tag):
+        # The weights of a matrix product are restricted by any plain format: torch's linear layers have `ba`.
+        is_transposed = tensor.name == "wei" and p.kind == "matmul" and tensor.tag == "ba"
+        if tensor.desc is None or tensor.was_any or not (is_transposed or _is_row_major(tensor.tag)):
             continue
         channels = tensor.desc.dims[1] if tensor.desc.ndims > 1 else 0
         is_image = tensor.name != "wei" and tensor.desc.ndims > 3 and "convolution" in p.kind
@@ -242,6 +260,9 @@ def _padding(log: VerboseLog) -> Costs:
 
 def _padded(md: MemoryDesc) -> float:
     """Return the fraction of the elements that is padding."""
+    # No program can give an image of three colors more channels.
+    if md.ndims > 2 and md.dims[1] <= _COLORS:
+        return 0.0
     whole = prod(md.padded_dims)
     return 1 - md.nelems / whole if whole else 0.0
 
@@ -253,9 +274,10 @@ def _all_of(log: VerboseLog, matches: Callable[[LoggedPrimitive], bool]) -> Cost
 
 _FINDINGS: dict[str, tuple[Callable[[VerboseLog], Costs], str, str]] = {
     "constant reorders": (_constants, "", "weights are reordered again in every run"),
+    "input reorders": (_images, "", "the network's input is reordered to channels last in every run"),
     "undone reorders": (_undone, "", "pairs of reorders undo each other"),
     "copies": (_copies, "", "reorders change neither format nor type: they only copy"),
-    "plain formats": (_plain, "at most ", "products are restricted to row-major formats"),
+    "plain formats": (_plain, "at most ", "products are restricted to plain formats"),
     "reference code": (_reference, "at most ", "primitives run by reference code, without a fast kernel"),
     "padding": (_padding, "about ", f"more than {_PADDED:.0%} of a tensor is padding"),
 }
@@ -270,6 +292,12 @@ _ADVICE = {
         "openvino": "make weights Constants of the model, not Parameters, and its shapes static",
         "tensorflow": "freeze the graph, so that weights are Const nodes: only those are packed once",
         "onednn": "reorder weights once into weights_desc() of the primitive descriptor, and keep them",
+    },
+    "input reorders": {
+        "torch": "pass x.to(memory_format=torch.channels_last), made where the image is read",
+        "openvino": "give the input its layout with PrePostProcessor: input().tensor().set_layout('NHWC')",
+        "tensorflow": "pass images as NHWC",
+        "onednn": "pass the source in format_tag::nhwc",
     },
     "undone reorders": {
         "torch": f"torch.compile with TORCHINDUCTOR_FREEZING=1, or {_CHANNELS_LAST}",
