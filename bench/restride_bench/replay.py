@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from restride import MemoryDesc
-from restride.cli.replay import Measured, PrimitiveCall, median_seconds
+from restride.cli.replay import PrimitiveCall, ReplayedTime, median_seconds
 
 from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive, int64s
 
@@ -18,7 +18,7 @@ _ARG_WORKSPACE = 64
 _RANGES = (range(1, 0x2000), range(0x1FF00, 0x20100), range(0x2FF00, 0x30100))
 
 
-def open_onednn() -> Callable[[PrimitiveCall], Measured]:
+def open_onednn() -> Callable[[PrimitiveCall], ReplayedTime]:
     """The function that times a recipe. Raises OneDNNError where oneDNN is not installed."""
     return _Replay(OneDNN()).measure
 
@@ -36,7 +36,7 @@ class _Replay:
         names = {name_of(number).decode(): number for numbers in _RANGES for number in numbers}
         return {name: number for name, number in names.items() if not name.startswith("unknown")}
 
-    def measure(self, made: PrimitiveCall) -> Measured:
+    def measure(self, made: PrimitiveCall) -> ReplayedTime:
         """The median time, and what ran. Raises OneDNNError for what oneDNN does not do."""
         library = self._library
         descs = {md: self._desc(md) for md in made.memories.values()}
@@ -51,7 +51,7 @@ class _Replay:
         memories = {arg: library.memory(desc) for arg, desc in chosen.items() if desc.size}
         for memory in memories.values():
             memory.bytes[:] = 0
-        return Measured(median_seconds(primitive.bind_all(memories)), primitive.impl)
+        return ReplayedTime(median_seconds(primitive.bind_all(memories)), primitive.impl)
 
     def _desc(self, md: MemoryDesc) -> OneDNNDesc:
         if md.format_kind == "any":

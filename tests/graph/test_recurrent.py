@@ -99,7 +99,7 @@ def test_primitives_and_the_driver_suggest_their_words_of_directions(word: str, 
 
 
 def test_one_state_of_two_is_refused() -> None:
-    with pytest.raises(rs.InvalidArguments, match="perhaps 2 states"):
+    with pytest.raises(rs.InvalidArguments, match="optionally 2 states"):
         rs.graph.RecurrentOperation("vanilla_lstm").results(types("vanilla_lstm", states=1))
 
 

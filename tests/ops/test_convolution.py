@@ -82,7 +82,7 @@ def _call(
         ({"before": (0, 1)}, "give 5 windows, not 6"),
         ({"dst": rs.MemoryDesc((2, 24, 6, 8), "f32", "any")}, "not 8"),
         ({"dst": rs.MemoryDesc((3, 24, 6, 7), "f32", "any")}, "batches are 2 and 3"),
-        ({"dst": rs.MemoryDesc((2, 25, 6, 7), "f32", "any")}, "give 24, not 20 and 25"),
+        ({"dst": rs.MemoryDesc((2, 25, 6, 7), "f32", "any")}, "produce 24, not 20 and 25"),
         ({"src": rs.MemoryDesc((2, 21, 6, 7), "f32", "any")}, "take 20 channels"),
         ({"src": rs.MemoryDesc((2, 20), "f32", "any")}, "one to three spatial dims"),
         ({"weights": rs.MemoryDesc((24, 20), "f32", "any")}, "ranks are 4, 2 and 4"),

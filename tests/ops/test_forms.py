@@ -70,7 +70,7 @@ def test_errors_of_python_name_what_is_public(kind):
     assert str(caught.value).startswith(f"{kind.kind}.execute() takes from 1 to 4 positional arguments")
     with pytest.raises(TypeError, match=rf"^{kind.kind}\(\) got an unexpected keyword argument 'x'"):
         kind(x=1)
-    assert kind.execute.__doc__.startswith("`execute(stream, src")
+    assert kind.execute.__doc__.startswith("Execute: `execute(stream, src")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def md(dims, format=None, data_type="f32"):
     ("dims", "words"),
     [
         (((4, 5), (6, 7), (4, 6)), "dims after the first must be equal"),
-        (((4, 5), (6, 5), (4, 7)), "it is (4, 6)"),
+        (((4, 5), (6, 5), (4, 7)), "must be (4, 6)"),
         (((4, 5, 2), (6, 5), (4, 6)), "ranks are 3, 2 and 2"),
     ],
     ids=str,

@@ -111,7 +111,7 @@ _SRC = rs.MemoryDesc((2, 3, 8, 8), "f32", "nchw")
     [
         (("cubic", _SRC, _SRC), ("algorithm is 'cubic'",)),
         (("nearest", _SRC), ("is unknown",)),
-        (("nearest", _SRC, rs.MemoryDesc((2, 4, 8, 8), "f32")), ("do not fit", "channels are the same")),
+        (("nearest", _SRC, rs.MemoryDesc((2, 4, 8, 8), "f32")), ("do not fit", "must be equal")),
         (("nearest", _SRC, rs.MemoryDesc((2, 3, 8), "f32")), ("do not fit",)),
         (("nearest", rs.MemoryDesc((2, 3), "f32"), rs.MemoryDesc((2, 3), "f32")), ("no spatial dims",)),
         (("nearest", _SRC, None, (2.0,)), ("factors are (2.0,)", "2 numbers above 0")),

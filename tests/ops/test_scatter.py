@@ -172,5 +172,5 @@ def test_what_does_not_fit_is_refused():
     packed = [each.as_type("s4") for each in (md, updates)]
     with refused("4-bit elements can only be moved"):
         make(cpu, "axis", packed[0], at, packed[1], packed[0], 0, "add")
-    with refused("there are two values"):
+    with refused("there must be two values"):
         rs.onednn.OneHot.PrimitiveDesc(cpu, at, rs.MemoryDesc((3,), "f32"), updates, 1)

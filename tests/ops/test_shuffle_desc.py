@@ -91,7 +91,7 @@ def test_wrong_values_are_named(change, said):
         ("[" * 40_000, "nested too deep"),
         (" " * 70_000, "too long"),
         (None, "the text is not text"),
-        (DESCS[2].to_dict(), "from_dict takes the dict"),
+        (DESCS[2].to_dict(), "from_dict accepts the dict"),
         (DESCS[0].to_json(), "lacks ['diff_data_desc']"),
     ],
     ids=range(9),

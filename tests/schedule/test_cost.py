@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from restride.schedule.cost import Instructions, KernelCode, KernelWork, predict
+from restride.schedule.cost import Instructions, InstructionWork, KernelWork, predict
 from restride.schedule.machine import RATES, Machine, curve_sizes
 
 MACHINE = Machine(vector_bytes=64, l2=1 << 20, l3=32 << 20)
@@ -55,7 +55,7 @@ def test_lane_by_lane_is_slower_than_tiles_and_bounds_checked_slower_still():
 # --- by the code -------------------------------------------------------------------------------------------
 
 # A copy in registers of 64 bytes: a load and a store for each two of them.
-CODE = KernelCode(Instructions(1 << 13, 1 << 13), 1 << 20, 1 << 19, place="copy")
+CODE = InstructionWork(Instructions(1 << 13, 1 << 13), 1 << 20, 1 << 19, place="copy")
 
 
 def _sized(nbytes, **more):

@@ -30,7 +30,7 @@ _ROOT = Path(restride.__file__).parent
 _LEVELS = ("generic", "sse41", "avx2", "avx512", "neon")
 _UNITS = {
     *("bytes", "bits", "elements", "types", "true or false", "ways", "registers", "instructions"),
-    *("multiply-adds", "streams", "steps", "parts", "microseconds", "seconds", "bytes a second"),
+    *("multiply-adds", "streams", "steps", "parts", "microseconds", "seconds", "bytes per second"),
     *("boxes", "schedules", "positions", "kinds", "taps", "pieces", "items"),
 }
 

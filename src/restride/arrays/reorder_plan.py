@@ -32,7 +32,7 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.timing import Measured, quartiles, time_call
-from ..schedule.cost import KernelCode, KernelWork, Prediction, predict
+from ..schedule.cost import InstructionWork, KernelWork, Prediction, predict
 from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
 from ..schedule.moves.tiling import place_of
@@ -167,13 +167,15 @@ class Plan:
             return None
         nest, caches = lowered.nests[0], host_caches()
         instructions = instructions_of(lowered, caches)
-        work: KernelWork | KernelCode
+        work: KernelWork | InstructionWork
         if instructions is None:
             work = KernelWork(lowered.kind, self.bytes_moved, nest.positions, self.threads)
         else:
             written = job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
             bits = min(nest.src_type.bits, nest.dst_type.bits)
-            work = KernelCode(instructions, self.bytes_moved, written, self.threads, bits, place_of(nest))
+            work = InstructionWork(
+                instructions, self.bytes_moved, written, self.threads, bits, place_of(nest)
+            )
         return predict(work, machine_of(lowered.isa, caches), rates)
 
     @property

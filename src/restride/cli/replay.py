@@ -25,7 +25,7 @@ from ..view.units import data_size, duration
 from ..view.verbose_log import LoggedPrimitive, LoggedTensor, VerboseLog
 from .commands import REPLAY_OF_PEER
 
-__all__ = ["Measured", "PrimitiveCall", "recipe", "replay", "replay_text"]
+__all__ = ["PrimitiveCall", "ReplayedTime", "recipe", "replay", "replay_text"]
 
 # Primitives are replayed in descending order of time: at most this many, with this many bytes and
 # multiplications.
@@ -47,7 +47,7 @@ class PrimitiveCall(NamedTuple):
     post_ops: tuple[tuple[Any, ...], ...] = ()
 
 
-class Measured(NamedTuple):
+class ReplayedTime(NamedTuple):
     """The median time of a call, and the implementation that ran."""
 
     seconds: float
@@ -114,7 +114,7 @@ def replay(log: VerboseLog) -> list[dict[str, Any]]:
 
 
 def _timed(
-    name: str, measure: Callable[[PrimitiveCall], Measured] | None, made: PrimitiveCall, missing: str
+    name: str, measure: Callable[[PrimitiveCall], ReplayedTime] | None, made: PrimitiveCall, missing: str
 ) -> dict[str, Any]:
     if measure is None:
         return {f"{name}_ms": None, f"{name}_why": missing}
@@ -125,10 +125,12 @@ def _timed(
     return {f"{name}_ms": 1e3 * ran.seconds, f"{name}_implementation": ran.implementation}
 
 
-def _peer() -> tuple[Callable[[PrimitiveCall], Measured] | None, str]:
+def _peer() -> tuple[Callable[[PrimitiveCall], ReplayedTime] | None, str]:
     """Return the function that times a recipe with oneDNN; None and the reason if there is none."""
     try:
-        opened: Callable[[PrimitiveCall], Measured] = importlib.import_module(REPLAY_OF_PEER).open_onednn()
+        opened: Callable[[PrimitiveCall], ReplayedTime] = importlib.import_module(
+            REPLAY_OF_PEER
+        ).open_onednn()
     except ModuleNotFoundError as error:
         return None, f"{error.name} is not installed"
     except Error as error:
@@ -136,7 +138,7 @@ def _peer() -> tuple[Callable[[PrimitiveCall], Measured] | None, str]:
     return opened, ""
 
 
-def _measure(made: PrimitiveCall) -> Measured:
+def _measure(made: PrimitiveCall) -> ReplayedTime:
     """Time a recipe with restride."""
     engine = onednn.Engine("cpu", 0)
     stream = onednn.Stream(engine)
@@ -163,7 +165,7 @@ def _measure(made: PrimitiveCall) -> Measured:
         primitive.execute(stream, memories)
         stream.wait()
 
-    return Measured(median_seconds(run), pd.impl_info_str)
+    return ReplayedTime(median_seconds(run), pd.impl_info_str)
 
 
 def median_seconds(call: Callable[[], object]) -> float:

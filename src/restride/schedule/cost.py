@@ -39,7 +39,7 @@ class Instructions(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class KernelCode:
+class InstructionWork:
     """What a kernel does whose code was read: instructions, bytes in all and those that are written.
 
     `bits`: of the narrower type. `place`: how neighbours on one side lie on the other (`moves/tiling.py`).
@@ -81,10 +81,10 @@ class Prediction:
         return self.moved_bytes / self.seconds / 1e9
 
 
-def predict(work: KernelWork | KernelCode, machine: Machine, rates: Rates = RATES) -> Prediction:
+def predict(work: KernelWork | InstructionWork, machine: Machine, rates: Rates = RATES) -> Prediction:
     """The time of `work` with its pages touched and its kernel compiled."""
     region = rates.region if work.threads > 1 else 0.0
-    if isinstance(work, KernelCode):
+    if isinstance(work, InstructionWork):
         computing, moving = _in_core(work, rates), _in_caches(work, machine, rates)
         longer = (computing**_NORM + moving**_NORM) ** (1 / _NORM)
     else:
@@ -92,14 +92,14 @@ def predict(work: KernelWork | KernelCode, machine: Machine, rates: Rates = RATE
     return Prediction(rates.call + region + longer, work.moved_bytes)
 
 
-def _in_core(code: KernelCode, rates: Rates) -> float:
+def _in_core(code: InstructionWork, rates: Rates) -> float:
     """Seconds of instructions whose lines are in the first cache."""
     count, each = code.instructions, rates
     seconds = count.simple * each.instruction + count.stores * each.store + count.crowded * each.crowded
     return seconds / code.threads
 
 
-def _in_caches(code: KernelCode, machine: Machine, rates: Rates) -> float:
+def _in_caches(code: InstructionWork, machine: Machine, rates: Rates) -> float:
     """Seconds of the bytes, by the speed of moves like this one at the sizes that were measured on both sides
     of it. At the size of the last cache speed makes a step, as from there on lines are written past it.
     """

@@ -37,7 +37,7 @@ _USUALLY = "!prof !1"
 _FREE = ("br", "phi", "getelementptr", "bitcast", "freeze", "insertelement", "extractelement")
 
 
-class _Turn(NamedTuple):
+class _Iteration(NamedTuple):
     """Instructions of one iteration of an innermost loop, a tile. `stored`: the bits that it writes."""
 
     stored: int = 0
@@ -85,7 +85,7 @@ def _is_flushed(plan: tuple[Schedule, ...] | Blocks | StagedSchedule) -> bool:
     return isinstance(plan, StagedSchedule) and plan.whole.flush is not None
 
 
-def _turns(text: str, vector: int) -> list[_Turn]:
+def _turns(text: str, vector: int) -> list[_Iteration]:
     """Return the innermost loops that store, or the whole code if none does."""
     called = dict[str, float]()
     for name, body in _FUNCTION.findall(text):
@@ -102,8 +102,8 @@ def _turns(text: str, vector: int) -> list[_Turn]:
     return [turn for turn in found if turn.stored] or [_turn(lines, vector, called)]
 
 
-def _turn(lines: list[str], vector: int, called: Mapping[str, float]) -> _Turn:
-    seldom, is_seldom, found = set[str](), False, [_Turn()]
+def _turn(lines: list[str], vector: int, called: Mapping[str, float]) -> _Iteration:
+    seldom, is_seldom, found = set[str](), False, [_Iteration()]
     for line in lines:
         if line.endswith(":"):
             is_seldom = line[:-1] in seldom
@@ -111,23 +111,25 @@ def _turn(lines: list[str], vector: int, called: Mapping[str, float]) -> _Turn:
             seldom.add(_LABEL.findall(line)[1])
         elif not is_seldom:
             found.append(_counted(line.partition(" = ")[2] or line, vector))
-            found += [_Turn(0, _WAITING * called[name]) for name in _CALL.findall(line) if name in called]
-    return _Turn(*map(sum, zip(*found, strict=True)))
+            found += [
+                _Iteration(0, _WAITING * called[name]) for name in _CALL.findall(line) if name in called
+            ]
+    return _Iteration(*map(sum, zip(*found, strict=True)))
 
 
-def _counted(line: str, vector: int) -> _Turn:
+def _counted(line: str, vector: int) -> _Iteration:
     name = line.partition(" ")[0]
     if name in _FREE:
-        return _Turn()
+        return _Iteration()
     sizes = [int(count) * (int(width or 0) or _BITS[word]) for count, width, word in _VECTOR.findall(line)]
     registers = -(-max(sizes, default=0) // vector)
     if name == "store" or "masked.store" in line:
-        return _Turn(max(sizes, default=1), 0, registers or 1)
+        return _Iteration(max(sizes, default=1), 0, registers or 1)
     if name == "load":
-        return _Turn(0, registers or 1)
+        return _Iteration(0, registers or 1)
     if name == "fdiv" or "@llvm.sqrt" in line:
-        return _Turn(0, _QUOTIENT * registers)
-    return _Turn(0, _shuffles(line, sizes[0], vector) if name == "shufflevector" else registers)
+        return _Iteration(0, _QUOTIENT * registers)
+    return _Iteration(0, _shuffles(line, sizes[0], vector) if name == "shufflevector" else registers)
 
 
 def _shuffles(line: str, bits: int, vector: int) -> int:
