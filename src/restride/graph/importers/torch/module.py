@@ -112,7 +112,7 @@ class CompiledModule:
         """The network, with the current weights of the module."""
         return self._current()[0]
 
-    def __call__(self, *inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor | Any:
+    def __call__(self, /, *inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor | Any:
         """Return the outputs of the module for these tensors, by position or by name, in the same structure.
 
         Raises InvalidArguments for inputs that differ from the example's, and for tensors that record
