@@ -411,8 +411,12 @@ def test_other_inputs_are_refused(x: object) -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "named", "brought"),
-    [((), {}, "none"), ((), {"foo": 1}, "'foo' by name"), ((1, 2), {}, "2 by position")]
-    + [((1,), {"x": 1}, "1 by position, 'x' by name"), ((), {"x": 1}, "'x' by name")],
+    [
+        ((), {}, "none"),
+        ((), {"x": 1}, "'x' by name"),
+        ((1, 2), {}, "2 by position"),
+        ((1,), {"x": 1}, "1 by position, 'x' by name"),
+    ],
 )
 def test_a_call_with_other_arguments_names_the_inputs(
     inputs: tuple[object, ...], named: dict[str, object], brought: str
