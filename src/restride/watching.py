@@ -13,12 +13,12 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from .desc.parse import check_function, parse_word
-from .errors import Error
+from .desc.parse import parse_word, short_repr
+from .errors import Error, refuse
 from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, log_event, report
 
 KINDS = ("compile", "plan", "execution", "step")
@@ -91,7 +91,8 @@ def add_hook(event: str, function: Callable[[Activity], object]) -> ExitStack:
     [('reorder', '2x3')]
     """
     event = parse_word("add_hook: event", event, EVENTS)
-    check_function("add_hook: function", 0 if function is None else function)
+    if not callable(function):
+        raise refuse("RS-V08:hook", value=short_repr(function))
 
     def hook(activity: Activity) -> object:
         return function(activity)
@@ -175,7 +176,9 @@ def _tell(event: str, activity: Activity) -> None:
                     hook(activity)
             except Exception as error:
                 told = f"a hook {event} raised {type(error).__name__}: {error}"
-                warnings.warn(told, RuntimeWarning, stacklevel=4)
+                # Where warnings are errors, the error that the hook was told of is raised, not this one.
+                with suppress(RuntimeWarning) if activity.error is not None else nullcontext():
+                    warnings.warn(told, RuntimeWarning, stacklevel=4)
 
 
 def tell_error(rule: str, error: Error) -> None:

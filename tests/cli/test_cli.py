@@ -611,7 +611,18 @@ def test_file_names_that_are_no_text_are_escaped(here: Path) -> None:
     assert np.load(name).dtype == np.int8
 
 
+def test_show_says_that_a_stored_format_is_drawn_where_a_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "awq").mkdir()
+    assert main(["show", "awq"]) == 0
+    assert "note: awq is a stored format here; ./awq is the file or folder" in capsys.readouterr().err
+
+
 def test_show_draws_cute_layouts_and_locates_elements(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "8:1"]) == 0
+    assert "7" in capsys.readouterr().out
     assert main(["show", "(2,4):(4,1)"]) == 0
     assert "| " in capsys.readouterr().out
     assert main(["show", "Sw<1,0,1> o 0 o (2,4):(4,1)", "--svg", "-"]) == 0

@@ -411,7 +411,12 @@ def test_other_inputs_are_refused(x: object) -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "named", "brought"),
-    [((), {}, "none"), ((), {"foo": 1}, "'foo' by name"), ((1, 2), {}, "2 by position")],
+    [
+        ((), {}, "none"),
+        ((), {"x": 1}, "'x' by name"),
+        ((1, 2), {}, "2 by position"),
+        ((1,), {"x": 1}, "1 by position, 'x' by name"),
+    ],
 )
 def test_a_call_with_other_arguments_names_the_inputs(
     inputs: tuple[object, ...], named: dict[str, object], brought: str
@@ -595,6 +600,14 @@ def test_a_refused_call_is_told_to_hooks_and_the_log(caplog: pytest.LogCaptureFi
                 net(wrong)
     assert [error.code for error in seen] == ["RS-G03", "RS-G12"]
     assert [record.restride["code"] for record in caplog.records] == ["RS-G03", "RS-G12"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_hook_that_raises_does_not_hide_the_error_of_a_call_where_warnings_are_errors() -> None:
+    builder = rs.graph.GraphBuilder()
+    net = rs.Network(builder.graph(builder.input("x", (2, 3))))
+    with rs.add_hook("error", lambda each: 1 // 0), pytest.raises(rs.InvalidArguments):
+        net(np.ones((3, 2), np.float32))
 
 
 def test_a_wrong_keyword_of_prepare_is_an_error_with_a_code() -> None:

@@ -951,7 +951,9 @@ def test_the_table_of_versions_is_that_of_onnx() -> None:
     for each in schemas:
         first[each.name] = min(first.get(each.name, NEWEST), each.since_version)
     here = rs.onnx.operators()
-    assert {name: n for name, n in first.items() if n > 1 and name in here} == dict(_FIRST)
+    later = {name: n for name, n in first.items() if n > 1 and name in here}
+    assert later.pop("LayerNormalization") == 17  # ONNX Runtime writes it into models of any version
+    assert later == dict(_FIRST)
     for (operator, name), ended in _ENDED.items():
         own = {each.since_version: each for each in schemas if each.name == operator}
         assert name not in own[ended].attributes

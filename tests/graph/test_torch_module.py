@@ -230,6 +230,16 @@ def test_arguments_that_no_network_has_are_refused_by_operator_and_line(
         rt.compile_module(Function(function), ROWS)
 
 
+def test_dims_that_the_module_refuses_are_told_with_those_of_the_example(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4)).eval()
+    compiled = rt.compile_module(module, torch.ones(2, 3, 4))
+    with pytest.raises(rs.InvalidArguments, match="inputs of 2x3x5; the example is of 2x3x4"):
+        compiled(torch.ones(2, 3, 5))
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_what_torch_cannot_export_is_told_of_the_module() -> None:
     with pytest.raises(rs.InvalidArguments, match="cannot export Function") as caught:
         rt.compile_module(Function(lambda x: x if x.sum() > 0 else -x), ROWS)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import restride as rs
 from restride.layouts import Layout, Swizzle, bank_conflicts, cache_lines, coalescing
 from support.errors import refused
 from support.layouts import layouts, offsets
@@ -61,6 +62,11 @@ def test_a_swizzle_frees_a_tile_of_conflicts() -> None:
     whole = bank_conflicts("32:8", 2, vector=8)
     assert (whole.worst, whole.least, whole.efficiency) == (4, (4,), 1.0)
     assert repr(plain) == "<Accesses bank requests 8 total 64 least 8 worst 8 efficiency 12%>"
+
+
+def test_a_descriptor_is_no_walk_and_the_error_names_its_layout() -> None:
+    with pytest.raises(rs.InvalidArguments, match="from_desc"):
+        bank_conflicts(rs.onednn.MemoryDesc((2, 3), "f32", "ab"))  # type: ignore[arg-type]
 
 
 def test_a_walk_may_be_an_array_of_offsets() -> None:

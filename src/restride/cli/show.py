@@ -34,6 +34,8 @@ An existing file is replaced only with --force; - is standard output.
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -56,11 +58,12 @@ from .described import add_arguments as add_layout
 from .listing import add_arguments as add_listing
 from .listing import chosen_tensor, is_of_files, list_tensors
 from .named_files import PIPE, add_force, check_output, write_output
-from .output import CommandResult, ink, width
+from .output import CommandResult, ink, print_stderr, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
+_CUTE = re.compile(r"\s*(\(|Sw<|_?\d+\s*:)")
 _SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 
@@ -86,7 +89,14 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """Draw the layout or write the files; as values the fields of the layout and the lines of the drawing."""
+    is_cute = options.dims is None and _CUTE.match(options.format or "") is not None
     if options.serve:
+        if is_cute:
+            _cute(options)
+        elif options.dims is not None:
+            _ = stored_format(options) or described(options)
+        elif options.format is not None and options.format not in names():
+            typed(parse_format, options.format)
         load_whole("restride.cli.page_server")
         from .page_server import serve
 
@@ -97,12 +107,15 @@ def run(options: argparse.Namespace) -> CommandResult:
         raise wrong_usage(
             "FORMAT is missing", why="there is nothing to draw", hint="for example nchw 1x17x2x2"
         )
-    if options.format.lstrip().startswith(("(", "Sw<")) and options.dims is None:
+    if is_cute:
         return _show_cute(options)
     tensor_format = stored_format(options)
     if tensor_format is not None and options.at is not None:
         raise wrong_usage("--at with a stored format", why="its parts have layouts of their own")
     if tensor_format is not None:
+        if os.path.exists(options.format):
+            name = shown(options.format)
+            print_stderr(f"note: {name} is a stored format here; ./{name} is the file or folder")
         return _show_tensor_format(tensor_format, options)
     if is_of_files(options):
         if options.tensor is None:
@@ -161,17 +174,24 @@ def _at(descs: Sequence[MemoryDesc], options: argparse.Namespace) -> CommandResu
     return CommandResult("\n".join(lines), {**rows[0], **({"dst": rows[1]} if len(rows) > 1 else {})})
 
 
+def _cute(options: argparse.Namespace) -> LayoutFunction:
+    read = ComposedLayout.parse if "<" in options.format else Layout
+    layout: LayoutFunction = typed(read, options.format.strip())
+    return layout
+
+
 def _show_cute(options: argparse.Namespace) -> CommandResult:
     """Draw the offsets of a CuTe layout, in elements."""
     if (options.html, options.dst, options.dtype, options.tensor, options.match) != (None,) * 5:
         raise wrong_usage("an option of tensors with a layout of CuTe", hint="use --svg, --at or --serve")
-    read = ComposedLayout.parse if "<" in options.format else Layout
-    layout: LayoutFunction = typed(read, options.format.strip())
+    if options.stats:
+        raise wrong_usage("--stats with a layout of CuTe", why="it is for tensor files")
+    layout = _cute(options)
     if options.at is not None:
         offset = typed(layout, *options.at)
         return CommandResult(f"{layout} {options.at}: offset {offset}", {"offset": offset})
     if options.svg is not None:
-        check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
+        _check_files({"svg": options.svg}, options)
         write_output(options.svg, (grid_svg(layout) + "\n").encode())
     values = {"layout": str(layout), "size": layout.size, "picture": grid_text(layout).splitlines()}
     if options.json:
@@ -186,7 +206,7 @@ def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace
     if options.html is not None or options.dst is not None:
         raise wrong_usage("--html or --dst with a stored format", why="use --svg for a picture of its bytes")
     if options.svg is not None:
-        check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
+        _check_files({"svg": options.svg}, options)
         write_output(options.svg, (stored_svg(tensor_format) + "\n").encode())
     parts = {name: _values_of(md, "") for name, md in tensor_format.parts.items()}
     if options.json:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.viewer import viewer
 from ..errors import raises_at_the_call, refuse
@@ -134,6 +135,8 @@ def _nbytes(itemsize: int, vector: int) -> int:
 
 def _starts(walk: Walk, itemsize: int, lanes: int) -> NDArray[np.int64]:
     """Return the first byte of each lane, by request; the lowest offset of a walk is at least 0."""
+    if isinstance(walk, MemoryDesc):
+        raise refuse("RS-A18:walk-desc", walk=short_repr(walk))
     if isinstance(walk, np.ndarray) and walk.dtype.kind in "iu":
         offsets = walk.reshape(-1).astype(np.int64)
     else:

@@ -63,7 +63,7 @@ class Layout(LayoutFunction):
         shape = parse_int_tuple(shape, "shape", 1)
         stride = parse_int_tuple(_compact(shape) if stride is None else stride, "stride", -(2**63))
         if _profile(shape) != _profile(stride):
-            raise refuse("RS-A18:profile", shape=to_text(shape), stride=to_text(stride))
+            raise refuse("RS-A18:profile", shape=to_text(shape)[:120], stride=to_text(stride)[:120])
         words = tuple(map(str, names)) if isinstance(names, tuple | list) else ("",)
         for name, value in (("shape", shape), ("stride", stride), ("names", words)):
             object.__setattr__(self, name, value)

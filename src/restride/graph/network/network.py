@@ -232,21 +232,24 @@ class Network:
     # --- calls ----------------------------------------------------------------------------------------------
 
     @overload
-    def __call__(self, x: Any, *, out: Owned) -> Owned: ...
+    def __call__(self, x: Any, /, *, out: Owned) -> Owned: ...
     @overload
     def __call__(
         self,
         x: NDArray[Any] | Memory | Mapping[str, NDArray[Any] | Memory],
+        /,
         *,
         out: Mapping[str, Any] | None = None,
     ) -> NDArray[Any] | Any: ...
     @overload
     def __call__(
-        self, x: Owned | Mapping[str, Owned], *, out: Mapping[str, Any] | None = None
+        self, x: Owned | Mapping[str, Owned], /, *, out: Mapping[str, Any] | None = None
     ) -> Owned | Any: ...
     @overload
-    def __call__(self, x: ArrayLike | Mapping[str, Any], *, out: Mapping[str, Any] | None = None) -> Any: ...
-    def __call__(self, x: Any = _NO_INPUT, *more: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(
+        self, x: ArrayLike | Mapping[str, Any], /, *, out: Mapping[str, Any] | None = None
+    ) -> Any: ...
+    def __call__(self, x: Any = _NO_INPUT, /, *more: Any, out: Any = None, **named: Any) -> Any:
         """Run on `x`, one array or a dict of them; return the output, or a dict of outputs, in new memory.
 
         `out`: an array into which the output is written, or a dict of arrays for some of the outputs; it is

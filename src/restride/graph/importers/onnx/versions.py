@@ -12,7 +12,8 @@ __all__ = ["NEWEST", "check_version", "check_version_of_node"]
 NEWEST = 28
 """The newest version of the operators that is read; the oldest is 1."""
 
-# The version in which an operator came, where that is not the first.
+# The version in which an operator came, where that is not the first. LayerNormalization, of 17, is read in
+# all: ONNX Runtime writes it into models of any version, and runs it.
 _CAME = {
     7: "Acos Asin Atan Cos Sin Tan",
     8: "Expand Scan",
@@ -27,7 +28,7 @@ _CAME = {
     14: "HardSwish Trilu",
     15: "CastLike Optional OptionalGetElement OptionalHasElement",
     16: "GridSample",
-    17: "DFT LayerNormalization STFT",
+    17: "DFT STFT",
     18: "BitwiseAnd BitwiseNot BitwiseOr BitwiseXor GroupNormalization Mish",
     20: "Gelu",
     23: "Attention RMSNormalization RotaryEmbedding",

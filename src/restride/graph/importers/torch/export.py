@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -109,12 +110,24 @@ def _shapes(program: torch.export.ExportedProgram) -> list[torch.Size]:
     return [values[name].shape for name in program.graph_signature.user_inputs]
 
 
+_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+
+
 @contextmanager
 def _without_warning() -> Iterator[None]:
-    """A context without the warning that torch gives about itself at each export."""
+    """A context without the warning that torch gives about itself at each export, and without the traceback
+    that it logs of an operator that refuses dims, whose text is in the error."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
-        yield
+
+        def is_told(record: logging.LogRecord) -> bool:
+            return False
+
+        _LOG.addFilter(is_told)
+        try:
+            yield
+        finally:
+            _LOG.removeFilter(is_told)
 
 
 def _arguments(

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from ....desc.parse import parse_word
-from ....errors import Error, refuse
+from ....errors import Error, InvalidArguments, refuse
 from ....runtime.free_memory import check_room
 from ...batch_form import LARGEST
-from ...dims import Dims
+from ...dims import Dims, by
 from ...graph import Graph
 from ...network.inputs import NetworkInput
 from ...network.network import InputDims, Network
@@ -112,7 +112,7 @@ class CompiledModule:
         """The network, with the current weights of the module."""
         return self._current()[0]
 
-    def __call__(self, *inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor | Any:
+    def __call__(self, /, *inputs: torch.Tensor, **named: torch.Tensor) -> torch.Tensor | Any:
         """Return the outputs of the module for these tensors, by position or by name, in the same structure.
 
         Raises InvalidArguments for inputs that differ from the example's, and for tensors that record
@@ -178,7 +178,12 @@ class CompiledModule:
         def graph(dims: Mapping[str, Dims]) -> Graph:
             if dims == of_example:
                 return example_graph
-            return exported(module, like_example(dims), keywords).graph(dims)
+            try:
+                return exported(module, like_example(dims), keywords).graph(dims)
+            except InvalidArguments as error:
+                own, other = (", ".join(map(by, each.values())) for each in (dims, of_example))
+                told = error.with_context(where=f"inputs of {own}; the example is of {other}")
+                raise told from error.__cause__
 
         def is_linear(batches: Sequence[Mapping[str, Dims]]) -> bool:
             in_order = [[dims[name] for name in names] for dims in batches]
