@@ -16,7 +16,7 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
-from restride.cli.replay import Measured, NotReplayed, recipe, replay, replay_text
+from restride.cli.replay import NotReplayed, ReplayedTime, recipe, replay, replay_text
 from restride.view.verbose_log import VerboseLog, read_verbose_log
 from restride.view.verbose_page import verbose_page
 from restride.view.verbose_report import FRAMEWORKS, report, report_text
@@ -372,7 +372,9 @@ def test_a_replay_asks_for_what_the_program_asked_for() -> None:
 
 def test_a_replay_names_another_implementation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for ran, is_said in (("ref:any", True), ("jit:any", False)):
-        monkeypatch.setattr("restride.cli.replay._peer", lambda ran=ran: (lambda _: Measured(0.1, ran), ""))
+        monkeypatch.setattr(
+            "restride.cli.replay._peer", lambda ran=ran: (lambda _: ReplayedTime(0.1, ran), "")
+        )
         rows = replay(_read(_OPEN))
         assert rows[0]["onednn_implementation"] == ran
         assert ("ref:any, not jit:any" in replay_text(rows)) == is_said
