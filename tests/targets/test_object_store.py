@@ -222,7 +222,7 @@ def test_a_file_in_place_of_the_folder_is_not_used(tmp_path):
     (tmp_path / "file").write_text("mine")
     kept = ObjectStore(tmp_path / "file")
     assert kept.get(KEY) is None
-    with pytest.warns(RuntimeWarning, match="compiling without it"):
+    with pytest.warns(RuntimeWarning, match="new kernels are not kept"):
         kept.put(KEY, DATA)
     kept.put(KEY, DATA)
     assert (tmp_path / "file").read_text() == "mine"
@@ -238,7 +238,7 @@ def test_a_full_or_read_only_disk_is_no_error(folder, monkeypatch, code):
     kept = ObjectStore(folder)
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", refuse)
-        with pytest.warns(RuntimeWarning, match="compiling without it"):
+        with pytest.warns(RuntimeWarning, match="new kernels are not kept"):
             kept.put(KEY, DATA)
         kept.put(KEY, DATA)
     assert kept.get(KEY) is None

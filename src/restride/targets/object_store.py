@@ -98,7 +98,7 @@ class ObjectStore:
             self._reject(key, "a folder")
         except (OSError, _Unusable) as error:
             self._writable = False
-            self._warn_once("unusable", f"{error}; compiling without it")
+            self._warn_once("unusable", f"{error}; new kernels are not kept")
             return
         # One key in 256 triggers a check of the folder: keys are uniform, so growth between checks is small.
         if key.startswith("00"):
