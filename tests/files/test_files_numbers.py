@@ -339,6 +339,23 @@ def test_a_layer_of_awq_keeps_its_codes_in_other_layouts() -> None:
 
 # --- shapes that do not fit ----------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize(
+    ("shape", "rule", "told"),
+    [
+        ((64, 128), "awq,group=7", "do not divide axis 1: 128 is not"),
+        ((100, 128), "awq", "an extent is 100, not a multiple of 8"),
+    ],
+)
+def test_layers_that_do_not_fit_are_told_in_their_own_dims(
+    tmp_path: Path, shape: tuple[int, int], rule: str, told: str
+) -> None:
+    source = tmp_path / "m.npz"
+    np.savez(source, **{"l.weight": np.ones(shape, np.float32)})
+    with pytest.raises(rs.InvalidArguments, match=told):
+        rs.convert(source, tmp_path / "o.safetensors", [f"*={rule}"])
+
+
 _ROWS = {"a": (4, 512), "b": (4, 688), "c": (2, 96), "d": (1, 32)}
 
 

@@ -215,8 +215,8 @@ def _of_rows(name: str, shape: Shape, data_type: DataType, group: int, scale_typ
 
 def _grouped_columns(name: str, shape: Shape, group: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     dims = _matrix(name, shape)
-    if dims[0] % 8 or dims[1] % 8:
-        raise refuse("RS-A15:words-hold-eight", name=name, dims=dims)
+    if odd := [n for n in dims if n % 8]:
+        raise refuse("RS-A15:words-hold-eight", name=name, n=odd[0])
     return dims, group_extents(dims, (parse_int(group, f"formats.{name}: group"), 1))
 
 

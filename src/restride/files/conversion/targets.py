@@ -110,7 +110,10 @@ def target_of(
         usual = (own_group if name in NAMES else None) or usual
         group = usual if rule.group is None else rule.group
         with _dims_that_fit():
-            form = make(dims, group[0] if isinstance(group, tuple) and len(group) == 1 else group)
+            group = group[0] if isinstance(group, tuple) and len(group) == 1 else group
+            if name in NAMES and len(dims) == 2 and isinstance(group, int):
+                group_extents(dims, (1, group))  # before `make`, which would name the dims of (in, out)
+            form = make(dims, group)
             extent = group[0] if isinstance(group, tuple) else group
             groups = (1, extent or dims[1]) if form.scale is None else form.groups
             group_extents(dims, groups)
