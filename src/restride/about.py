@@ -57,7 +57,7 @@ def facts() -> dict[str, dict[str, Any]]:
 def text_of(groups: Mapping[str, Mapping[str, Any]]) -> str:
     """Format the facts as a table of three columns: group, name, value."""
     rows = [
-        (title if i == 0 else "", name.replace("_", " "), _words(value))
+        (title if i == 0 else "", name if name.isupper() else name.replace("_", " "), _words(value))
         for title, group in groups.items()
         for i, (name, value) in enumerate(group.items())
     ]

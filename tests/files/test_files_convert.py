@@ -431,8 +431,13 @@ def test_scales_are_read_back_without_being_told() -> None:
 def test_values_that_are_no_numbers_do_not_hinder() -> None:
     x = np.float32([[np.nan, np.inf, -np.inf, 1.0], [0.0, 0.0, 0.0, 0.0]])
     rs.save({"w": x}, "a.safetensors")
-    rs.convert("a.safetensors", "b.safetensors", ["*=s8,axis=0,scale=absmax"], verify=True)
+    rules = ["*=s8,axis=0,scale=absmax"]
+    rs.convert("a.safetensors", "b.safetensors", rules)
     assert rs.load("b.safetensors")["w"].to_numpy().tolist() == [[0, 127, -128, 127], [0, 0, 0, 0]]
+    with pytest.raises(rs.RuntimeFailure, match="3 NaN or infinite values"):
+        rs.convert("a.safetensors", "c.safetensors", rules, verify=True)
+    assert not Path("c.safetensors").exists()
+    rs.convert("a.safetensors", "c.safetensors", ["*=f8_e5m2"], verify=True)
 
 
 @pytest.mark.parametrize(
@@ -494,12 +499,12 @@ def test_a_tensor_of_one_scale_is_quantised_in_tiles_as_a_whole(
     x[3, 5], x[90, 7], x[50] = 40, -90, np.nan
     rs.save({"f32": x, "f64": x.astype("f8"), "bf16": x.astype(ml_dtypes.bfloat16)}, f"a.{source}")
     rules = [f"f*={rule}", f"bf16={rule}"]
-    whole = rs.convert(f"a.{source}", "b.safetensors", rules, verify=True)
+    whole = rs.convert(f"a.{source}", "b.safetensors", rules)
     monkeypatch.setattr(convert, "_tile_memory", lambda memory, jobs: 20_000)
-    report = rs.convert(f"a.{source}", "c.safetensors", rules, verify=True, jobs=3)
+    report = rs.convert(f"a.{source}", "c.safetensors", rules, jobs=3)
     assert report.tile_memory < whole.tile_memory
     assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
-    dry = rs.convert(f"a.{source}", "d.safetensors", rules, verify=True, dry_run=True)
+    dry = rs.convert(f"a.{source}", "d.safetensors", rules, dry_run=True)
     assert dry.expected_seconds is not None
 
 

@@ -256,6 +256,12 @@ class _Run:
             if tolerance is None:
                 continue
             self.errors[at] = largest, mean = tolerance.relative(errors)
+            if errors.vanished:
+                raise _unlike(
+                    placed.step,
+                    f"{errors.vanished} NaN or infinite values of the source have become others",
+                    "replace them in the source, or choose a type that has them, such as bf16",
+                )
             if tolerance.is_exceeded(errors):
                 raise _unlike(
                     placed.step,

@@ -105,6 +105,7 @@ class ValueErrors:
     largest, total  the largest error and the sum of all: relative to the range of each group or index of an
               axis if these have scales, else in the units of the values
     count     the number of values; non-finite ones have no error
+    vanished  the number of NaNs and infinities that were not kept
     low, high  the ends of the values, including 0
     magnitude  the sum of all magnitudes
     lost      the largest error, in the units of the values, of groups that exceed the bound of their format
@@ -118,6 +119,7 @@ class ValueErrors:
     high: float = 0.0
     magnitude: float = 0.0
     lost: float = 0.0
+    vanished: int = 0
 
     def __add__(self, other: ValueErrors) -> ValueErrors:
         return ValueErrors(
@@ -129,6 +131,7 @@ class ValueErrors:
             max(self.high, other.high),
             self.magnitude + other.magnitude,
             max(self.lost, other.lost),
+            self.vanished + other.vanished,
         )
 
 
@@ -137,7 +140,7 @@ class GroupErrors:
 
     def __init__(self, shape: Ints) -> None:
         self._largest, self._total, self._low, self._high = (np.zeros(shape) for _ in range(4))
-        self._count, self._magnitude, self._is_right = 0, 0.0, True
+        self._count, self._magnitude, self._is_right, self._vanished = 0, 0.0, True, 0
 
     def add(self, exact: Array, result: Array, how: Quantization, first: Ints, counts: Ints) -> None:
         """Add elements of `counts` groups along each axis from `first` on; `exact` and `result` are their
@@ -145,7 +148,8 @@ class GroupErrors:
         """
         is_finite = np.isfinite(exact)
         if not is_finite.all():
-            # Any stored value is accepted for NaN and infinity.
+            is_kept = is_finite | (exact == result) | (np.isnan(exact) & np.isnan(result))
+            self._vanished += exact.size - int(np.count_nonzero(is_kept))
             exact, result = np.where(is_finite, exact, 0.0), np.where(is_finite, result, how.zero)
         at = tuple(slice(a, a + n) for a, n in zip(first, counts, strict=True))
         blocks = tuple(chain(*((n, m // n) for n, m in zip(counts, exact.shape, strict=True))))
@@ -181,6 +185,7 @@ class GroupErrors:
             float(high.max(initial=0.0)),
             self._magnitude,
             lost,
+            self._vanished,
         )
 
 
