@@ -902,14 +902,16 @@ def test_a_dry_run_shows_the_rule_of_each_tensor(capsys: pytest.CaptureFixture[s
     rules = ["conv.weight=nhwc,bf16", "*.bais=f16", "conv.*=f16"]
     options = [word for rule in rules for word in ("--rule", rule)]
     assert main(["convert", "a.safetensors", "b.safetensors", "--dry-run", *options]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
     found = {line.split()[0]: line for line in lines}
     names = [tensor.name for tensor in rs.convert("a.safetensors", "b.safetensors").tensors]
     assert set(names) <= set(found)
     assert found["conv.weight"].endswith("conv.weight=nhwc,bf16")
     assert found["conv.bias"].endswith("conv.*=f16")
     assert all(found[name].endswith("copied") for name in names if not name.startswith("conv."))
-    assert "the rule *.bais=f16 matches no tensor, or only those of earlier rules" in lines
+    warning = "warning: the rule *.bais=f16 matches no tensor, or only those of earlier rules\n"
+    assert output.err.endswith(warning)
 
 
 def test_metadata_that_have_no_place_are_told(capsys: pytest.CaptureFixture[str]) -> None:

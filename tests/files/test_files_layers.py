@@ -197,3 +197,29 @@ def test_tensors_that_are_no_weights_are_no_layers() -> None:
     rs.save({"w": weights(128, 128)}, "a.safetensors")
     with refused("not the weight of a linear layer"):
         rs.convert("a.safetensors", "b.safetensors", ["w=awq"])
+
+
+def test_a_glob_makes_layers_only_of_weights_that_are_read_as_layers() -> None:
+    checkpoint()
+    rs.save(
+        {
+            **rs.load("model/model.safetensors"),
+            "lm_head.weight": weights(64, 256),
+            "conv.weight": weights(2, 2, 3),
+        },
+        "model/model.safetensors",
+    )
+    report = rs.convert("model", "a", ["*=awq"], verify=True)
+    assert {tensor.name for tensor in report.tensors if tensor.rule} == {
+        f"model.layers.0.mlp.{name}_proj.weight" for name in ("up", "down")
+    }
+    assert set(report.left) == {
+        "model.embed_tokens.weight",
+        "lm_head.weight",
+        "conv.weight",
+        "model.norm.weight",
+    }
+    config = json.loads(Path("a/config.json").read_text())["quantization_config"]
+    assert config["modules_to_not_convert"] == ["lm_head", "model.embed_tokens"]
+    report = rs.convert("model", "b", ["lm_head.weight=awq"])
+    assert [tensor.name for tensor in report.tensors if tensor.rule] == ["lm_head.weight"]

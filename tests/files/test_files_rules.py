@@ -126,3 +126,16 @@ def test_tensors_of_one_axis_become_blocks_only_by_their_names(tmp_path: Path) -
         assert report.tensors[0].target.partition(" ")[0] == ("Q4_K" if kind == "f32" else "F32")
     report = rs.convert(source, target, ["*=bf16"])
     assert report.tensors[0].target == "bf16 256 a"
+
+
+def test_globs_of_floats_leave_integers_and_names_must_keep_them(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    tensors = {"w": np.ones((2, 256), np.float32), "ids": np.array([40038999]), "mask": np.array([True])}
+    rs.save({**tensors, "1.num_batches_tracked": np.array(5)}, source)
+    for rule in ("*=f16", "*=mxfp4"):
+        report = rs.convert(source, target, [rule], verify=True)
+        assert set(report.left) == {"ids", "mask", "1.num_batches_tracked"}
+        assert rs.load(target)["ids"].to_numpy() == tensors["ids"]
+    assert rs.convert(source, target, ["ids=f64"], verify=True).left == ()
+    with pytest.raises(rs.RuntimeFailure, match="integers of the source have changed, by up to 69033"):
+        rs.convert(source, target, ["ids=bf16"], verify=True)

@@ -114,6 +114,8 @@ def run(options: argparse.Namespace) -> CommandResult:
             fallback=options.fallback,
         )
         report = run_conversion(options.source, options.target, rules, words)
+    for rule in () if options.json else report.unused_rules:
+        print_stderr(f"warning: the rule {rule} matches no tensor, or only those of earlier rules")
     values = {"source": options.source, "target": options.target, "dry_run": options.dry_run}
     values |= asdict(report)
     lacks = bool(report.misfits) and options.fallback is None
@@ -130,14 +132,12 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
         lines = [*lines, f"and {more} more{'' if options.dry_run else ' by rules'}: --json lists all"]
     if copied:
         lines = [*lines, f"{counted(copied, 'tensor')} copied byte for byte"]
-    for rule in report.unused_rules:
-        lines = [*lines, f"the rule {rule} matches no tensor, or only those of earlier rules"]
+    if report.left:
+        names = _some(report.left)
+        lines = [*lines, f"left as they are, unless a rule has the exact name: {names}"]
     lines = [*lines, *_misfits(options, report)]
     if report.lost_metadata:
-        keys = ", ".join(shown(key) for key in report.lost_metadata[:_MOST_KEYS])
-        rest = len(report.lost_metadata) - _MOST_KEYS
-        more = f" and {rest} more" if rest > 0 else ""
-        lines = [*lines, f"metadata that the file cannot store: {keys}{more}"]
+        lines = [*lines, f"metadata that the file cannot store: {_some(report.lost_metadata)}"]
     if not report.is_model:
         words = "contains only tensors: llama.cpp also needs an architecture, a tokenizer and its own names"
         lines = [*lines, f"{shown(options.target)} {words}"]
@@ -148,6 +148,11 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
     words += f", resumed at {data_size(report.resumed_at)}" if report.resumed_at else ""
     words += f", {data_size(report.verified)} verified" if report.verified else ""
     return [*lines, words]
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _MOST_KEYS
+    return ", ".join(map(shown, names[:_MOST_KEYS])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _misfits(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:

@@ -24,7 +24,7 @@ from .conversion.targets import MisfitTensor, check_fallback
 from .conversion.tile_threads import TileProgress, do_tiles
 from .conversion.tiles import parse_memory
 from .conversion.time_estimate import SamplePlaces, expected_seconds
-from .conversion.value_errors import ValueErrors
+from .conversion.value_errors import EXACT, ValueErrors
 from .formats.npy import NpyOverride, npy_image
 from .places import Checksum, SummedPlace, TensorPlace, Workspace
 from .plain_file import path_text
@@ -261,6 +261,12 @@ class _Run:
                     placed.step,
                     f"{errors.vanished} NaN or infinite values of the source have become others",
                     "replace them in the source, or choose a type that has them, such as bf16",
+                )
+            if tolerance is EXACT and errors.largest:
+                raise _unlike(
+                    placed.step,
+                    f"integers of the source have changed, by up to {errors.largest:.9g}",
+                    "keep them, or choose a type that has them, such as f64",
                 )
             if tolerance.is_exceeded(errors):
                 raise _unlike(

@@ -41,6 +41,9 @@ _MAKERS = {"awq": formats.awq, "gptq": formats.gptq}
 NAMES = tuple(_MAKERS)
 """The formats of layers."""
 
+NO_LAYERS = ("embed", "lm_head")
+"""Parts of the names of weights that programs do not read as quantized layers."""
+
 _KEY = "quantization_config"
 _OWN_CONFIGS = ("quantize_config.json", "quant_config.json")
 _METHOD, _KEPT, _QUANTIZED = "quant_method", "modules_to_not_convert", "modules_in_block_to_quantize"

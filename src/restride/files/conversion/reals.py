@@ -27,7 +27,7 @@ from ..places import FilePlace, TensorPlace, bytes_of
 from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, ZarrPlace
-from .layers import ENDS, ORDER, WEIGHT, gptq_version
+from .layers import ENDS, NAMES, NO_LAYERS, ORDER, WEIGHT, gptq_version
 from .rules import REALS, WIDE_REALS, ConversionRule, rule_for
 from .sources import SourceFile
 from .tiles import Ints, compact, least_box
@@ -186,11 +186,25 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
 
 
 def _stays(tensor: StoredTensor, rule: ConversionRule | None) -> bool:
-    """True for floats of one axis, as norms and biases are, where a glob of a stored format matches them:
-    as llama.cpp does, they stay what they are unless a rule has their name.
+    """True for a tensor that a glob does not mean: floats of one axis, as norms and biases are, under a
+    stored format; what is no weight of a linear layer under a format of layers; integers under a type of
+    floats.
+
+    The array of a .npy file has no name: every glob means it, integers too.
     """
-    is_line = len(tensor.array.shape) < 2 and not tensor.parts and tensor.array.kind.data_type in REALS
-    return is_line and rule is not None and rule.named is not None and rule.glob != tensor.array.name
+    array = tensor.array
+    named = None if rule is None else rule.named
+    if rule is None or tensor.parts or rule.glob == array.name:
+        return False
+    if (data_type := array.kind.data_type) is None or (
+        named in NAMES and array.name.endswith(ENDS["values"])
+    ):
+        return False
+    if data_type in REALS:
+        is_layer = len(array.shape) == 2 and not any(word in array.name for word in NO_LAYERS)
+        return named is not None and (not is_layer if named in NAMES else len(array.shape) < 2)
+    is_named = not tensor.path.endswith(".npy")
+    return data_type.kind != "float" and is_named and (named is not None or is_direct(rule))
 
 
 def _method_of(layer: StoredTensor) -> str:

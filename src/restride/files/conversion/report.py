@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .plan import Conversion
-from .rules import ConversionRule
+from .rules import ConversionRule, rule_for
 from .sources import ConversionSource
 from .targets import MisfitTensor
 
@@ -55,7 +55,8 @@ class ConversionReport:
     `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files cannot store. `misfits`:
     tensors that got the fallback, or would be rejected without one, because their shapes do not match their
     rules. `is_model`: False for a .gguf file of tensors alone, without "general.architecture": no program
-    runs it.
+    runs it. `left`: tensors that globs match and do not convert, such as norms and embeddings: a rule with
+    the exact name does.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -71,6 +72,7 @@ class ConversionReport:
     lost_metadata: tuple[str, ...] = ()
     misfits: tuple[MisfitTensor, ...] = ()
     is_model: bool = True
+    left: tuple[str, ...] = ()
 
 
 def report_of(
@@ -99,6 +101,12 @@ def report_of(
     metadata = [read.contents.metadata for read in source.files if read.contents is not None]
     is_gguf = any(file.name.lower().endswith(".gguf") for file in work.files)
     used = {str(placed.step.rule) for placed in work.steps} | {misfit.rule for misfit in work.misfits}
+    misfits, left = {misfit.name for misfit in work.misfits}, []
+    for tensor in tensors:
+        matching = None if tensor.rule or tensor.name in misfits else rule_for(tensor.name, rules)
+        if matching is not None and not matching.is_copy and tensor.source == tensor.target:
+            left.append(tensor.name)
+            used.add(str(matching))
     return ConversionReport(
         tuple(tensors),
         work.nbytes_read,
@@ -108,5 +116,6 @@ def report_of(
         unused_rules=tuple(str(rule) for rule in rules if str(rule) not in used),
         lost_metadata=work.lost_metadata,
         misfits=work.misfits,
+        left=tuple(left),
         is_model=not is_gguf or any("general.architecture" in words for words in metadata),
     )

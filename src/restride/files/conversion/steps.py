@@ -34,7 +34,16 @@ from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
 from .reals import are_finite, check_scales, in_bytes, units_of
 from .rules import ConversionRule
 from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
-from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
+from .value_errors import (
+    EXACT,
+    HALF_LOST,
+    ErrorBound,
+    GroupErrors,
+    Quantization,
+    ValueErrors,
+    as_f64,
+    bound_of,
+)
 
 _CPU = Engine("cpu")
 # Error bound of f32 arithmetic, relative to a value.
@@ -195,7 +204,9 @@ class MoveStep(ConversionStep):
         has_all = src is dst or (
             src.numpy is not None and dst.numpy is not None and np.can_cast(src.numpy, dst.numpy, "safe")
         )
-        return None if has_all and not self._factors else HALF_LOST
+        if self._factors:
+            return HALF_LOST
+        return None if has_all else HALF_LOST if src.kind == "float" else EXACT
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
         """Check a tile: values that keep their type are moved back and must equal the source; others must

@@ -96,6 +96,9 @@ class ErrorBound(NamedTuple):
 HALF_LOST = ErrorBound(1 - 2.0**-20, share=0.5)
 """For an explicit scale, or none: each value is within half a step, and at most half of the total is lost."""
 
+EXACT = ErrorBound(0.0)
+"""For integers without a scale: numbers such as those of tokens must stay what they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class ValueErrors:
