@@ -524,6 +524,8 @@ def test_a_tensor_of_one_scale_goes_on_where_it_was_stopped(monkeypatch: pytest.
     with pytest.raises(OSError, match="no more"):
         rs.convert("a.safetensors", "c.safetensors", rules, resume=True, jobs=1)
     monkeypatch.setattr(_Run, "tile", do)
+    # Another number of jobs has the tiles of the first run.
+    monkeypatch.setattr(convert, "_tile_memory", lambda memory, jobs: 60_000 // jobs)
     report = rs.convert("a.safetensors", "c.safetensors", rules, resume=True, jobs=2)
     assert report.resumed_at == 2 * 24 * 128 * 4
     assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()

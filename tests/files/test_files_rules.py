@@ -139,3 +139,13 @@ def test_globs_of_floats_leave_integers_and_names_must_keep_them(tmp_path: Path)
     assert rs.convert(source, target, ["ids=f64"], verify=True).left == ()
     with pytest.raises(rs.RuntimeFailure, match="integers of the source have changed, by up to 69033"):
         rs.convert(source, target, ["ids=bf16"], verify=True)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("q4k", "q4_k"), ("Q4_K_M", "q4_k"), ("nvpf4", "nvfp4"), ("AWQ", "awq"), ("bf61", "bf16")],
+)
+def test_a_misspelled_word_gets_the_nearest_format_or_type(word: str, near: str) -> None:
+    with pytest.raises(rs.InvalidArguments) as found:
+        parse_rules([f"*={word}"])
+    assert found.value.hint.startswith(f"did you mean {near!r}? ")

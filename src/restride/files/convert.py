@@ -131,7 +131,8 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
     check_function("convert: progress", options.progress)
     checked = parse_rules(rules)
     workers = _jobs(options.jobs)
-    most = _tile_memory(parse_memory(options.memory, "convert: memory"), workers)
+    memory = parse_memory(options.memory, "convert: memory")
+    most = _tile_memory(memory, workers)
     started = time.perf_counter()
     spare, override = os.path.dirname(os.path.abspath(dst)), options.override
     source = open_source(src, override, follow_links=options.follow_links, spare=spare)
@@ -140,9 +141,8 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
             source_path, target_path = os.path.realpath(source.path), os.path.realpath(dst)
             if os.path.commonpath((source_path, target_path)) in (source_path, target_path):
                 raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
-        work = plan_conversion(
-            source, dst, checked, most, None if override is None else npy_image, options.fallback
-        )
+        make = None if override is None else npy_image
+        work = plan_conversion(source, dst, checked, most, make, options.fallback)
         if override is None:
             for placed in work.steps:
                 check_scaled(placed.step)
@@ -156,6 +156,11 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
             raise _misfit(work.misfits)
         draft = AtomicOutput(dst, is_folder=work.is_folder)
         try:
+            earlier, room = draft.earlier_tile_bytes, _tile_memory(memory, 1)
+            if options.resume and earlier not in (0, most) and earlier <= room:
+                # The tiles stay what they were, with as many jobs as the memory has room for.
+                workers = min(workers, room // earlier)
+                work = plan_conversion(source, dst, checked, earlier, make, options.fallback)
             first = min(draft.open(work.files, work.origin, resume=options.resume), work.tiles)
             run = _Run(source, work, draft.place, options.progress, started)
             if first:

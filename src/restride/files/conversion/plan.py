@@ -451,7 +451,7 @@ def plan_conversion(
         files, planned = _with_configs(source, _with_indexes(source, files), planned)
     firsts = tuple(accumulate((placed.step.tiles for placed in planned), initial=0))
     facts = [read.identity for read in source.files]
-    origin = Origin(_hash([repr(facts)]), _plan_hash(files, planned, rules))
+    origin = Origin(_hash([repr(facts)]), _plan_hash(files, planned, rules), most_bytes)
     return Conversion(
         tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes, tuple(lost), tuple(misfits)
     )

@@ -16,6 +16,7 @@ from ...desc.tags import FormatTag, parse_tag
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...formats import gguf
+from ...nearest import nearest
 
 _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' copies"
 _WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
@@ -204,7 +205,10 @@ def _format_or_type(word: object) -> tuple[str, Any]:
     except Error as error:
         if not isinstance(word, str):
             raise _BadRule(f"{short_repr(word)} is neither a format nor a type") from None
-        suggestion = next(iter(_MEANT.findall(error.hint)), "")
+        names = [*formats.names(), *(name.lower() for name in gguf.BLOCK_FORMATS)]
+        near = nearest(word.lower(), [*map(str, DataType), *names], 0.76)
+        meant = f"did you mean {near!r}?" if near in names else ""
+        suggestion = meant or next(iter(_MEANT.findall(error.hint)), "")
     else:
         if data_type is DataType.undef:
             raise _BadRule("the type must not be undef")

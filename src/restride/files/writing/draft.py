@@ -43,6 +43,7 @@ _LONG_NAME = 200
 _STAT_BLOCK = 512
 _VERSION = 2
 _MOST_JOURNAL = 64 << 20
+_MOST_HEAD = 4096
 _JOURNAL = ".restride-journal"
 _MOST_HEAD = 4096
 _LINE = re.compile(rb"(done|safe) (\d{1,18}) (\d{1,18}):([0-9a-f,]*)")
@@ -51,10 +52,11 @@ Image = FileImage | ZarrImage
 
 
 class Origin(NamedTuple):
-    """The source of a draft and the plan for its result, as hashes."""
+    """The source of a draft and the plan for its result, as hashes, and the most bytes of a tile."""
 
     source: str
     plan: str
+    tile_bytes: int = 0
 
 
 class DraftFile(NamedTuple):
@@ -151,6 +153,15 @@ class AtomicOutput:
         """For a resumed draft: the checksums of its tiles, by number."""
         self._lock = self._lock_journal()
         _remove_abandoned(os.path.dirname(self._target))
+
+    @property
+    def earlier_tile_bytes(self) -> int:
+        """The most bytes of the tiles of an earlier draft; 0 if there is none to resume."""
+        try:
+            found = json.loads(os.pread(self._lock, _MOST_HEAD, 0).split(b"\n")[0])["tile_bytes"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return 0
+        return found if type(found) is int and found > 0 else 0
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
         """Create the files, or resume existing ones; return how many tiles are done.
