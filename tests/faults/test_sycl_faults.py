@@ -74,7 +74,7 @@ NO_USM = {
 
 @pytest.mark.parametrize("made", NO_USM)
 def test_what_is_no_usm_is_refused(made):
-    check(f"{_HEAD}\nrefused(lambda: rs.Memory(md, engine, {NO_USM[made]}), 'no USM of this engine')")
+    check(f"{_HEAD}\nrefused(lambda: rs.Memory(md, engine, {NO_USM[made]}), 'not USM of this engine')")
 
 
 @pytest.mark.parametrize("data", ["x", "x.ctypes.data", "bytes(x)", "memoryview(x)", "[1, 2]"])
