@@ -203,7 +203,7 @@ def _stays(tensor: StoredTensor, rule: ConversionRule | None) -> bool:
     if data_type in REALS:
         is_layer = len(array.shape) == 2 and not any(word in array.name for word in NO_LAYERS)
         return named is not None and (not is_layer if named in NAMES else len(array.shape) < 2)
-    is_named = not tensor.path.endswith(".npy")
+    is_named = not tensor.path.lower().endswith(".npy")
     return data_type.kind != "float" and is_named and (named is not None or is_direct(rule))
 
 
