@@ -36,6 +36,7 @@ from ..graph.network.plan import NetworkPlan, NetworkStep
 from ..graph.network.run_program import StepTime
 from ..graph.rewrites.precision import PRECISIONS
 from ..runtime.cpu.roof import Roof, roof
+from ..view.names import aligned
 from ..view.units import data_size, duration
 from ..view.watched import of_roof, rate_text
 from ..watching import products_of
@@ -48,7 +49,6 @@ __all__ = ["add_arguments", "run"]
 
 _SHOWN = 5
 _HEADS = "time", "share", "rate", "of roof", "operation", "formats", "kernel", "node"
-_NUMBERS = 4
 
 
 def add_arguments(parser: Parser) -> None:
@@ -285,7 +285,7 @@ def _text(
     ]
     if steps:
         total = sum(step.seconds for step in steps)
-        lines += ["", *_table([_HEADS, *(_step_cells(step, total) for step in steps)])]
+        lines += ["", *aligned([_HEADS, *(_step_cells(step, total) for step in steps)], ">>>><<<<")]
     if options.output is not None:
         lines += ["", f"wrote {shown(options.output)}"]
     return "\n".join(lines)
@@ -298,16 +298,3 @@ def _step_cells(step: _StepRow, total: float) -> tuple[str, ...]:
     rate = rate_text(step.seconds, step.moved_bytes, 2 * step.products)
     roof_share, formats = of_roof(step.roof_seconds, step.seconds), step.time.formats
     return duration(step.seconds), share, rate, roof_share, operation, formats, kernel, step.time.node
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Lines with columns as wide as what is in them: four of numbers, then words."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    padded = (
-        [
-            cell.rjust(n) if i < _NUMBERS else cell.ljust(n)
-            for i, (cell, n) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in rows
-    )
-    return ["  ".join(cells).rstrip() for cells in padded]

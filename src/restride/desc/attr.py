@@ -15,8 +15,8 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..foreign import plain_text
 from .algorithm import ScratchpadMode
+from .arguments import ARG_SRC
 from .attr_value import (
-    ARG_SRC,
     Attr,
     Compensation,
     Factor,

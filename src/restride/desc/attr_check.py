@@ -7,9 +7,9 @@ from math import prod
 
 from ..dtypes import DataType
 from ..errors import Error, refuse
-from .arguments import spelled
+from .arguments import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, spelled
 from .attr import Attr
-from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, Factor, fits_extents
+from .attr_value import Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
 from .post_op_values import BinaryOp, DepthwiseOp, PostOp, PReLUOp, SumOp

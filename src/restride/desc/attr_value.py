@@ -11,18 +11,14 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..frozen import dataclass
+from .arguments import ARG_ATTR_POST_OP_DW, ARG_DST, ARG_MULTIPLE_SRC, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS
 from .post_op_values import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
 
 # --- one argument's scales or zero points ------------------------------------
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-ARG_SRC, ARG_DST = 1, 17
-"""The arguments of a reorder. Only these have zero points, and, in a reorder, scales."""
-ARG_SRC_1 = 2
-ARG_WEIGHTS = 33
-"""The second source of a binary operation, which can have scales."""
-ARG_MULTIPLE_SRC, MOST_SOURCES = 1024, 1024
+MOST_SOURCES = 1024
 """Source i of a concat or a sum is argument `ARG_MULTIPLE_SRC + i`; those of a concat can have scales."""
 
 SCALE_TYPES = (
@@ -113,14 +109,13 @@ def is_neutral(factor: Factor | None) -> bool:
 # --- all attributes ----------------------------------------------------------
 
 Factors = tuple[tuple[int, Factor], ...]
-_ARG_ATTR_POST_OP_DW = 16384
 _NAMES = {
     ARG_SRC: "src0",
     ARG_SRC_1: "src1",
     ARG_WEIGHTS: "wei",
     ARG_DST: "dst",
-    _ARG_ATTR_POST_OP_DW | ARG_WEIGHTS: "attr_post_op_dw_wei",
-    _ARG_ATTR_POST_OP_DW | ARG_DST: "attr_post_op_dw_dst",
+    ARG_ATTR_POST_OP_DW | ARG_WEIGHTS: "attr_post_op_dw_wei",
+    ARG_ATTR_POST_OP_DW | ARG_DST: "attr_post_op_dw_dst",
 }
 """As oneDNN's verbose lines name them."""
 

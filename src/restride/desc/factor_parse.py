@@ -14,13 +14,8 @@ import numpy as np
 from ..dtypes import DataType
 from ..errors import InvalidArguments, refuse
 from ..foreign import is_masked
-from .arguments import ARG_ATTR_POST_OP_DW
+from .arguments import ARG_ATTR_POST_OP_DW, ARG_DST, ARG_MULTIPLE_SRC, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS
 from .attr_value import (
-    ARG_DST,
-    ARG_MULTIPLE_SRC,
-    ARG_SRC,
-    ARG_SRC_1,
-    ARG_WEIGHTS,
     MOST_SOURCES,
     SCALE_TYPES,
     ZERO_POINT_TYPES,

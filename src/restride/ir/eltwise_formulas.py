@@ -19,6 +19,7 @@ from ..frozen import dataclass
 from . import eltwise_powers as powers
 from . import eltwise_singles as singles
 from .arithmetic import Term, V, polynomial
+from .eltwise_singles import limited, weigh
 
 
 def doubles(text: str) -> tuple[float, ...]:
@@ -99,12 +100,6 @@ def _linear(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
     return alpha * s + beta
 
 
-def limited(s: Term[V], low: Term[V] | float, high: Term[V] | float) -> Term[V]:
-    """Return s, but at least low and at most high."""
-    s = (s < low).where(low, s)
-    return (s > high).where(high, s)
-
-
 def _abs(s: Term[V]) -> Term[V]:
     return (s < 0.0).where(0.0 - s, s + 0.0)  # -0.0 + 0.0 is 0.0
 
@@ -132,11 +127,6 @@ def hardsigmoid(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
 
 def _hardswish(s: Term[V], alpha: Term[V], beta: Term[V]) -> Term[V]:
     return weigh(s, hardsigmoid(s, alpha, beta))
-
-
-def weigh(s: Term[V], weight: Term[V]) -> Term[V]:
-    """Return s * weight, except that an infinite s times 0 is a zero."""
-    return weight.equals(0.0).where(limited(s, -1.0, 1.0), s) * weight
 
 
 # --- exponential, in f64 ------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ from .eltwise_formulas import (
     normal_distribution,
     power_of,
     size_of,
-    weigh,
 )
+from .eltwise_singles import weigh
 
 _BELL_HEIGHT = 1 / math.sqrt(2 * math.pi)
 

@@ -52,7 +52,7 @@ _LEAST_NORMAL, _SMALL, _SMALL_BIAS = 2.0**-126, 2.0**-64, 127 + 64
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
     """Return e ** (x + rest), for a rest of about the size of x's last place."""
-    return _exp_within(_clip(x, -104.0, 89.0), rest)
+    return _exp_within(limited(x, -104.0, 89.0), rest)
 
 
 def _exp_within(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
@@ -85,7 +85,8 @@ def _power(biased: Term[V]) -> Term[V]:
     return (biased << 23).real()
 
 
-def _clip(s: Term[V], low: float, high: float) -> Term[V]:
+def limited(s: Term[V], low: Term[V] | float, high: Term[V] | float) -> Term[V]:
+    """Return s, but at least low and at most high."""
     s = (s < low).where(low, s)
     return (s > high).where(high, s)
 
@@ -99,9 +100,9 @@ def _head(x: Term[V]) -> Term[V]:
     return (x.bits() & _HEAD).real()
 
 
-def _weigh(s: Term[V], weight: Term[V]) -> Term[V]:
+def weigh(s: Term[V], weight: Term[V]) -> Term[V]:
     """Return s * weight, except that an infinite s times 0 is a zero."""
-    return weight.equals(0.0).where(_clip(s, -1.0, 1.0), s) * weight
+    return weight.equals(0.0).where(limited(s, -1.0, 1.0), s) * weight
 
 
 def _product(x: Term[V], y: Term[V]) -> tuple[Term[V], Term[V]]:
@@ -136,7 +137,7 @@ def logistic(s: Term[V], rest: Term[V] | None = None) -> Term[V]:
 
 def swish(s: Term[V], alpha: Term[V]) -> Term[V]:
     """s * logistic(alpha * s)."""
-    return _weigh(s, logistic(*_product(alpha, s)))
+    return weigh(s, logistic(*_product(alpha, s)))
 
 
 def silu(s: Term[V], alpha: Term[V]) -> Term[V]:
@@ -333,7 +334,7 @@ def gelu_erf_gradient(s: Term[V]) -> Term[V]:
 
 def mish_gradient(s: Term[V]) -> Term[V]:
     """With e = e**s and m = e * (e + 2) + 2: (e + 2 + 4 * s * (e + 1) / m) * e / m; it is 1 from 20 on."""
-    x = _clip(s, -104.0, 20.0)
+    x = limited(s, -104.0, 20.0)
     e = _exp_within(x)
     up = e + 2.0
     m = e * up + 2.0

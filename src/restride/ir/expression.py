@@ -18,7 +18,7 @@ from typing import Any
 from .arithmetic import Arithmetic, Term, V, with_sign
 from .eltwise import ALGORITHMS
 from .eltwise import apply as eltwise
-from .eltwise_formulas import limited, weigh
+from .eltwise_singles import limited, weigh
 
 # --- indices ------------------------------------------------------------------------------------------------
 

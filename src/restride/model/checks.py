@@ -93,13 +93,9 @@ def _unfit(
     code: str, call: str, name: str, desc: MemoryDesc, why: str, hint: str, memory: Memory | None = None
 ) -> InvalidArguments:
     is_other = memory is not None and memory.desc != desc
-    where = (
-        f"memory {memory.desc}; primitive {desc}"
-        if memory and is_other
-        else ""
-        if desc.is_zero()
-        else str(desc)
-    )
+    where = "" if desc.is_zero() else str(desc)
+    if memory and is_other:
+        where = f"memory {memory.desc}; primitive {desc}"
     return InvalidArguments(f"{call}: {name} is not valid", code=code, where=where, why=why, hint=hint)
 
 

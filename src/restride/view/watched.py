@@ -11,6 +11,7 @@ from ..profiling import Profile
 from ..runtime.cpu.roof import Roof, roof
 from ..verbose import printable
 from ..watching import NETWORK, Activity
+from .names import aligned
 from .network_page import NetworkPicture, network_page
 from .network_rows import network_rows
 from .notebook import html_of_memory
@@ -49,12 +50,7 @@ def profile_text(profile: Profile) -> str:
     executions = [each for row in rows for each in row]
     limits = roof() if rows else None
     cells = [(*_NUMBERS, *_WORDS), *(_cells(row, _seconds(executions), limits) for row in rows[:_MOST_ROWS])]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    lines = []
-    for row_cells in cells:
-        texts = enumerate(zip(row_cells, widths, strict=True))
-        padded = (cell.rjust(width) if i < len(_NUMBERS) else cell.ljust(width) for i, (cell, width) in texts)
-        lines.append("  ".join(padded).rstrip())
+    lines = list(aligned(cells, ">" * len(_NUMBERS) + "<" * len(_WORDS)))
     rest = [each for row in rows[_MOST_ROWS:] for each in row]
     counts = {
         "execution": executions,

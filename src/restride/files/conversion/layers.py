@@ -1,8 +1,7 @@
-"""Linear layers as checkpoints of AWQ and GPTQ hold them: the names and shapes of their tensors, and what the
-configuration of the model says of them.
+"""Linear layers of AWQ and GPTQ checkpoints: names and shapes of their tensors, and the model configuration.
 
-Of a layer `X` whose weight is (out, in), a checkpoint holds packed words of 32 bits `X.qweight`, zero points
-`X.qzeros`, `X.scales`, and for GPTQ the group of each row, `X.g_idx`; all of them of (in, out).
+For a layer `X` whose weight is (out, in), a checkpoint has packed 32-bit words `X.qweight`, zero points
+`X.qzeros`, `X.scales`, and for GPTQ the group of each row, `X.g_idx`; all of them as (in, out).
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from ..writing.replacement import shown
 from .tiles import Ints
 
 ENDS = {"values": ".qweight", "scale": ".scales", "zero_point": ".qzeros"}
-"""The ends of the names of a layer's tensors, by what they are."""
+"""The suffixes of the names of a layer's tensors."""
 
 ORDER = ".g_idx"
-"""The end of the name of a tensor that says which group each row of a layer is of."""
+"""The suffix of the tensor that specifies the group of each row of a layer."""
 
 WEIGHT = ".weight"
-"""The end of the name of a layer's weight."""
+"""The suffix of a layer's weight."""
 
 CONFIG = "config.json"
-"""The configuration of a model; under a key it has that of its quantization."""
+"""The configuration file of a model, which includes that of its quantization."""
 
 _MAKERS = {"awq": formats.awq, "gptq": formats.gptq}
 NAMES = tuple(_MAKERS)
@@ -49,14 +48,14 @@ _OWN_CONFIGS = ("quantize_config.json", "quant_config.json")
 _METHOD, _KEPT, _QUANTIZED = "quant_method", "modules_to_not_convert", "modules_in_block_to_quantize"
 _SETTINGS: dict[str, dict[str, Any]] = {
     "awq": {"zero_point": True, "version": "gemm"},
-    # Zero points are stored as they are: the first version stores them less 1, and has no word for 0.
+    # Zero points are stored unchanged: the first version subtracts 1, and cannot store 0.
     "gptq": {"desc_act": False, "sym": False, "checkpoint_format": "gptq_v2"},
 }
 _MOST_CONFIG = 16 << 20
 
 
 def layer_form(name: str, dims: Ints, group: int) -> TensorFormat:
-    """The format of a weight of (out, in), in which `group` inputs of an output share a scale."""
+    """Return the format of an (out, in) weight in which `group` inputs of an output share a scale."""
     form = _MAKERS[name](dims[::-1], group)
     assert form.scale is not None
     assert isinstance(form.zero_point, MemoryDesc)
@@ -64,9 +63,9 @@ def layer_form(name: str, dims: Ints, group: int) -> TensorFormat:
 
 
 def layer_array(weight: str, part: str, desc: MemoryDesc) -> StoredArray:
-    """The array of a part of a layer, with its descriptor of (out, in).
+    """Return the array of a part of a layer, with its (out, in) descriptor.
 
-    Raises InvalidArguments for the name of a tensor that is no layer's weight.
+    Raises InvalidArguments if the name is not that of a layer's weight.
     """
     if not weight.endswith(WEIGHT):
         raise refuse("RS-F07:no-weight-of-layer", name=weight[:120])
@@ -75,14 +74,11 @@ def layer_array(weight: str, part: str, desc: MemoryDesc) -> StoredArray:
     return StoredArray(weight.removesuffix(WEIGHT) + ENDS[part], kind, shape, desc.size, desc)
 
 
-def row_groups(arrays: Mapping[str, StoredArray], words: Iterable[str]) -> dict[str, bytes]:
-    """The groups of the rows of layers of GPTQ, by the names of their tensors.
-
-    `words`: the names of those that have the packed words.
-    """
+def row_groups(arrays: Mapping[str, StoredArray], gptq_layers: Iterable[str]) -> dict[str, bytes]:
+    """Return the groups of the rows of GPTQ layers, by the names of their tensors."""
     found = {}
-    for name in words:
-        layer, desc = name.removesuffix(ENDS["values"]), arrays[name].desc
+    for layer in gptq_layers:
+        desc = arrays[layer + ENDS["values"]].desc
         assert desc is not None
         rows, groups = desc.dims[1], arrays[layer + ENDS["scale"]].shape[0]
         found[layer + ORDER] = (np.arange(rows, dtype=np.int32) // (rows // groups)).tobytes()
@@ -93,7 +89,7 @@ def row_groups(arrays: Mapping[str, StoredArray], words: Iterable[str]) -> dict[
 
 
 def gptq_version(folder: str) -> str:
-    """The word for the version in the configuration of a folder; "" where there is none."""
+    """Return the version in the configuration of a folder; "" if there is none."""
     for name in (_OWN_CONFIGS[0], CONFIG):
         path = os.path.join(folder, name)
         if not os.path.isfile(path):
@@ -105,12 +101,12 @@ def gptq_version(folder: str) -> str:
 
 
 def is_config(name: str) -> bool:
-    """True for the name of a file that may say how layers are quantized."""
+    """Return True for the name of a file that can contain the quantization of layers."""
     return os.path.basename(name) in (CONFIG, *_OWN_CONFIGS)
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """The object in a file of JSON. Raises InvalidArguments for what is none."""
+    """Return the object in a JSON file. Raises InvalidArguments if it does not contain one."""
     with opened(path) as file:
         return parse_object(path, read_at(file, path, 0, min(state_of(file).nbytes, _MOST_CONFIG)))
 
@@ -122,13 +118,13 @@ def _quantization(name: str, whole: dict[str, Any]) -> object:
 def config_text(
     path: str, made: Collection[tuple[str, int]], made_names: list[str], left: list[str], plain: list[str]
 ) -> bytes | None:
-    """The content of a configuration for the layers that are now beside it; b"" where it goes, None where it
-    stays as it is.
+    """Return the content of a configuration for the layers that are now next to it; b"" if the file is to be
+    removed, None if it stays unchanged.
 
-    `made`: formats and groups of the layers that were made, of these names; `left`: names of layers that are
-    copied; `plain`: names of weights that are no layers, or no longer.
+    `made`: formats and groups of the layers that were created, `made_names`; `left`: names of layers that are
+    copied; `plain`: names of weights that are not layers, or no longer.
 
-    Raises InvalidArguments for layers of several formats or groups, for which there is one word.
+    Raises InvalidArguments for layers of several formats or groups: a configuration can have only one.
     """
     name, whole = os.path.basename(path), read_config(path)
     if made:

@@ -472,7 +472,8 @@ def _image(
                 name, file, rule = result.name[:120], shown(name), step.rule
                 raise refuse("RS-F07:two-tensors-called-scales", name=name, file=file, rule=rule)
             arrays[result.name] = result
-    rows, first = layers.row_groups(arrays, _words_made(steps, "gptq")), source.files[members[0]]
+    of_gptq = [layer for layer, method in _layers_made(steps).items() if method == "gptq"]
+    rows, first = layers.row_groups(arrays, of_gptq), source.files[members[0]]
     for step in steps:
         if _makes_layer(step):
             # As other programs read them: these know by their names how they are packed.
@@ -502,14 +503,14 @@ def _makes_layer(step: ConversionStep) -> bool:
     return named in layers.NAMES and not isinstance(step, CopyStep)
 
 
-def _words_made(steps: Sequence[ConversionStep], method: str) -> list[str]:
-    """The names of the packed words of layers that steps make."""
-    names = [
-        step.results[0].name
+def _layers_made(steps: Sequence[ConversionStep]) -> dict[str, str]:
+    """Return the format of each layer that steps create, by the name of the layer."""
+    packed = layers.ENDS["values"]
+    return {
+        step.results[0].name.removesuffix(packed): str(step.rule and step.rule.named)
         for step in steps
-        if step.rule is not None and step.rule.named == method and _makes_layer(step)
-    ]
-    return [name for name in names if name.endswith(layers.ENDS["values"])]
+        if _makes_layer(step) and step.results[0].name.endswith(packed)
+    }
 
 
 def _with_configs(
@@ -527,33 +528,30 @@ def _with_configs(
             if source.files[placed.source].contents is not None
             and os.path.dirname(files[placed.targets[0][0]].name) == folder
         ]
-        words = {method: _words_made(beside, method) for method in layers.NAMES}
-        shapes = {result.name: result for step in beside for result in step.results}
-        made_names = [word.removesuffix(layers.ENDS["values"]) for names in words.values() for word in names]
+        packed, scales = layers.ENDS["values"], layers.ENDS["scale"]
+        made, arrays = (
+            _layers_made(beside),
+            {result.name: result for step in beside for result in step.results},
+        )
         is_read = any(
-            step.source.stored_array.name.endswith(layers.ENDS["values"]) and not isinstance(step, CopyStep)
+            step.source.stored_array.name.endswith(packed) and not isinstance(step, CopyStep)
             for step in beside
         )
-        if not made_names and not is_read:
+        if not made and not is_read:
             continue
-        made: set[tuple[str, int]] = set()
-        for method, names in words.items():
-            for word in names:
-                desc, scales = (
-                    shapes[word].desc,
-                    word.removesuffix(layers.ENDS["values"]) + layers.ENDS["scale"],
-                )
-                assert desc is not None
-                made.add((method, desc.dims[1] // shapes[scales].shape[0]))
-        of_layers = (array.name for array in shapes.values() if array.name.endswith(layers.ENDS["values"]))
-        left = [word.removesuffix(layers.ENDS["values"]) for word in of_layers]
+        kinds = set[tuple[str, int]]()
+        for layer, method in made.items():
+            desc = arrays[layer + packed].desc
+            assert desc is not None
+            kinds.add((method, desc.dims[1] // arrays[layer + scales].shape[0]))
+        present = (name.removesuffix(packed) for name in arrays if name.endswith(packed))
+        left = [layer for layer in present if layer not in made]
         plain = [
-            array.name.removesuffix(layers.WEIGHT)
-            for array in shapes.values()
-            if array.name.endswith(layers.WEIGHT) and len(array.shape) == 2
+            name.removesuffix(layers.WEIGHT)
+            for name, array in arrays.items()
+            if name.endswith(layers.WEIGHT) and len(array.shape) == 2
         ]
-        rest = [one for one in left if one not in set(made_names)]
-        text = layers.config_text(read.path, made, made_names, rest, plain)
+        text = layers.config_text(read.path, kinds, list(made), left, plain)
         if text is None:
             continue
         planned = [placed for placed in planned if placed.source != number]
