@@ -116,6 +116,11 @@ def run(options: argparse.Namespace) -> CommandResult:
         report = run_conversion(options.source, options.target, rules, words)
     for rule in () if options.json else report.unused_rules:
         print_stderr(f"warning: the rule {rule} matches no tensor, or only those of earlier rules")
+    for name in () if options.json else report.marked:
+        print_stderr(
+            f"warning: only restride reads some of these weights; {shown(name)} makes transformers and vLLM "
+            "refuse them"
+        )
     values = {"source": options.source, "target": options.target, "dry_run": options.dry_run}
     values |= asdict(report)
     lacks = bool(report.misfits) and options.fallback is None
