@@ -202,8 +202,8 @@ class Network:
         batches.
 
         Constants are mapped, and read at their first use; a machine that needs them in other formats converts
-        the plain ones. The file must not be changed while the network exists. Raises InvalidArguments for
-        another or a damaged file, RuntimeFailure if the system refuses.
+        the plain ones. The file must not be changed while the network exists. Raises RuntimeFailure for
+        another or a damaged file, and if the system refuses; a damaged tensor is found at its first use.
         """
         try:
             file = read_network_file(
