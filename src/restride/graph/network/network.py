@@ -267,11 +267,11 @@ class Network:
             return self._run(x, out=out)[0]
         except Error as error:
             error.drop_frames()
-            tell_error(self._rule, error)
+            tell_error(self._rule, error, x)
             raise
         except MemoryError:
             full = refuse("RS-D01:network")
-            tell_error(self._rule, full)
+            tell_error(self._rule, full, x)
             raise full from None
 
     def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Never) -> None:
