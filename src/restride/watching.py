@@ -9,6 +9,7 @@ someone listens to steps. While nobody listens, prepared calls bypass this modul
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import warnings
@@ -27,6 +28,8 @@ EVENTS = (*(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS),
 Describe = Callable[[str, Any, float], Iterable[object]]
 """The fields of a verbose line for an operation, an implementation and milliseconds."""
 NETWORK = "network"
+# Messages name the node that does not accept its inputs: by its operation or operator, and its name.
+_NODE = re.compile(r"\bnode (?:\S+ )?'([^']*)'")
 
 
 @dataclass(slots=True, eq=False)
@@ -189,12 +192,15 @@ def tell_error(rule: str, error: Error, x: object) -> None:
         kinds = {name: getattr(array, "dtype", type(array).__name__) for name, array in arrays.items()}
         formats = " ".join(f"{name}:{kind}".lstrip(":") for name, kind in kinds.items())
         dims = " ".join("x".join(map(str, getattr(array, "shape", ()))) for array in arrays.values())
-    values = NETWORK, "", rule, formats, dims, 0, 0, (), time.time_ns()
+    named = _NODE.search(f"{error.what} {error.why}")
+    node = "" if named is None else named[1]
+    values = NETWORK, node, rule, formats, dims, 0, 0, (), time.time_ns()
     _tell("error", Activity("error", *values, error=error))
     record: Record = {
         "event": "error",
         "primitive": NETWORK,
         "implementation": rule,
+        "node": node,
         "formats": formats,
         "dims": dims,
         "code": error.code,

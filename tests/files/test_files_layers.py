@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.cli.main import main
 from support.errors import refused
 
 _COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -253,6 +254,17 @@ def test_a_configuration_says_that_only_restride_reads_the_weights(rule: str) ->
     if "scale=4" not in rule:
         rs.convert("a", "c", ["*_proj.weight=ab,f32"])
         assert json.loads(Path("c/config.json").read_text()) == json.loads(original)
+
+
+def test_the_command_warns_of_weights_that_only_restride_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint()
+    options = ["--rule", "*proj.weight=s8,axis=0,scale=absmax"]
+    assert main(["convert", "model", "a", "--dry-run", *options]) == 0
+    assert main(["convert", "model", "a", *options]) == 0
+    warning = "warning: only restride reads some of these weights; config.json makes transformers"
+    assert capsys.readouterr().err.count(warning) == 2
+    assert main(["convert", "model", "b", "--rule", "*proj.weight=awq"]) == 0
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_layers_beside_weights_that_only_restride_reads_keep_their_configuration() -> None:

@@ -4,7 +4,6 @@ restride reads back, or loading fails.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ import pytest
 import restride as rs
 
 torch = pytest.importorskip("torch")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-transformers = pytest.importorskip("transformers")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("default")]
 
 _LAYERS, _WIDTH, _HIDDEN, _WORDS = 2, 128, 256, 128
@@ -23,12 +20,14 @@ _IDS = torch.arange(12)[None]
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    return pytest.importorskip("transformers")
 
 
 @pytest.fixture
-def model() -> None:
+def model(transformers: Any) -> None:
     """The folder `model`: a llama of random weights, all linear layers of 128 rows or more."""
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -49,7 +48,9 @@ def model() -> None:
 
 
 def logits(folder: str, **named: Any) -> Any:
-    llama = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **named)
+    llama = pytest.importorskip("transformers").AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, **named
+    )
     with torch.no_grad():
         return llama.eval()(_IDS).logits.numpy()
 
@@ -92,7 +93,7 @@ def test_weights_that_only_restride_reads_do_not_load(model: None, rule: str) ->
 
 
 @pytest.mark.parametrize("method", ["awq", "gptq"])
-def test_layers_are_recognized(model: None, method: str) -> None:
+def test_layers_are_recognized(model: None, transformers: Any, method: str) -> None:
     rs.convert("model", "out", [f"*={method}"])
     config = transformers.AutoConfig.from_pretrained("out").quantization_config
     made = {"awq": transformers.AwqConfig, "gptq": transformers.GPTQConfig}[method].from_dict(config)

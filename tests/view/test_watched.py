@@ -149,6 +149,22 @@ def test_a_record_of_a_failed_call_has_the_inputs(caplog: pytest.LogCaptureFixtu
         assert set(each) >= _ALL
 
 
+def test_a_record_of_a_failed_call_has_the_node_that_does_not_accept_its_inputs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", "m"]) for name in "xy")
+    weights = onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "dense")
+    net = rs.onnx.load(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y], [weights])))
+    seen = []
+    told = rs.add_hook("error", seen.append)
+    with caplog.at_level("WARNING", "restride"), told, pytest.raises(rs.InvalidArguments):
+        net(np.ones((2, 5), np.float32))
+    assert [each.node for each in seen] == ["dense"]
+    assert [record.restride["node"] for record in caplog.records] == ["dense"]  # type: ignore[attr-defined]
+
+
 def test_logging_that_is_disabled_turns_nothing_on(log: io.StringIO) -> None:
     logging.disable(logging.CRITICAL)
     try:
