@@ -1,7 +1,7 @@
 """Write the logs in this folder: python make_logs.py [NAME...].
 
-Needs torch and transformers, openvino, tensorflow-cpu, or onednn. Each model runs in its own process with ONEDNN_VERBOSE=all.
-Of the lines about dispatch, checks and creation only the first are kept.
+Needs torch and transformers, openvino, tensorflow-cpu, or onednn. Each model runs in its own process with
+ONEDNN_VERBOSE=all. Of the lines about dispatch, checks and creation only the first are kept.
 """
 
 import os
