@@ -386,6 +386,13 @@ def test_networks_and_plans_have_pictures_and_nothing_is_planned_for_them() -> N
         assert "<b>" not in picture
 
 
+def test_plans_of_reorders_have_pictures_of_both_sides() -> None:
+    picture = rs.plan(rs.MemoryDesc((1, 20, 4, 4), "f32", "nchw"), "nChw16c")._repr_html_()
+    assert picture.count("<svg") == 2
+    assert "moves" in picture
+    assert "<summary>loops and schedule</summary>" in picture
+
+
 def test_quantized_tensors_have_pictures() -> None:
     picture = rs.quantize(np.ones((4, 64), np.float32), "u4", group=32)._repr_html_()
     assert "4×64 of u4" in picture
