@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -235,6 +236,17 @@ def test_layers_unlike_those_of_the_source_are_refused(
     with refused(why):
         rs.convert("part", "rest", [f"*down_proj.weight={rule}"])
     assert not os.path.exists("rest")
+
+
+def test_tensors_with_names_of_layers_and_other_shapes_are_no_layers_to_finish() -> None:
+    exact = checkpoint()
+    for scales in (np.ones((0, 8), np.float16), np.ones(8, np.float16), None):
+        odd = {"odd.qweight": np.ones(8, np.int32)} | ({} if scales is None else {"odd.scales": scales})
+        rs.save({**exact, **odd}, "model/model.safetensors")
+        with refused("unknown,group=0"):
+            rs.convert("model", "a", ["*proj.weight=awq"])
+        rs.convert("model", "b", ["*proj.weight=bf16"])
+        shutil.rmtree("b")
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,10 @@ def row_groups(arrays: Mapping[str, StoredArray], gptq_layers: Iterable[str]) ->
 
 def layer_kind(words: Ints, scales: Ints) -> tuple[str, int]:
     """Return the format of a layer, and how many inputs share a scale, from the shapes of its packed words
-    and its scales.
+    and its scales; ("unknown", 0) if these are not those of a layer.
     """
+    if len(words) != 2 or len(scales) != 2 or not scales[0]:
+        return "unknown", 0
     method, rows = ("gptq", words[0] * 8) if words[1] == scales[1] else ("awq", words[0])
     return method, rows // scales[0]
 

@@ -538,9 +538,11 @@ def _with_configs(
             for array in file.image.arrays
         }
         kinds = {
-            name.removesuffix(packed): layers.layer_kind(words.shape, part.shape)
+            layer: layers.layer_kind(
+                words.shape, () if (part := present.get(layer + scales)) is None else part.shape
+            )
             for name, words in present.items()
-            if name.endswith(packed) and (part := present.get(name.removesuffix(packed) + scales)) is not None
+            if name.endswith(packed) and (layer := name.removesuffix(packed))
         }
         weights = layers.FolderWeights(
             {layer: kind for layer, kind in kinds.items() if layer in made},
