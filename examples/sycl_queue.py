@@ -6,7 +6,7 @@ wants `pip install 'restride[sycl]'`, which brings a SYCL device of any x86 CPU.
 
     device: AMD EPYC
     kernel: jit:spirv:strided
-    quantised: complete, 262144 bytes of s8 nChw16c
+    quantized: complete, 262144 bytes of s8 nChw16c
     back on the host: right
 """
 
@@ -42,7 +42,7 @@ last = home.execute_sycl(stream, dst, back, deps=[first])
 
 first.wait()
 state = str(first.execution_status).rpartition(".")[2]
-print(f"quantised: {state}, {dst.data.nbytes} bytes of s8 nChw16c")
+print(f"quantized: {state}, {dst.data.nbytes} bytes of s8 nChw16c")
 last.wait()
 right = np.array_equal(back.to_numpy(), np.rint(x * np.float32(127)))
 print("back on the host:", "right" if right else "wrong")

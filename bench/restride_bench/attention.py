@@ -45,7 +45,7 @@ class AttentionRow:
 
     @property
     def kind(self) -> str:
-        """What a mean is of."""
+        """The name of the group whose mean is taken."""
         return f"{'prompt' if self.queries > 1 else 'one query'} {self.data_type}"
 
     @property

@@ -56,7 +56,7 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Whether the median reaches the goal."""
+        """True if the median reaches the goal."""
         return (self.spread.median >= self.goal) if self.more_is_better else (self.spread.median <= self.goal)
 
 
@@ -112,7 +112,7 @@ def _gain(name: str, goal: float, calls: dict[str, Call], setting: BenchSetup, *
 
 
 def open_region(setting: BenchSetup) -> Figure:
-    """What two threads cost beyond the work: two parts on two threads less one part on one thread.
+    """Measure the overhead of two threads: two parts on two threads minus one part on one thread.
 
     The work is C's own memchr over bytes that both cores hold, long enough for both threads to take part.
     """

@@ -165,7 +165,7 @@ def own_costs(lines: Iterable[str]) -> dict[int, int]:
 
 
 def within(kernel: CountedKernel, costs: Mapping[int, int]) -> int:
-    """What the functions of a kernel cost."""
+    """Return the cost of the functions of a kernel."""
     return sum(cost for at, cost in costs.items() if _is_in(at, kernel.functions))
 
 

@@ -43,7 +43,7 @@ class JaxRow:
 
     @property
     def group(self) -> str:
-        """What a mean is of."""
+        """The name of the group whose mean is taken."""
         more = " channels last" * self.is_last + " gradient" * self.is_gradient
         return f"{self.kind}{more}"
 

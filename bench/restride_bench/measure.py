@@ -65,7 +65,7 @@ class Timing:
         return min(self.seconds)
 
     def times_faster_than(self, other: Timing) -> Quartiles:
-        """How many times longer `other` took: the quotient of the medians, and the quartiles within rounds.
+        """Return the time of `other` relative to this: the ratio of medians, and quartiles within rounds.
 
         Tables show the two medians beside it, and a reader divides them.
         """
@@ -104,7 +104,7 @@ def alternate(
 
 
 def batch_size(call: Call, seconds: float = _BATCH) -> int:
-    """How many times to call `call`, once warm, so that one sample lasts about `seconds`."""
+    """Return the number of calls of `call`, once warm, so that one sample lasts about `seconds`."""
     sample(call, 3)
     number = 1
     while (once := sample(call, number) * number) < seconds:

@@ -185,7 +185,7 @@ def _measured(model: ModelFile, batch: int, threads: int, rounds: int) -> Row:
 
 
 def _ratio(row: Row) -> float:
-    """How many times faster than the better of the others."""
+    """Return the speedup over the faster of the others."""
     theirs = (row["seconds"][each] for each in _BETTER_OF if each in row["seconds"])
     return float(min(theirs) / row["seconds"]["optimal"])
 

@@ -1,4 +1,4 @@
-"""What a peer is: one side of a comparison.
+"""A peer: one side of a comparison.
 
 All of them read the same source and write storage that the harness allocated in one way, on the same number
 of threads (NumPy has one only). `prepare` returns a function of no arguments to be timed; where the peer

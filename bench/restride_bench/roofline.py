@@ -94,7 +94,7 @@ def predicted(problem: PeerProblem) -> float:
 
 
 def wrong_image(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:
-    """What is wrong with the first, the middle and the last image, or ""."""
+    """Return the error in the first, the middle or the last image, or ""."""
     problem.poison(target)
     call()
     images = problem.dims[0]
@@ -116,7 +116,7 @@ def rate(row: BenchRow, kernel: str, seconds: float | None = None) -> float:
 
 
 def by_threads(rows: Sequence[BenchRow]) -> Mapping[int, list[BenchRow]]:
-    """What was measured, by the number of threads."""
+    """Return the measurements, by the number of threads."""
     there = [row for row in rows if row.times]
     return {
         n: [row for row in there if row.about["threads"] == n]

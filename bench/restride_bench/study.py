@@ -23,7 +23,7 @@ WARM = 16 << 20  # bytes moved up to which a row is measured warm: many calls to
 
 @dataclass(frozen=True)
 class BenchSetup:
-    """What all rows share: the peers, who copies for the roof, threads, rounds, and the largest size."""
+    """The settings of all rows: peers, who copies for the roof, threads, rounds, and the largest size."""
 
     peers: Sequence[Peer]
     copiers: Sequence[Peer]
@@ -100,7 +100,7 @@ class BenchRow:
         return self.moved / self.seconds(side)
 
     def over(self, other: str, side: str = OWN) -> Quartiles | None:
-        """How many times faster than `other`; None where one of the two has no right answer."""
+        """Return the speedup over `other`; None if one of the two has no right answer."""
         if any(each not in self.times or each in self.wrong for each in (other, side)):
             return None
         if self.is_by_least:

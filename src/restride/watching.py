@@ -118,7 +118,7 @@ def _update() -> None:
 
 
 class Watch:
-    """An activity from start to end, reported to all listeners; `seconds` is known afterwards.
+    """An activity from start to end, reported to all listeners; `seconds` is known afterward.
 
     `what`: a verbose line, or a function that returns one for an implementation.
     """

@@ -332,7 +332,7 @@ def test_nothing_is_written_unasked(
 def test_a_quick_run_is_a_dozen_rows_of_all_kinds() -> None:
     chosen = rows.quick(rows.suite(least=4_000_000))
     assert len(chosen) == len(rows._QUICK)
-    assert {"layout", "convert", "quantise", "weights", "tails", "shuffle"} <= {row.group for row in chosen}
+    assert {"layout", "convert", "quantize", "weights", "tails", "shuffle"} <= {row.group for row in chosen}
 
 
 def test_a_quick_run_ends_in_time(

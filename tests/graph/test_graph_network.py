@@ -515,7 +515,7 @@ def test_threads_may_share_a_network() -> None:
 
 def test_what_is_prepared_tells_how_far_it_is_and_only_runs_then(monkeypatch: pytest.MonkeyPatch) -> None:
     net, told = rs.Network(residual()), list[tuple[int, int]]()
-    net.prepare(told=lambda *each: told.append(each))
+    net.prepare(progress=lambda *each: told.append(each))
     steps = len(net.plan().steps)
     assert told == [(ready, steps) for ready in range(1, steps + 1)]
     monkeypatch.setattr(Runner, "_prepare_parts", None)

@@ -15,7 +15,7 @@ import pytest
 
 import restride as rs
 from restride.runtime import free_memory
-from restride_bench.network_models import randomised
+from restride_bench.network_models import randomized
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -180,7 +180,7 @@ def test_a_transposed_convolution_of_groups_is_one_for_each_group() -> None:
     assert np.allclose(rs.onnx.load(made)(values(*X)), np.concatenate(parts, 1), atol=1e-5)
 
 
-def test_lrn_sums_over_neighbours() -> None:
+def test_lrn_sums_over_neighbors() -> None:
     found = rs.onnx.load(model([node("LRN", "x", size=3, alpha=0.3, beta=0.5, bias=2.0)], {"x": X}))(
         values(*X)
     )
@@ -872,7 +872,7 @@ LIGHT_NETWORKS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "lig
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT_NETWORKS.glob("*.onnx")))
 def test_light_networks_give_what_onnx_runtime_does(name: str, rule: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    made = randomised(LIGHT_NETWORKS / f"{name}.onnx")
+    made = randomized(LIGHT_NETWORKS / f"{name}.onnx")
     x = values(1, 3, 224, 224)
     session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     (wanted,) = session.run(None, {session.get_inputs()[0].name: x})

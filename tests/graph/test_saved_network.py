@@ -162,7 +162,7 @@ def test_dims_that_were_saved_run_and_others_are_refused_by_name(tmp_path: Path)
 
 
 def batched(x: Array, bias: Array) -> Array:
-    """What `open_network` computes: images in two halves, turned, added up and biased."""
+    """Compute the network of `open_network`: images in two halves, transposed, added up and biased."""
     rows = np.maximum(x, 0).reshape(2 * len(x), 6).reshape(len(x), 2, 6).transpose(0, 2, 1)
     return (rows.sum(2) + bias).astype(np.float32)
 

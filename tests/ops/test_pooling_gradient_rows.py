@@ -57,7 +57,7 @@ def test_an_infinite_gradient_reaches_the_positions_of_its_window_alone(engine, 
     assert not np.isnan(found).any()
 
 
-def test_stores_of_neighbours_stand_together():
+def test_stores_of_neighbors_stand_together():
     """Behind all sums, so that two phases of a stride are written as one."""
     dims, windows = (1, 1, 40, 40), ((2, 2), (13, 13), (0, 0), (6, 6), (6, 6))
     src, dst = (rs.MemoryDesc(each, "f32", "abx") for each in (dims, pooled_dims(dims, windows)))

@@ -15,7 +15,7 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
-from restride.ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
+from restride.ir.nest_rewrites import in_pairs, normalize, peel, peeled_boxes
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.language import Schedule as Transforms
 from restride.schedule.language import Transform, parse_schedule
@@ -55,7 +55,7 @@ _MOST_BOXES = 8
 
 
 def _boxes(nest: LoopNest) -> list[LoopNest]:
-    return [in_pairs(normalise(box)) for box in peel(nest)]
+    return [in_pairs(normalize(box)) for box in peel(nest)]
 
 
 def _plans(boxes: Sequence[LoopNest], machine: Machine) -> tuple[Schedule, ...]:

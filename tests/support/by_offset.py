@@ -1,4 +1,4 @@
-"""What a reorder must write, straight from `MemoryDesc.offset`: no nest and no plan has a part in it."""
+"""Expected results of reorders, computed from `MemoryDesc.offset`, without nests or plans."""
 
 from __future__ import annotations
 

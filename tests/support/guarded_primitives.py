@@ -81,7 +81,7 @@ def _values(arg: int, md: rs.MemoryDesc, number: int, positions: int) -> Array:
 
 
 def _executed(primitive: Any, pd: Any, values: Mapping[int, Array], number: int) -> dict[int, Array]:
-    """What an execution writes."""
+    """Return the outputs of an execution."""
     engine, held = pd.get_engine(), {}
     for arg, md in pd._exec_args().items():
         held[arg] = guarded = Guarded(md.size, at_end=bool(number & 1))

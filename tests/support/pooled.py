@@ -1,4 +1,4 @@
-"""What pooling and its gradient are by the plainest loops over positions of windows.
+"""Pooling and its gradient in plain loops over positions of windows.
 
 `windows`: strides, kernel, dilation, padding in front and behind, a number of each for each spatial dim.
 """

@@ -47,7 +47,7 @@ def _off() -> Iterator[None]:
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What the logger of restride writes."""
+    """Record the output of restride's logger."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     logging.getLogger("restride").addHandler(handler)

@@ -36,7 +36,7 @@ What to try next:
 
 
 def add_arguments(parser: Parser) -> None:
-    """Where the wheel lies, and less work."""
+    """Parse the path of the wheel, and options for less work."""
     parser.add_argument(
         "--data", type=Path, default=Path(".demo"), metavar="FOLDER", help="where the silero_vad wheel lies"
     )
@@ -110,5 +110,5 @@ def _verdict(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
 
 
 def _ratios(rows: list[TripRow]) -> tuple[list[float], list[float]]:
-    """How many times as fast as NumPy each row is, and which part of the speed of a copy."""
+    """Return the speedup of each row over NumPy, and its fraction of the speed of a copy."""
     return [row.restride / row.numpy for row in rows], [row.restride / row.memcpy for row in rows]

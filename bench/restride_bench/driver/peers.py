@@ -34,7 +34,7 @@ Call = Callable[[], object]
 
 
 class _PreparedPeer(NamedTuple):
-    """What is timed of one peer: one call, or all ways to copy bytes; its kernel and answer."""
+    """The calls to time for one peer: one call, or all ways to copy bytes; its kernel and answer."""
 
     calls: Mapping[str, Call]
     kernel: str = ""
@@ -85,7 +85,7 @@ def _padded_with_zeros(md: rs.MemoryDesc, held: Bytes) -> Bytes:
 
 
 def _prepared(name: str, case: Case, source: Bytes, size: int) -> _PreparedPeer:
-    """What is timed of one peer whose answer has so many bytes; of memcpy copies of as many as are moved."""
+    """Return the calls to time for a peer whose result has so many bytes; memcpy copies the bytes moved."""
     threads = rs.get_num_threads()
     if name == _MEMCPY:
         src, dst = (storage((source.size + size) // 2) for _ in range(2))
@@ -151,7 +151,7 @@ def _check_type(name: str, *unasked: str) -> None:
 
 
 def arithmetic_of(case: ReorderCase) -> PeerArithmetic:
-    """What a reorder computes on its way. Raises PeerRefusal for what peers are not asked.
+    """Return the arithmetic of a reorder. Raises PeerRefusal for arithmetic that is not given to peers.
 
     Scales along a dim are as many as the case has, with other values.
     """

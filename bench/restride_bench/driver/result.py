@@ -1,4 +1,4 @@
-"""What became of a test: its status, what it took, and how fast it was."""
+"""The result of a test: its status, time and speed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PeerTime:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test. `stages` are the seconds that each stage took."""
+    """The result of one test. `stages`: the seconds of each stage."""
 
     status: Outcome
     reason: str = ""

@@ -296,7 +296,7 @@ class PrimitiveDescBase(DescGetters):
         """Return the fields of a verbose line."""
         raise NotImplementedError
 
-    # Outputs besides the destination that can be written exactly where another argument is read.
+    # Outputs other than the destination that can be written exactly where another argument is read.
     _in_place: ClassVar[Mapping[int, int]] = {}
 
     def _tensors(self) -> dict[int, MemoryDesc]:

@@ -63,7 +63,7 @@ def as_read(
         elif (layer := _of_layer(tensor, by_name)) is not None:
             own = rule_for(layer.array.name, rules, array.name)
             if own is not None and _is_made_by(own, layer):
-                # What is beside the words comes with them.
+                # Scales and zero points are selected along with the words.
                 as_made |= {layer.array.name.removesuffix(WEIGHT) + end for end in (*ENDS.values(), ORDER)}
                 as_made.remove(array.name)
                 rule = own

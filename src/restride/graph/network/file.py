@@ -142,7 +142,7 @@ class NetworkFile:
 
 
 def machine_facts() -> list[str | int]:
-    """The facts, beside the graph, on which the choices of propagation depend."""
+    """The facts, in addition to the graph, on which the choices of propagation depend."""
     isa = host_isa()
     return [VERSION, isa.name, isa.features]
 

@@ -274,19 +274,19 @@ class Network:
             tell_error(self._rule, full, x)
             raise full from None
 
-    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Never) -> None:
+    def prepare(self, *dims: InputDims, progress: ProgressCallback | None = None, **named: Never) -> None:
         """Do the preparations of a first call with inputs of these dims: plan, compile, pack weights.
 
-        `dims`: as in `plan`; without them all that a file was saved for. `told`: called during preparation
-        with the number of steps that are ready, and their total number. Raises as a call does.
+        `dims`: as in `plan`; by default, all that a file was saved for. `progress`: called during
+        preparation with the number of steps that are ready, and their total number. Raises as a call does.
         """
         try:
             if named:
                 inputs = [each.name for each in self._inputs]
                 raise wrong_inputs(inputs, [f"{name!r} as a keyword" for name in named])
-            check_function("Network.prepare: told", told)
+            check_function("Network.prepare: progress", progress)
             for input_dims in self._all_dims(dims):
-                self._runner(input_dims, told or (lambda ready, steps: None))
+                self._runner(input_dims, progress or (lambda ready, steps: None))
         except Error as error:
             error.drop_frames()
             raise

@@ -1,4 +1,4 @@
-"""Which versions of ONNX's operators a model may be of, and what there is in each of them."""
+"""The supported versions of ONNX's operators, and the operators and types in each of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["NEWEST", "version_errors"]
 NEWEST = 28
 """The newest version of the operators that is read; the oldest is 1."""
 
-# The version in which an operator came, where that is not the first. LayerNormalization, of 17, is read in
-# all: ONNX Runtime writes it into models of any version, and runs it.
+# The version that added each operator, if later than 1. LayerNormalization, added in 17, is read in every
+# version: ONNX Runtime writes it into models of any version, and runs it.
 _CAME = {
     7: "Acos Asin Atan Cos Sin Tan",
     8: "Expand Scan",
@@ -39,7 +39,7 @@ _CAME = {
 }
 _FIRST: Mapping[str, int] = {name: version for version, names in _CAME.items() for name in names.split()}
 
-# The version in which attributes became inputs: operators, and their attributes.
+# The attributes that became inputs, by version and operator.
 _INPUTS_SINCE = {
     5: {"Reshape": "shape"},
     10: {"Slice": "starts ends axes", "TopK": "k"},

@@ -95,7 +95,7 @@ class CompiledModule:
         self._network, self._tree, self._state = self._compile()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy and a pickle hold: they compile for themselves."""
+        """Return the state of a copy or a pickle, which compile their own networks."""
         return {name: x for name, x in vars(self).items() if name not in _OWN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -208,7 +208,7 @@ class CompiledModule:
 
 
 _OWN = ("_lock", "_network", "_tree", "_state")
-"""What belongs to one object, and is made for each."""
+"""The attributes that belong to one object, and are created for each."""
 
 
 def _tensors(what: str, values: Any) -> tuple[torch.Tensor, ...]:
