@@ -591,6 +591,24 @@ def test_formats_and_bits_do_not_depend_on_the_number_of_threads() -> None:
     assert len(found) == 1
 
 
+@pytest.mark.parametrize(
+    ("code", "x", "out"),
+    [
+        ("RS-G03", np.ones((3, 2), np.float32), None),
+        ("RS-G12", {"y": np.ones((2, 3), np.float32)}, None),
+        ("RS-G13", np.ones((2, 3)), None),
+        ("RS-G16", np.ones((2, 3), np.float32), np.ones((2, 3))),
+        ("RS-G16", np.ones((2, 3), np.float32), {"x": np.ones((2, 3))}),
+    ],
+)
+def test_names_dims_types_and_outputs_have_codes_of_their_own(code: str, x: object, out: object) -> None:
+    builder = rs.graph.GraphBuilder()
+    relu = builder.add(rs.graph.EltwiseOperation("eltwise_relu"), builder.input("x", (2, 3)), name="y")
+    with pytest.raises(rs.InvalidArguments) as caught:
+        rs.Network(builder.graph(relu))(x, out=out)
+    assert caught.value.code == code
+
+
 def test_a_refused_call_is_told_to_hooks_and_the_log(caplog: pytest.LogCaptureFixture) -> None:
     builder = rs.graph.GraphBuilder()
     net, seen = rs.Network(builder.graph(builder.input("x", (2, 3)))), list[rs.Error]()

@@ -943,6 +943,29 @@ def test_what_an_opset_does_not_have_is_refused(
         rs.onnx.load(made)
 
 
+@pytest.mark.parametrize("opset", [17, 99])
+def test_a_check_lists_what_an_opset_does_not_have_with_all_other_problems(opset: int) -> None:
+    nodes = [
+        node("Gelu", "x", name="first", to=["a"]),
+        node("Squeeze", "a", name="second", to=["b"], axes=[0]),
+        node("NonZero", "x", name="third", to=["c"]),
+        node("Relu", "a", name="last", to=["y"]),
+    ]
+    made = model(nodes, {"x": (1, 4)})
+    made.opset_import[0].version = opset
+    found = rs.onnx.check(made)
+    refused = {(each.operator, each.name) for each in found.refused}
+    assert found.missing == {"NonZero": ("third",)}
+    if opset == 17:
+        assert refused == {("Gelu", "first"), ("Squeeze", "second")}
+        assert found.runs == {"Relu": 1}
+        assert "since opset 20, the model is of opset 17" in str(found)
+    else:
+        assert ("opset", "the ONNX model is of opset 99") in refused
+        assert found.runs["Relu"] == 1
+    assert not found.is_whole
+
+
 def test_the_table_of_versions_is_that_of_onnx() -> None:
     from restride.graph.importers.onnx.versions import _ENDED, _FIRST, NEWEST
 

@@ -202,8 +202,8 @@ class Network:
         batches.
 
         Constants are mapped, and read at their first use; a machine that needs them in other formats converts
-        the plain ones. The file must not be changed while the network exists. Raises InvalidArguments for
-        another or a damaged file, RuntimeFailure if the system refuses.
+        the plain ones. The file must not be changed while the network exists. Raises RuntimeFailure for
+        another or a damaged file, and if the system refuses; a damaged tensor is found at its first use.
         """
         try:
             file = read_network_file(
@@ -267,11 +267,11 @@ class Network:
             return self._run(x, out=out)[0]
         except Error as error:
             error.drop_frames()
-            tell_error(self._rule, error)
+            tell_error(self._rule, error, x)
             raise
         except MemoryError:
             full = refuse("RS-D01:network")
-            tell_error(self._rule, full)
+            tell_error(self._rule, full, x)
             raise full from None
 
     def prepare(self, *dims: InputDims, progress: ProgressCallback | None = None, **named: Never) -> None:

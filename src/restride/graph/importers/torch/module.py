@@ -124,7 +124,7 @@ class CompiledModule:
             by_name = {**dict(zip(names, inputs, strict=False)), **named}
             if set(by_name) != set(names) or len(inputs) + len(named) != len(names):
                 brought = ", ".join([*["one by position"] * len(inputs), *map(repr, named)])
-                raise refuse("RS-G03:other-module-inputs", brought=brought or "none", names=", ".join(names))
+                raise refuse("RS-G12:module", brought=brought or "none", names=", ".join(names))
             in_order = tuple(by_name[name] for name in names)
             return self._run(network, tree, _tensors("CompiledModule: inputs", in_order))
         except Error as error:
