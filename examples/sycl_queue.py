@@ -1,8 +1,8 @@
-"""A program of dpctl with restride in its midst: USM filled on a queue, reordered after that, and read.
+"""A program of dpctl that uses restride: USM filled on a queue, reordered after that, and read.
 
     python examples/sycl_queue.py
 
-wants `pip install 'restride[sycl]'`, which brings a SYCL device of any x86 CPU. What it prints, on a CPU:
+needs `pip install 'restride[sycl]'`, which includes a SYCL device for any x86 CPU. Output on a CPU:
 
     device: AMD EPYC
     kernel: jit:spirv:strided

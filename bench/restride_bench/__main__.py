@@ -1,9 +1,9 @@
-"""Measure the standing suite beside every peer that is installed.
+"""Measure the standing suite compared with every peer that is installed.
 
   restride bench --quick                       a dozen rows in half a minute: to see that it works
   restride bench --rows 'u8 .*nhwc' --peers restride,torch
   restride bench --out results                 everything, a quarter of an hour; with the reports as files
-  restride bench --networks                    whole networks beside ONNX Runtime and OpenVINO
+  restride bench --networks                    whole networks compared with ONNX Runtime and OpenVINO
 
 A row tells bytes read and written per second, in GB/s, of each side and of memcpy; a ratio is the quotient of
 two of them. Files are written only with --out.

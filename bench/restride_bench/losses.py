@@ -1,4 +1,4 @@
-"""Losses of training by `torch.compile(backend="restride")` beside eager, as a picture.
+"""Losses of training by `torch.compile(backend="restride")` compared with eager, as a picture.
 
 `python -m restride_bench.losses benchmarks/results/losses` draws the picture of the documents. It needs torch
 and matplotlib.

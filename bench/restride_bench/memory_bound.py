@@ -1,6 +1,6 @@
-"""Primitives that are bound by memory, beside memcpy of the bytes that they must move, oneDNN, torch and JAX.
+"""Primitives bound by memory, compared with memcpy of the bytes that they must move, oneDNN, torch and JAX.
 
-Every side works in the same format, on the same values; torch, and JAX, which is measured beside it, make a
+Every side works in the same format, on the same values; torch, and JAX, which is measured too, make a
 new result at each call, as they do for their users. Large rows move 64 MB or more, small ones stay in the
 caches. Answers are compared afterward.
 """
@@ -59,7 +59,7 @@ def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
 
 
 def measure(setting: BenchSetup) -> list[BenchRow]:
-    """All rows beside the peers of the bench that are there."""
+    """All rows, compared with the installed peers of the bench."""
     return [measure_row(setting, *row) for row in rows()]
 
 

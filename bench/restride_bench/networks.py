@@ -1,4 +1,4 @@
-"""Measure whole networks beside ONNX Runtime, OpenVINO and torch: time, formats, memory, agreement.
+"""Measure whole networks compared with ONNX Runtime, OpenVINO and torch: time, formats, memory, agreement.
 
   restride bench --networks                                   all that are installed, at batch 1 and 16
   restride bench --networks resnet50 shufflenet --batch 1
@@ -40,7 +40,7 @@ _RULES = ("optimal", "greedy", "plain")
 _BURST_SECONDS = 0.25
 _MOST_RUNS = 50
 _TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "torch"}
-# What the ratio is beside: what is made to run networks.
+# The libraries that ratios compare with: those made to run networks.
 _BETTER_OF = ("onnxruntime", "openvino")
 _MAY_REFUSE = ("openvino", "torch")
 Row = dict[str, Any]

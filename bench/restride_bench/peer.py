@@ -30,7 +30,7 @@ def nothing() -> None:
 class PreparedCall(NamedTuple):
     """A function to be timed, and the name of the kernel behind it ("" where the peer has no names).
 
-    `finish`, untimed, brings the last answer to where answers are looked for.
+    `finish`, untimed, moves the last answer to where answers are checked.
     """
 
     call: Call

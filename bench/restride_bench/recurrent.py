@@ -1,4 +1,4 @@
-"""Recurrent networks beside oneDNN and torch: forward inference, each with the weights that it wants.
+"""Recurrent networks compared with oneDNN and torch: forward inference, each with the weights that it wants.
 
     python -m restride_bench.recurrent [THREADS [CELL or TYPE...]]
 
@@ -296,7 +296,7 @@ def parse(arguments: Sequence[str]) -> tuple[int, list[str]]:
     listed = "; ".join(f"{cell} of {', '.join(types)}" for cell, types in _types().items())
     parser = argparse.ArgumentParser(
         prog="python -m restride_bench.recurrent",
-        description="Time recurrent networks beside oneDNN and torch.",
+        description="Time recurrent networks compared with oneDNN and torch.",
         epilog=f"Rows are {listed}.",
     )
     parser.add_argument("threads", nargs="?", type=_threads, default=rs.get_num_threads(), metavar="THREADS")

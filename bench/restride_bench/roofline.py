@@ -1,6 +1,6 @@
 """Speed over size: four kernels and memcpy from 4 KB to 4 GB moved, on one thread and on all.
 
-Each is timed beside what the cost model predicted. Answers are checked on the first, the middle and the last
+Measured times are compared with the cost model. Answers are checked on the first, the middle and the last
 image. What does not fit in memory is left out, with the reason. A row is a size on some threads; its sides
 are the kernels.
 """

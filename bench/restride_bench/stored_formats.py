@@ -1,7 +1,7 @@
-"""Formats that models are stored in: quantized, dequantized and repacked beside their owners' own code.
+"""Stored formats of models: quantized, dequantized and repacked, compared with their owners' own code.
 
-Every side does the same work on the same numbers, on as many threads; a copy of as many bytes stands beside.
-Peers are what is installed of gguf, torch, torchao, ml_dtypes and compressed-tensors.
+Every side does the same work on the same numbers, on as many threads, compared with a copy of as many bytes.
+Peers are the installed ones of gguf, torch, torchao, ml_dtypes and compressed-tensors.
 """
 
 from __future__ import annotations

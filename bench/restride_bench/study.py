@@ -1,4 +1,4 @@
-"""A study is a table of rows, whose sides are timed in turns beside memcpy, and the page that shows them.
+"""A study is a table of rows, whose sides are timed in turns with memcpy, and the page that shows them.
 
 `race` is the only runner: of the standing suite, of every study, of recurrent networks and of tiles.
 """
@@ -133,7 +133,7 @@ def race(
     untimed: int = 0,
     buffers: tuple[Bytes, Bytes] | None = None,
 ) -> BenchRow:
-    """Time all sides of a row in turns, beside copies by those who copy, and check the answers.
+    """Time all sides of a row in turns with the copiers, and check the answers.
 
     A sample is of `number` calls; unless that is given, of one, or of many where the row is warm. `untimed`
     calls come ahead of it. Copies are between `buffers`, or others of half the bytes that the row moves.

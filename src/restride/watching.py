@@ -179,7 +179,7 @@ def _tell(event: str, activity: Activity) -> None:
                     hook(activity)
             except Exception as error:
                 told = f"a hook {event} raised {type(error).__name__}: {error}"
-                # Where warnings are errors, the error that the hook was told of is raised, not this one.
+                # If warnings are errors, the activity's own error is raised instead of this one.
                 with suppress(RuntimeWarning) if activity.error is not None else nullcontext():
                     warnings.warn(told, RuntimeWarning, stacklevel=4)
 

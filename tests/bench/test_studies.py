@@ -118,7 +118,7 @@ def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name: rows for name, rows in found.rows.items() if rows} == _studies().rows
 
 
-def test_stored_formats_are_measured_beside_what_is_installed() -> None:
+def test_stored_formats_are_measured_against_what_is_installed() -> None:
     rows = stored_formats.measure(BenchSetup([], [NumPy(1)], 1, 1, 1))
     assert {OWN, MEMCPY} <= set.intersection(*(set(row.times) for row in rows))
     assert not [row for row in rows if row.wrong or set(row.refused) & {"gguf", "NumPy"}]

@@ -13,7 +13,7 @@ from support.sycl import skip_where_the_compiler_crashes
 
 CPU = rs.Engine("cpu")
 ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
-# dims of the source, then strides, kernel, dilation, padding in front and behind.
+# dims of the source, then strides, kernel, dilation, padding before and after.
 CASES = {
     "short rows": ((2, 3, 8, 6), ((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))),
     "short odd rows": ((1, 2, 5, 7, 7), ((2, 2, 2), (3, 3, 3), (0, 0, 0), (1, 1, 1), (1, 1, 1))),

@@ -15,7 +15,7 @@ from support.pooled import gradient_of, pooled, pooled_dims
 from support.sycl import skip_where_the_compiler_crashes
 
 ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
-# dims of the source, then strides, kernel, dilation, padding in front and behind.
+# dims of the source, then strides, kernel, dilation, padding before and after.
 CASES = {
     "every position": ((2, 2, 9, 14), ((1, 1), (3, 3), (0, 0), (1, 1), (1, 1))),
     "every second": ((1, 3, 14, 14), ((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))),

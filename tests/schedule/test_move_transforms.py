@@ -185,7 +185,7 @@ def _check_bytes(
     _Scheduled(lowered)(source.address, target.address, *factors, parts=parts)
     problem = difference(np.frombuffer(target.read(), np.uint8).copy(), wanted, nest.dst_type)
     assert not problem, f"{problem}\n{nest}\n{lowered}"
-    assert not target.around() - {POISON}, "bytes beside the destination were written"
+    assert not target.around() - {POISON}, "bytes outside the destination were written"
 
 
 def _edit(data: st.DataObject, nest: LoopNest, isa: Isa) -> Lowered:

@@ -73,7 +73,7 @@ class Guarded:
         return elements_of(self.memory.data, self.memory.desc.data_type)
 
     def check_canaries(self) -> None:
-        """Nothing beside the memory was written."""
+        """Nothing outside the memory was written."""
         start = self.memory.data.ctypes.data - self.whole.ctypes.data if self.memory.desc.nelems else 0
         outside = np.concatenate([self.whole[:start], self.whole[start + self.memory.data.nbytes :]])
         assert (outside == _CANARY).all() or not self.memory.desc.nelems

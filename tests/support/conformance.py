@@ -52,7 +52,7 @@ class _PagedStorage:
         self.bytes: Bytes = self._pages.array()
 
     def is_intact(self) -> bool:
-        """False where something was written beside the storage."""
+        """False where something was written outside the storage."""
         return self._pages.around() == self._around
 
 

@@ -1,4 +1,4 @@
-"""ONNX's own cases of operators and small models: each run by restride, beside the results that come with it.
+"""ONNX's own cases of operators and small models: each run by restride, compared with the included results.
 
 python -m support.onnx_node_cases 'reduce_log|softmax'
 python -m support.onnx_node_cases sequence simple pytorch-operator pytorch-converted

@@ -1,4 +1,4 @@
-"""The demo's work: tensors moved there and back, how fast beside NumPy and memcpy, and whether rightly."""
+"""The demo's work: tensors moved there and back, their speed compared with NumPy and memcpy, and checks."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Photographs come from scikit-image (pip install 'restride[demo]'), weights from the silero-vad wheel, which is
 read, not installed (pip download --no-deps silero-vad -d .demo; `make demo` does both). What is missing is
-replaced by generated data, and said so. Every answer is checked element by element; speed is in 1e9 bytes
-read and written per second, the best of a few rounds, beside NumPy's best way and memcpy: the fastest plain
-copy of as many bytes in as many pieces, or copy and fill where more is written than read.
+replaced by generated data, and reported. Every answer is checked element by element; speed is in 1e9 bytes
+read and written per second, the best of a few rounds, compared with NumPy's best way and memcpy: the fastest
+plain copy of as many bytes in as many pieces, or copy and fill if more is written than read.
 """
 
 from __future__ import annotations

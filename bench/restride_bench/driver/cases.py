@@ -124,7 +124,7 @@ class Case:
         return iter(())
 
     def tensors(self, is_forward: bool) -> dict[str, rs.MemoryDesc]:
-        """All that is read and written, beside what attributes need: by the name of the argument, what is
+        """All inputs and outputs, without those of attributes: by the name of the argument, what is
         read in front, source and destination first of their kind.
         """
         raise NotImplementedError

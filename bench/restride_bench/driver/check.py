@@ -1,4 +1,4 @@
-"""Is an answer right? Elements beside the reference engine's, padding, gaps, and the bytes around (N14)."""
+"""Checks of answers: elements against the reference engine, padding, gaps, and surrounding bytes (N14)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _words(values: Array) -> Array:
 def _outside(operand: CaseOperand, got: GuardedStorage, before: Callable[[], Bytes]) -> str:
     """Return what is wrong apart from the elements."""
     if not got.is_intact():
-        return "canaries: bytes beside the destination were written"
+        return "canaries: bytes outside the destination were written"
     if not _has_zero_padding(operand, got.bytes):
         return "padding is not zero"
     if not _keeps_gaps(operand, got.bytes, before):

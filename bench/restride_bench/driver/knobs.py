@@ -45,7 +45,7 @@ class Strides(Several):
         return tuple(side or tag for side, tag in zip(self, tags, strict=True))
 
     def why_invalid(self, **tags: str) -> Iterator[str]:
-        """Why strides make no sense beside the tags of the same tensors, which are any or abx by default."""
+        """Why strides make no sense with the tags of the same tensors, which are any or abx by default."""
         for side, (name, tag) in zip(self, tags.items(), strict=True):
             if side and tag not in ("any", "abx"):
                 yield f"Invalid case: strides and a tag, {tag}, for {name}"

@@ -1,4 +1,4 @@
-"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers)."""
+"""Peers of restride: the same problem, the same source, in turn, round after round (--peers)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def beside(
                 calls.update(peer.calls)
             except Exception as reason:  # Whatever a peer fails of, it is not restride that failed.
                 refused[name] = _why(reason)
-        # The slowest decides how many calls make a sample: a clock read is nothing beside it.
+        # The slowest decides how many calls make a sample, so that a clock read is negligible.
         number = min(map(batch_size, calls.values()))
         times = alternate(calls, rounds=common.fix_times_per_prb or _ROUNDS, number=number)
     measured = [_peer_time(name, case, times, peer, answer) for name, peer in ready.items()]

@@ -50,7 +50,7 @@ class Perf:
 
 @dataclass(frozen=True, slots=True)
 class PeerTime:
-    """One peer beside restride: least and median ms, and how many times longer it took, with quartiles.
+    """One peer of restride: least and median ms, and how many times longer it took, with quartiles.
 
     `refused` says why it could not do the work; then there are no times. `other_answer`: its bits differ.
     """

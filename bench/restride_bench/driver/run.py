@@ -272,7 +272,7 @@ class _TestRun:
         errors, total = sum(v.errors for v in verdicts), sum(v.total for v in verdicts)
         reason = next((v.reason for v in verdicts if v.reason), "")
         if not all(storage.is_intact() for storage in inputs.values()):
-            reason = reason or "canaries: bytes beside an input were written"
+            reason = reason or "canaries: bytes outside an input were written"
         if errors or reason:
             lines = tuple(line for v in verdicts for line in v.lines)
             return Result(Outcome.FAILED, reason, errors, total, lines)

@@ -63,7 +63,7 @@ def page() -> tuple[Array, str]:
         raise RuntimeFailure(
             "demo-network: there is no photograph",
             code="RS-C04",
-            why="scikit-image, which brings one, is not installed",
+            why="scikit-image, which contains one, is not installed",
             hint="pip install 'restride[demo]', or name a picture: --picture photo.npy",
         )
     found: Array = importlib.import_module("skimage.io").imread(

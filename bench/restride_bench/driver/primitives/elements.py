@@ -378,7 +378,7 @@ class SoftmaxCase(Case):
         return (values * (-1 if is_negative else 1) / (1 if is_gradient else span)).reshape(self.dims)
 
     def source(self) -> Array:
-        """A few large numbers in each row, one or two of them a little larger, and next to nothing beside.
+        """A few large numbers in each row, one or two of them a little larger, and almost nothing else.
 
         All are positive or all negative; what is left of a row are few different results, none near another.
         """

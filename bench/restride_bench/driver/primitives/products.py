@@ -61,7 +61,7 @@ def sums_of(case: Case, values: Values, product: Callable[[Array, Array], Array]
 
 
 def invalid_attributes(case: Case, dst_type: str, *, shifts_floats: bool = False) -> Iterator[str]:
-    """Why attributes make no sense beside a result of this type; `shifts_floats`: floats have zero points."""
+    """Why attributes make no sense with a result of this type; `shifts_floats`: floats have zero points."""
     dst = DataType.parse(dst_type)
     for factor in case.attr_zero_points:
         if factor.arg == "dst" and not dst.is_integral and not shifts_floats:

@@ -49,7 +49,7 @@ _BYTES = {
 _OTHERS = ("s8s8s8s8", "s8s8s8f32", "f32s8f32s8", "f32s8f32f32")
 # Data are value * scale + shift; two states in (-1, 1) add up to less than 256.
 _SCALE, _SHIFT = 48.0, 64.0
-# How much weights are larger as bytes, beside what keeps gates from being 0 or 1.
+# The extra scale of weights as bytes, in addition to the one that keeps gates from being 0 or 1.
 _WEIGHT_SCALE = 8.0
 _READ = ("src_layer", "src_iter", "src_iter_c", "weights_layer", "weights_iter", "bias")
 _TENSORS = (*_READ, "dst_layer", "dst_iter", "dst_iter_c")

@@ -252,7 +252,7 @@ class LrnCase(Case):
         return near if self.is_forward else replace(near, allows=self.is_near)
 
     def is_near(self, points: Points) -> Array:
-        """True for what is near beside the terms that it is the difference of.
+        """True if the error is small relative to the terms of the difference.
 
         Each term is rounded as f32. Where they cancel, what is left of them is as far off as they are, and no
         sum of f32 has a small relative difference.

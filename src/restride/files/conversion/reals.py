@@ -186,11 +186,11 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
 
 
 def _stays(tensor: StoredTensor, rule: ConversionRule | None) -> bool:
-    """True for a tensor that a glob does not mean: floats of one axis, as norms and biases are, under a
-    stored format; what is no weight of a linear layer under a format of layers; integers under a type of
-    floats.
+    """True for a tensor that a glob does not select: floats of one axis, such as norms and biases, under a
+    stored format; tensors other than weights of a linear layer under a format of layers; integers under a
+    floating-point type.
 
-    The array of a .npy file has no name: every glob means it, integers too.
+    The array of a .npy file has no name: every glob selects it, even integers.
     """
     array = tensor.array
     named = None if rule is None else rule.named
