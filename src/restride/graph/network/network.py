@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, overload
 
-from ...desc.parse import check_function, parse_dims, parse_int
+from ...desc.parse import check_function, parse_dims, parse_int, renamed
 from ...desc.viewer import viewer
 from ...errors import Error, refuse
 from ...files.plain_file import path_text
@@ -274,16 +274,24 @@ class Network:
             tell_error(self._rule, full, x)
             raise full from None
 
-    def prepare(self, *dims: InputDims, progress: ProgressCallback | None = None, **named: Never) -> None:
+    def prepare(
+        self,
+        *dims: InputDims,
+        progress: ProgressCallback | None = None,
+        told: ProgressCallback | None = None,
+        **named: Never,
+    ) -> None:
         """Do the preparations of a first call with inputs of these dims: plan, compile, pack weights.
 
         `dims`: as in `plan`; by default, all that a file was saved for. `progress`: called during
-        preparation with the number of steps that are ready, and their total number. Raises as a call does.
+        preparation with the number of steps that are ready, and their total number; `told` is its earlier
+        name. Raises as a call does.
         """
         try:
             if named:
                 inputs = [each.name for each in self._inputs]
                 raise wrong_inputs(inputs, [f"{name!r} as a keyword" for name in named])
+            progress = renamed("Network.prepare: progress", progress, told=told)
             check_function("Network.prepare: progress", progress)
             for input_dims in self._all_dims(dims):
                 self._runner(input_dims, progress or (lambda ready, steps: None))
