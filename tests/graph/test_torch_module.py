@@ -19,6 +19,7 @@ if not hasattr(torch.export, "default_decompositions"):
     pytest.skip("programs are exported from torch 2.6 on", allow_module_level=True)
 
 import restride.torch as rt  # noqa: E402
+from support.errors import refused  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -156,6 +157,24 @@ def test_a_module_that_trains_again_is_refused() -> None:
         assert caught.value.code == "RS-G05"
 
 
+def test_parts_in_training_mode_are_named() -> None:
+    module = small_network()
+    module[1].train()
+    with refused("1 (BatchNorm2d) of Sequential"):
+        rt.compile_module(module, X)
+
+
+def test_the_example_can_be_on_the_meta_device_but_weights_cannot() -> None:
+    module = small_network()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            rt.compile_module(module, X.to("meta"))(X), module(X), atol=1e-5, rtol=1e-4
+        )
+    module[9].to("meta")
+    with refused("9.weight", "9.bias", "meta device"):
+        rt.compile_module(module, X)
+
+
 def test_modules_that_write_into_what_they_read_are_refused() -> None:
     class Counts(nn.Module):
         def __init__(self) -> None:
@@ -204,7 +223,7 @@ MISSING: dict[str, Callable[[Any], Any]] = {
     "aten._linalg_svd": lambda x: torch.linalg.svd(x)[1],
     "aten.nonzero": lambda x: x.nonzero(),
     "cond": lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)),
-    "restride.shuffle.default": lambda x: torch.ops.restride.shuffle(x, 2, 1),
+    "restride.shuffle": lambda x: torch.ops.restride.shuffle(x, 2, 1),
 }
 
 
@@ -220,7 +239,7 @@ def test_an_operator_that_is_missing_is_named_whatever_it_gives(name: str) -> No
     [
         ("aten.round.*to -1 decimals", lambda x: x.long().round(decimals=-1)),
         ("aten.add.*1j is not a real number", lambda x: x + 1j),
-        ("aten.clamp.*no number", lambda x: x.clamp(float("nan"), 1)),
+        ("aten.clamp.*not a number", lambda x: x.clamp(float("nan"), 1)),
     ],
 )  # fmt: skip
 def test_arguments_that_no_network_has_are_refused_by_operator_and_line(

@@ -321,6 +321,8 @@ class Network:
             times = []
         runner = self._runner(dims) if times is None else self._plans.runner(dims)
         by_name = {each.name: as_stored(each, x) for each, x in zip(self._inputs, arrays, strict=True)}
+        for indices in runner.indices:
+            indices.check(by_name[indices.name])
         targets = {} if out is None else targets_by_name(out, self._outputs)
         places = [output.place(targets.get(output.name), arrays) for output in runner.outputs]
         addresses = [address_of(by_name[name]) for name in runner.inputs]
