@@ -34,6 +34,9 @@ from .operators import Operator, tensor_of
 
 _CPU = Engine("cpu")
 _PREFIX, _MATRIX = "weight_", 2
+_OF_TORCHAO = {
+    f"{kind}{word}" for kind in ("int4", "int8", "uint4", "fp8", "float8") for word in ("wo", "_weight_only")
+}
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -249,6 +252,8 @@ def quantize_layers(
     """
     if not isinstance(model, torch.nn.Module):
         raise refuse("RS-V08:no-module", type=type(model).__name__)
+    if type(dtype).__module__.startswith("torchao") or plain_text(dtype) in _OF_TORCHAO:
+        raise refuse("RS-A17:torchao", name=short_repr(dtype))
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, torch.nn.Linear):

@@ -16,7 +16,7 @@ from ...loading import load_whole
 from ...runtime.alloc import address_of
 from ...verbose import attach_logger, flags
 from ...watching import tell_error, watch_network
-from ..dims import Dims
+from ..dims import Dims, by
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
 from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, in_order, returned, wrong_inputs
@@ -218,7 +218,10 @@ class Network:
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
-        return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}>"
+        saved = "; ".join(", ".join(map(by, dims)) for dims in self._file.dims) if self._file else ""
+        more = ", and other batches" if self._file and self._file.header["batches"] else ""
+        limits = f", saved for {saved}{more}" if saved else ""
+        return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}{limits}>"
 
     def _repr_html_(self) -> str:
         return str(viewer().watched().html_of(self))
