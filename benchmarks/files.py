@@ -69,7 +69,7 @@ synced("out.safetensors")
 
 
 def gguf_writer(kind: str) -> Job:
-    """The way of converters in Python: each tensor as f32, quantised by the package, written."""
+    """The way of converters in Python: each tensor as f32, quantized by the package, written."""
     work = f"""
 from safetensors import safe_open
 writer = gguf.GGUFWriter("out.gguf", "llama")

@@ -30,7 +30,7 @@ extensions += [
 root_doc = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"]
 include_patterns += ["docs/**", "benchmarks/**"]
-# The codes of errors are a page that the package brings along, for `restride explain`.
+# The page of error codes is part of the package, for `restride explain`.
 include_patterns += ["src/restride/refusals.md"]
 exclude_patterns = ["docs/_build", "tests", "build", "dist", ".*"]
 

@@ -1,12 +1,12 @@
-"""A program of dpctl with restride in its midst: USM filled on a queue, reordered after that, and read.
+"""A program of dpctl that uses restride: USM filled on a queue, reordered after that, and read.
 
     python examples/sycl_queue.py
 
-wants `pip install 'restride[sycl]'`, which brings a SYCL device of any x86 CPU. What it prints, on a CPU:
+needs `pip install 'restride[sycl]'`, which includes a SYCL device for any x86 CPU. Output on a CPU:
 
     device: AMD EPYC
     kernel: jit:spirv:strided
-    quantised: complete, 262144 bytes of s8 nChw16c
+    quantized: complete, 262144 bytes of s8 nChw16c
     back on the host: right
 """
 
@@ -42,7 +42,7 @@ last = home.execute_sycl(stream, dst, back, deps=[first])
 
 first.wait()
 state = str(first.execution_status).rpartition(".")[2]
-print(f"quantised: {state}, {dst.data.nbytes} bytes of s8 nChw16c")
+print(f"quantized: {state}, {dst.data.nbytes} bytes of s8 nChw16c")
 last.wait()
 right = np.array_equal(back.to_numpy(), np.rint(x * np.float32(127)))
 print("back on the host:", "right" if right else "wrong")

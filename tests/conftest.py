@@ -37,7 +37,7 @@ _CACHE = Path(__file__).parents[1] / ".pytest_cache"
 
 
 def _kernels_folder() -> str:
-    """Where all processes of all runs in this checkout keep kernels, so that each is compiled once.
+    """The kernel cache of all processes of all runs in this checkout, so that each is compiled once.
 
     It is not the user's own folder, which the kernels of the tests would fill.
     """
@@ -99,14 +99,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is beside the part of a wide sweep that every change runs is slow."""
+    """Mark the rest of a wide sweep, beyond the part that every change runs, as slow."""
     for item in beside_sweeps(items):
         item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
 def _schedules_of_no_other_test() -> Generator[None, None, None]:
-    """What a search of a test has found in a store of its own is for no other test."""
+    """Reset the schedules that a test's search has found in its own store."""
     yield
     look_for_schedules()
 

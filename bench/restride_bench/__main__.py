@@ -1,9 +1,9 @@
-"""Measure the standing suite beside every peer that is installed.
+"""Measure the standing suite compared with every peer that is installed.
 
   restride bench --quick                       a dozen rows in half a minute: to see that it works
   restride bench --rows 'u8 .*nhwc' --peers restride,torch
   restride bench --out results                 everything, a quarter of an hour; with the reports as files
-  restride bench --networks                    whole networks beside ONNX Runtime and OpenVINO
+  restride bench --networks                    whole networks compared with ONNX Runtime and OpenVINO
 
 A row tells bytes read and written per second, in GB/s, of each side and of memcpy; a ratio is the quotient of
 two of them. Files are written only with --out.
@@ -44,7 +44,7 @@ _DRIVER = (
 
 
 class Work(NamedTuple):
-    """What is measured: rows beside their peers, and figures and studies by name."""
+    """The measurements: rows compared with their peers, and figures and studies by name."""
 
     rows: list[PeerProblem]
     figures: list[str]
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> Work:
-    """What the options ask for. Raises UsageError where --rows finds nothing."""
+    """Return the requested measurements. Raises UsageError if --rows finds nothing."""
     every = rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE)
     if options.quick and not options.rows:
         return Work(rows.quick(every), list(_QUICK_FIGURES), [])
@@ -134,11 +134,11 @@ def _pattern(text: str) -> str:
 
 
 def _peers(text: str) -> list[str]:
-    spelt = {name.lower(): name for name in PEERS}
-    unknown = [name for name in text.split(",") if name.lower() not in spelt]
+    spelled = {name.lower(): name for name in PEERS}
+    unknown = [name for name in text.split(",") if name.lower() not in spelled]
     if unknown:
         raise argparse.ArgumentTypeError(f"no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
-    return [spelt[name.lower()] for name in text.split(",")]
+    return [spelled[name.lower()] for name in text.split(",")]
 
 
 def _positive(text: str) -> int:

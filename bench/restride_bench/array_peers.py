@@ -27,7 +27,7 @@ _TORCH_TYPES = {
 
 
 class _ArrayPeer:
-    """What NumPy and torch share: copies between views of every box, in the words of the library."""
+    """The common part of NumPy and torch: copies between views of every box, with the library's functions."""
 
     name: str
     library: Any
@@ -88,7 +88,7 @@ class _ArrayPeer:
 
 
 class NumPy(_ArrayPeer):
-    """`np.copyto` between strided views, which also converts; whole-array arithmetic to quantise."""
+    """`np.copyto` between strided views, which also converts; whole-array arithmetic to quantize."""
 
     name = "NumPy"
     library: Any = np

@@ -1,4 +1,4 @@
-"""Attention beside torch's: prompts, and one query after many keys, as a step of a language model has it.
+"""Attention compared with torch's: prompts, and one query after many keys, as in a step of a language model.
 
 Both sides read the same bytes. Heads lie apart, (batch, heads, positions, width), or side by side in rows of
 positions; torch gets a view of these, and where few heads of keys serve many queries, `enable_gqa`. A row's
@@ -45,7 +45,7 @@ class AttentionRow:
 
     @property
     def kind(self) -> str:
-        """What a mean is of."""
+        """The name of the group whose mean is taken."""
         return f"{'prompt' if self.queries > 1 else 'one query'} {self.data_type}"
 
     @property
@@ -76,7 +76,7 @@ def rows() -> Iterator[AttentionRow]:
 
 
 def measure(setting: BenchSetup) -> list[BenchRow]:
-    """All rows beside torch, where it is."""
+    """All rows, compared with torch if it is installed."""
     return [measure_row(setting, row) for row in rows()]
 
 

@@ -15,7 +15,7 @@ from .report import SuiteReport
 from .study import MEMCPY, OWN, BenchRow
 from .suite import is_reference
 
-_COLOURS = {
+_COLORS = {
     "restride": "#c1272d",
     "fresh result": "#eda3a5",
     "oneDNN": "#1f5fa8",
@@ -34,8 +34,8 @@ _BY_TYPE = ("layout", "in the caches", "shuffle", "shuffles in the caches")
 _ABREAST = 3  # groups to a band, whose rows have words of their own
 _GOAL = {
     "convert": 0.8,
-    "quantise": 0.8,
-    "quantise as it lies": 0.8,
+    "quantize": 0.8,
+    "quantize as it lies": 0.8,
     "shuffle": 0.8,
     "in the caches": 0.6,
     "shuffles in the caches": 0.6,
@@ -118,7 +118,7 @@ def _panel(name: str, rows: Sequence[BenchRow], lines: Sequence[BenchRow]) -> Pa
 
 
 def _words(row: BenchRow) -> str:
-    """What names a line: the type is in the title where there is a panel for each."""
+    """Return the label of a line: the type is in the title where there is a panel for each."""
     problem = row.about
     if problem.group not in _BY_TYPE:
         return str(problem.name)
@@ -153,7 +153,7 @@ def _draw_panel(axis: Any, panel: Panel, report: SuiteReport, right: float) -> N
     axis.hlines(lines, 0, right, color=_PALE, linewidth=0.8, zorder=0)
     axis.axvline(1, color=_DARK, linewidth=0.9, zorder=1)
     for peer in reversed(report.peers()):
-        colour, first = _COLOURS.get(peer, "black"), peer == OWN
+        color, first = _COLORS.get(peer, "black"), peer == OWN
         for row in panel.rows:
             spread = row.over(MEMCPY, peer)
             if spread is None:
@@ -162,8 +162,8 @@ def _draw_panel(axis: Any, panel: Panel, report: SuiteReport, right: float) -> N
                 spread.median,
                 panel.words.index(_words(row)),
                 s=30 if first else 17,
-                facecolor="white" if peer == "oneDNN" and is_reference(row) else colour,
-                edgecolor=colour,
+                facecolor="white" if peer == "oneDNN" and is_reference(row) else color,
+                edgecolor=color,
                 marker=_MARKERS.get(peer, "x"),
                 zorder=3 if first else 2,
                 clip_on=False,
@@ -178,10 +178,10 @@ def _draw_growth(axis: Any, report: SuiteReport) -> None:
     moved = [step.moved / 1e6 for step in report.steps]
     series = {
         MEMCPY: ([step.rate(MEMCPY) / 1e9 for step in report.steps], _DARK),
-        OWN: ([step.rate() / 1e9 for step in report.steps], _COLOURS["restride"]),
+        OWN: ([step.rate() / 1e9 for step in report.steps], _COLORS["restride"]),
     }
-    for name, (rates, colour) in series.items():
-        axis.plot(moved, rates, color=colour, marker="o", markersize=3.5, linewidth=1.2, label=name)
+    for name, (rates, color) in series.items():
+        axis.plot(moved, rates, color=color, marker="o", markersize=3.5, linewidth=1.2, label=name)
     axis.set_xscale("log")
     axis.set_xticks(moved, [f"{size:.0f}" for size in moved])
     axis.minorticks_off()
@@ -201,11 +201,11 @@ def _legend(figure: Any, report: SuiteReport) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Any] = [
-        Line2D([], [], linestyle="", marker=_MARKERS.get(p, "x"), color=_COLOURS.get(p, "black"), label=p)
+        Line2D([], [], linestyle="", marker=_MARKERS.get(p, "x"), color=_COLORS.get(p, "black"), label=p)
         for p in report.peers()
     ]
     if any(is_reference(row) for row in report.rows):
-        blue = {"color": _COLOURS["oneDNN"], "markerfacecolor": "white", "marker": _MARKERS["oneDNN"]}
+        blue = {"color": _COLORS["oneDNN"], "markerfacecolor": "white", "marker": _MARKERS["oneDNN"]}
         handles.append(Line2D([], [], linestyle="", label="oneDNN, its reference", **blue))
     handles.append(Line2D([], [], color=_DARK, linewidth=0.9, label="memcpy"))
     handles.append(Patch(color=_GREEN, label="goal"))

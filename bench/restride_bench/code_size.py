@@ -1,4 +1,4 @@
-"""How many instructions kernels take for 16 bytes that they store, on any instruction set, and none is run.
+"""Instructions that kernels take per 16 bytes stored, on any instruction set, without running them.
 
     python -m restride_bench.code_size
 

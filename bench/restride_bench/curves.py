@@ -15,7 +15,7 @@ from .pages import size_words
 from .studies import Studies
 from .study import MEMCPY, BenchRow
 
-_COLOURS = ("#c1272d", "#1f5fa8", "#3a8f4a", "#e08b00")
+_COLORS = ("#c1272d", "#1f5fa8", "#3a8f4a", "#e08b00")
 _DARK, _PALE, _GREY = "#333333", "#e6e6e6", "#7d8a96"
 _STYLE = {
     "font.size": 9,
@@ -36,9 +36,9 @@ def _layers(studied: Studies, pyplot: Any) -> Any:
     groups = layers.by_kind(studied.rows["layers"])
     counts = list(dict.fromkeys(threads for _, threads in groups))
     figure, axes = _axes(pyplot, counts)
-    colours = dict(zip(dict.fromkeys(types for types, _ in groups), _COLOURS, strict=False))
+    colors = dict(zip(dict.fromkeys(types for types, _ in groups), _COLORS, strict=False))
     for (types, threads), same in groups.items():
-        _draw_layers(axes[counts.index(threads)], same, colours[types])
+        _draw_layers(axes[counts.index(threads)], same, colors[types])
     for axis in axes:
         axis.set_xscale("log")
         axis.set_yscale("log")
@@ -68,14 +68,14 @@ def _with_legend(figure: Any, axes: Any, legend: tuple[int, float], title: str) 
     return figure
 
 
-def _draw_layers(axis: Any, rows: Sequence[BenchRow], colour: str) -> None:
+def _draw_layers(axis: Any, rows: Sequence[BenchRow], color: str) -> None:
     """Layers of some types, and their roof: bytes from memory, and the peak of multiply-adds."""
     about, intensities = rows[0].about, [row.operations / row.moved for row in rows]
     peak, bandwidth = about["peak"] / 1e9, about["bandwidth"] / 1e9
     rates = [row.operations / row.seconds() / 1e9 for row in rows]
-    axis.scatter(intensities, rates, color=colour, s=16, label=about["types"])
+    axis.scatter(intensities, rates, color=color, s=16, label=about["types"])
     last, corner = max(*intensities, 1000.0), peak / bandwidth
-    axis.plot([0.5, corner, last], [0.5 * bandwidth, peak, peak], color=colour, linewidth=0.9, zorder=0)
+    axis.plot([0.5, corner, last], [0.5 * bandwidth, peak, peak], color=color, linewidth=0.9, zorder=0)
 
 
 def _roofline(studied: Studies, pyplot: Any) -> Any:
@@ -93,18 +93,18 @@ def _roofline(studied: Studies, pyplot: Any) -> Any:
 
 def _draw_sizes(axis: Any, rows: Sequence[BenchRow]) -> None:
     for at, name in enumerate(rows[0].about["moved by"]):
-        colour, width = (_DARK, 2.2) if name == MEMCPY else (_COLOURS[at - 1], 1.4)
+        color, width = (_DARK, 2.2) if name == MEMCPY else (_COLORS[at - 1], 1.4)
         sizes = [row.about["moved by"][name] for row in rows]
         spreads = [row.times[name].spread.values() for row in rows]
         high, middle, low = (
             [moved / each[end] / 1e9 for moved, each in zip(sizes, spreads, strict=True)] for end in range(3)
         )
-        axis.plot(sizes, middle, "o-", color=colour, linewidth=width, ms=3.5, label=name)
-        axis.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
+        axis.plot(sizes, middle, "o-", color=color, linewidth=width, ms=3.5, label=name)
+        axis.fill_between(sizes, low, high, color=color, alpha=0.12, linewidth=0)
         told = [row.about["predicted"].get(name) for row in rows]
         if all(told):
             predicted = [n / seconds / 1e9 for n, seconds in zip(sizes, told, strict=True)]
-            axis.plot(sizes, predicted, ":", color=colour, linewidth=0.9, alpha=0.7)
+            axis.plot(sizes, predicted, ":", color=color, linewidth=0.9, alpha=0.7)
     axis.plot([], [], ":", color=_GREY, label="predicted")
     axis.set_xscale("log")
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
@@ -113,7 +113,7 @@ def _draw_sizes(axis: Any, rows: Sequence[BenchRow]) -> None:
 
 
 def _draw_caches(axis: Any, caches: CacheSizes) -> None:
-    """Where bytes read and written together fill a cache."""
+    """Mark the sizes at which bytes read and written together fill a cache."""
     top = axis.get_ylim()[1]
     for name, size in (("L1", caches.l1d), ("L2", caches.l2), ("L3", caches.l3)):
         axis.axvline(size, color=_GREY, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0)
@@ -123,11 +123,11 @@ def _draw_caches(axis: Any, caches: CacheSizes) -> None:
 def _ladder(studied: Studies, pyplot: Any) -> Any:
     (row,) = studied.rows["ladder"]
     figure, axis = pyplot.subplots(figsize=(9.5, 0.42 * len(row.times) + 1.2))
-    colours = {"memcpy": _DARK, "NumPy": _GREY}
+    colors = {"memcpy": _DARK, "NumPy": _GREY}
     for line, (name, timing) in enumerate(row.times.items()):
-        colour = next((of for word, of in colours.items() if name.startswith(word)), _COLOURS[0])
+        color = next((of for word, of in colors.items() if name.startswith(word)), _COLORS[0])
         alpha = 0.6 if row.about["threads"][name] > 1 else 1
-        axis.barh(line, row.rate(name) / 1e9, color=colour, height=0.62, alpha=alpha)
+        axis.barh(line, row.rate(name) / 1e9, color=color, height=0.62, alpha=alpha)
         ends = [row.moved / end / 1e9 for end in (timing.spread.high, timing.spread.low)]
         axis.plot(ends, [line, line], color=_DARK, linewidth=1)
         axis.text(max(ends), line, f"  {row.rate(name) / 1e9:.1f}", va="center")

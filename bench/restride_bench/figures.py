@@ -1,4 +1,4 @@
-"""Small figures: what a call, a first use and growth cost; each with its goal and what is beside it."""
+"""Small figures: what a call, a first use and growth cost; each with its goal and comparisons."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class Figure:
     unit: str
     goal: float
     more_is_better: bool = False
-    beside: dict[str, float] = field(default_factory=dict)
+    comparisons: dict[str, float] = field(default_factory=dict)
     note: str = ""
 
     @property
     def met(self) -> bool:
-        """Whether the median reaches the goal."""
+        """True if the median reaches the goal."""
         return (self.spread.median >= self.goal) if self.more_is_better else (self.spread.median <= self.goal)
 
 
 def execute_tiny(setting: BenchSetup) -> Figure:
-    """One execute of a reorder of 1 KiB, beside what the peers take for it."""
+    """One execute of a reorder of 1 KiB, compared with the peers."""
     source, calls = _TINY.source(), {}
     for peer in (setting.restride, *(p for p in setting.peers if p.name != OWN)):
         try:
@@ -72,7 +72,7 @@ def execute_tiny(setting: BenchSetup) -> Figure:
 
 
 def array_tiny(setting: BenchSetup) -> Figure:
-    """One `rs.reorder(x, "nhwc")` of 1 KiB, which allocates its result, beside NumPy and torch."""
+    """One `rs.reorder(x, "nhwc")` of 1 KiB, which allocates its result, compared with NumPy and torch."""
     x = np.ones(_TINY.dims, np.float32)
     calls: dict[str, Call] = {
         OWN: functools.partial(rs.reorder, x, "nhwc"),
@@ -112,7 +112,7 @@ def _gain(name: str, goal: float, calls: dict[str, Call], setting: BenchSetup, *
 
 
 def open_region(setting: BenchSetup) -> Figure:
-    """What two threads cost beyond the work: two parts on two threads less one part on one thread.
+    """Measure the overhead of two threads: two parts on two threads minus one part on one thread.
 
     The work is C's own memchr over bytes that both cores hold, long enough for both threads to take part.
     """
@@ -160,7 +160,7 @@ def import_time(setting: BenchSetup) -> Figure:
     with tempfile.TemporaryDirectory(prefix="restride-bench-") as folder:
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment = {**kept, "PYTHONPYCACHEPREFIX": folder}
-        _run(command, environment)  # writes the bytecode, whatever lies beside the source
+        _run(command, environment)  # writes the bytecode, in addition to the source
         values = [1e3 * _run(command, environment)[0] for _ in range(9)]
     return Figure("import restride, beyond NumPy", Quartiles.of(values), "ms", 60.0)
 
@@ -216,7 +216,7 @@ def _per_call(name: str, calls: dict[str, Call], goal: float, setting: BenchSetu
     times = alternate(calls, rounds=setting.rounds, number=batch_size(calls[OWN]))
     micro = {peer: Quartiles.of([1e6 * s for s in timing.seconds]) for peer, timing in times.items()}
     beside = {peer: spread.median for peer, spread in micro.items() if peer != OWN}
-    return Figure(name, micro[OWN], "µs", goal, beside=beside)
+    return Figure(name, micro[OWN], "µs", goal, comparisons=beside)
 
 
 def _first_use(name: str, seconds: list[float], goal: float) -> Figure:

@@ -165,7 +165,7 @@ def own_costs(lines: Iterable[str]) -> dict[int, int]:
 
 
 def within(kernel: CountedKernel, costs: Mapping[int, int]) -> int:
-    """What the functions of a kernel cost."""
+    """Return the cost of the functions of a kernel."""
     return sum(cost for at, cost in costs.items() if _is_in(at, kernel.functions))
 
 
@@ -212,7 +212,7 @@ def main(arguments: list[str]) -> None:
     """Run the kernels in this process, and print them as JSON: `run` CALLS times each, for a counter around
     the whole process; `step` once in a child that is stepped through, one instruction after another.
 
-    JIT_PROFILE has to name functions: what lies in a kernel's is counted, all of Python beside it is not.
+    JIT_PROFILE has to name functions: their instructions are counted, those of Python are not.
     """
     try:
         print(json.dumps([asdict(each) for each in count(stepping=arguments == ["step"])]))

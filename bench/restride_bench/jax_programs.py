@@ -1,4 +1,4 @@
-"""Steps of JAX's programs: what `restride.jax` computes beside what XLA itself makes of the same function.
+"""Steps of JAX's programs: `restride.jax` compared with XLA for the same function.
 
 Both are compiled, take the same arrays and wait for their results; gradients are those of all operands. A
 row's ratio is how many times longer JAX's own took.
@@ -43,7 +43,7 @@ class JaxRow:
 
     @property
     def group(self) -> str:
-        """What a mean is of."""
+        """The name of the group whose mean is taken."""
         more = " channels last" * self.is_last + " gradient" * self.is_gradient
         return f"{self.kind}{more}"
 

@@ -1,7 +1,7 @@
-"""One transpose, from a loop over elements to the speed of memory: what each idea of a schedule brings.
+"""One transpose, from a loop over elements to the speed of memory: the gain of each idea of a schedule.
 
 Every rung, a side of the one row, is the same work with one thing more than the rung before, compiled by the
-same compiler. NumPy's view and memcpy stand beside.
+same compiler. NumPy's view and memcpy are the comparison.
 """
 
 from __future__ import annotations

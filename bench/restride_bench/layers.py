@@ -1,4 +1,4 @@
-"""Convolutions and products of matrices of networks beside oneDNN, each in the formats that it likes best.
+"""Convolutions and products of matrices of networks compared with oneDNN, each in its preferred formats.
 
 Every layer is a point of a roofline: operations in a second, over operations for each byte that it must move.
 The roof is what a loop of multiply-adds does in the same run; twice that for bf16, four times for bytes.

@@ -1,4 +1,4 @@
-"""Losses of training by `torch.compile(backend="restride")` beside eager, as a picture.
+"""Losses of training by `torch.compile(backend="restride")` compared with eager, as a picture.
 
 `python -m restride_bench.losses benchmarks/results/losses` draws the picture of the documents. It needs torch
 and matplotlib.
@@ -57,9 +57,9 @@ def picture(curves: dict[str, list[float]], pyplot: Any) -> Any:
     )
     (eager, first), *others = curves.items()
     above.plot(first, color="#e08b00", linewidth=4, alpha=0.5, label=eager)
-    for (name, losses), colour in zip(others, ("#c1272d", "#7d8a96"), strict=True):
+    for (name, losses), color in zip(others, ("#c1272d", "#7d8a96"), strict=True):
         apart = [max(abs(a - b), 1e-8) for a, b in zip(first, losses, strict=True)]
-        below.semilogy(apart, color=colour, linewidth=1, label=name)
+        below.semilogy(apart, color=color, linewidth=1, label=name)
     above.plot(others[0][1], color="#c1272d", linewidth=1, label=others[0][0])
     above.set(
         ylabel="loss", ylim=(0, None), title="A small network of convolutions, 200 steps of SGD, batch 32"

@@ -1,4 +1,4 @@
-"""What a measurement was taken on: processor, caches, system and versions."""
+"""The machine of a measurement: processor, caches, system and versions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def describe() -> dict[str, str]:
 
 
 def is_busy() -> bool:
-    """Whether other processes have lately kept half a core or more at work."""
+    """True if other processes have lately kept half a core or more at work."""
     return os.getloadavg()[0] > _BUSY_LOAD
 
 

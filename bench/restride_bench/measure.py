@@ -1,6 +1,6 @@
 """Timing that compares: each candidate in turn, round after round, so that a change of the machine meets all.
 
-A ratio is the quotient of two medians over the rounds, so that it is that of the figures beside it; its
+A ratio is the quotient of two medians over the rounds, so that it agrees with the printed figures; its
 quartiles are those of the ratios within each round. A pause before each call lets the worker threads of the
 one before come to rest: some runtimes keep them spinning for milliseconds, for which the next would pay.
 """
@@ -65,9 +65,9 @@ class Timing:
         return min(self.seconds)
 
     def times_faster_than(self, other: Timing) -> Quartiles:
-        """How many times longer `other` took: the quotient of the medians, and the quartiles within rounds.
+        """Return the time of `other` relative to this: the ratio of medians, and quartiles within rounds.
 
-        Tables show the two medians beside it, and a reader divides them.
+        Tables show both medians, and a reader divides them.
         """
         rounds = Quartiles.of([b / a for a, b in zip(self.seconds, other.seconds, strict=True)])
         median = other.spread.median / self.spread.median
@@ -104,7 +104,7 @@ def alternate(
 
 
 def batch_size(call: Call, seconds: float = _BATCH) -> int:
-    """How many times to call `call`, once warm, so that one sample lasts about `seconds`."""
+    """Return the number of calls of `call`, once warm, so that one sample lasts about `seconds`."""
     sample(call, 3)
     number = 1
     while (once := sample(call, number) * number) < seconds:

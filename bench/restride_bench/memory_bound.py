@@ -1,8 +1,8 @@
-"""Primitives that are bound by memory, beside memcpy of the bytes that they must move, oneDNN, torch and JAX.
+"""Primitives bound by memory, compared with memcpy of the bytes that they must move, oneDNN, torch and JAX.
 
-Every side works in the same format, on the same values; torch, and JAX, which is measured beside it, make a
+Every side works in the same format, on the same values; torch, and JAX, which is measured too, make a
 new result at each call, as they do for their users. Large rows move 64 MB or more, small ones stay in the
-caches. Answers are compared afterwards.
+caches. Answers are compared afterward.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
 
 
 def measure(setting: BenchSetup) -> list[BenchRow]:
-    """All rows beside the peers of the bench that are there."""
+    """All rows, compared with the installed peers of the bench."""
     return [measure_row(setting, *row) for row in rows()]
 
 
@@ -217,7 +217,7 @@ def levels() -> tuple[str, ...]:
 
 
 def measure_levels(setting: BenchSetup) -> list[BenchRow]:
-    """Some primitives in formats whose channels, or rows, are neighbours; the levels are the sides."""
+    """Some primitives in formats whose channels, or rows, are neighbors; the levels are the sides."""
     ends = (" nhwc small", " ab small", "eltwise tanh nchw small", "_erf nchw small", "pow nchw small")
     wanted = {primitive.name: (primitive, md) for primitive, md, name in rows() if name.endswith(ends)}
     found, setting = list[BenchRow](), replace(setting, copiers=[])

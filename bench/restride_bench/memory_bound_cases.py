@@ -20,10 +20,10 @@ TORCH_ARGUMENTS = (
     *(rs.onednn.Arg.DIFF_DST, rs.onednn.Arg.SRC_1, rs.onednn.Arg.WEIGHTS),
     *(rs.onednn.Arg.MEAN, rs.onednn.Arg.VARIANCE, rs.onednn.Arg.SCALE, rs.onednn.Arg.SHIFT),
 )
-"""The arguments of torch's functions beside the source, in this order."""
+"""The arguments of torch's functions after the source, in this order."""
 
 TorchCall = Callable[[Any, Any, list[Any]], Any]
-"""Of the module, the source, and what stands beside it in the order of `TORCH_ARGUMENTS`."""
+"""Of the module, the source, and the other arguments in the order of `TORCH_ARGUMENTS`."""
 Tensors = Callable[[MemoryDesc], dict[str, MemoryDesc]]
 """The tensors of a primitive by name, given the one that others are like."""
 

@@ -17,7 +17,7 @@ from .memory_bound_cases import EPSILON, GROUPS, LRN, TORCH_ARGUMENTS
 from .peer import Call
 
 Array = Any
-# Of JAX's module, the source, what stands beside it as in `TORCH_ARGUMENTS`, and the axis of channels.
+# Of JAX's module, the source, the other arguments as in `TORCH_ARGUMENTS`, and the axis of channels.
 JaxCall = Callable[[Any, Array, list[Array], int], Any]
 
 
@@ -106,7 +106,7 @@ def _gradient_of_linear(forward: JaxCall, *, halves: bool = False) -> JaxCall:
 
 
 def _gradient(forward: JaxCall) -> JaxCall:
-    """The gradient of the source. The first of what stands beside it is that of the result."""
+    """The gradient of the source. The first of the other arguments is that of the result."""
     return lambda j, x, w, axis: j.vjp(lambda y: forward(j, y, w[1:], axis), x)[1](w[0])[0]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ModelFile", "installed", "randomised", "with_batch"]
+__all__ = ["ModelFile", "installed", "randomized", "with_batch"]
 
 Dims = tuple[int, ...]
 _LIGHT = "backend/test/data/light"
@@ -47,7 +47,7 @@ class ModelFile:
     def write(self, batch: int, folder: Path) -> Path:
         """The model for a batch, as a file of its own in the folder."""
         onnx = importlib.import_module("onnx")
-        made = randomised(self.path) if self.is_random else onnx.load(self.path)
+        made = randomized(self.path) if self.is_random else onnx.load(self.path)
         path = folder / f"{self.name}-{batch}.onnx"
         onnx.save(with_batch(made, batch) if self.is_random else made, path)
         return path
@@ -90,7 +90,7 @@ def _speech() -> Iterator[ModelFile]:
         yield ModelFile("silero", folder / "data" / "silero_vad.onnx", dims, {"sr": 16000})
 
 
-def randomised(path: Path) -> Any:
+def randomized(path: Path) -> Any:
     """A light network of the package onnx, whose constant weights have become random ones.
 
     A softmax at its end goes: of large numbers it gives 0 and 1, whatever came before.

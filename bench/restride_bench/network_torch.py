@@ -16,7 +16,7 @@ _Function = Callable[..., Any]
 
 
 def load(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
-    """What runs the network once, and nothing to tell."""
+    """Return a function that runs the network once, and no notices."""
     torch, onnx = (importlib.import_module(name) for name in ("torch", "onnx"))
     torch.set_num_threads(settings["threads"])
     model = _TorchNetwork(torch, onnx, onnx.load(path).graph)

@@ -1,4 +1,4 @@
-"""Measure whole networks beside ONNX Runtime, OpenVINO and torch: time, formats, memory, agreement.
+"""Measure whole networks compared with ONNX Runtime, OpenVINO and torch: time, formats, memory, agreement.
 
   restride bench --networks                                   all that are installed, at batch 1 and 16
   restride bench --networks resnet50 shufflenet --batch 1
@@ -40,7 +40,7 @@ _RULES = ("optimal", "greedy", "plain")
 _BURST_SECONDS = 0.25
 _MOST_RUNS = 50
 _TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "torch"}
-# What the ratio is beside: what is made to run networks.
+# The libraries that ratios compare with: those made to run networks.
 _BETTER_OF = ("onnxruntime", "openvino")
 _MAY_REFUSE = ("openvino", "torch")
 Row = dict[str, Any]
@@ -185,7 +185,7 @@ def _measured(model: ModelFile, batch: int, threads: int, rounds: int) -> Row:
 
 
 def _ratio(row: Row) -> float:
-    """How many times faster than the better of the others."""
+    """Return the speedup over the faster of the others."""
     theirs = (row["seconds"][each] for each in _BETTER_OF if each in row["seconds"])
     return float(min(theirs) / row["seconds"]["optimal"])
 

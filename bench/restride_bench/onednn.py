@@ -47,7 +47,7 @@ class Handle:
 
 @dataclass(frozen=True)
 class Blocking:
-    """What oneDNN says of a descriptor: extents and strides in elements, `size` in bytes."""
+    """oneDNN's values for a descriptor: extents and strides in elements, `size` in bytes."""
 
     dims: tuple[int, ...]
     padded_dims: tuple[int, ...]
@@ -300,7 +300,7 @@ class OneDNN:
         return self._desc_of(primitive.chosen, _QUERY_EXEC_ARG_MD, arg)
 
     def workspace(self, chosen: Handle) -> OneDNNDesc | None:
-        """What a primitive descriptor leaves to its gradient, or reads of it; None where there is nothing."""
+        """The workspace that a primitive descriptor writes or reads; None if it has none."""
         desc = self._desc_of(chosen, _QUERY_WORKSPACE_MD)
         return desc if desc.size else None
 

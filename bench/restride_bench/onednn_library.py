@@ -40,7 +40,7 @@ def failure(call: str, status: int) -> OneDNNError:
 
 
 def why_not(error: OneDNNError) -> str:
-    """What oneDNN has not on this machine. Raises the error where it is another."""
+    """Return the reason why oneDNN has no implementation. Raises the error if it is another one."""
     if error.status != Status.unimplemented:
         raise error
     return error.what

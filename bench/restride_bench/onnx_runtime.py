@@ -1,4 +1,4 @@
-"""ONNX Runtime beside the demos, where it is installed."""
+"""ONNX Runtime in comparison with the demos, if it is installed."""
 
 from __future__ import annotations
 

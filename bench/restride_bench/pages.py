@@ -1,4 +1,4 @@
-"""How results are told: Markdown tables, and a page and JSON as files."""
+"""Reports of results: Markdown tables, a page, and JSON files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a peer is: one side of a comparison.
+"""A peer: one side of a comparison.
 
 All of them read the same source and write storage that the harness allocated in one way, on the same number
 of threads (NumPy has one only). `prepare` returns a function of no arguments to be timed; where the peer
@@ -30,7 +30,7 @@ def nothing() -> None:
 class PreparedCall(NamedTuple):
     """A function to be timed, and the name of the kernel behind it ("" where the peer has no names).
 
-    `finish`, untimed, brings the last answer to where answers are looked for.
+    `finish`, untimed, moves the last answer to where answers are checked.
     """
 
     call: Call

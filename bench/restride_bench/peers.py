@@ -1,4 +1,4 @@
-"""The peers that restride is measured beside, each used the best way it offers for the work."""
+"""The peers of restride in measurements, each used the best way it offers for the work."""
 
 from __future__ import annotations
 

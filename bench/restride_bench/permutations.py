@@ -68,7 +68,7 @@ def measure(setting: BenchSetup) -> list[BenchRow]:
 
 
 def measure_row(row: PermutationRow, setting: BenchSetup) -> BenchRow:
-    """A row beside NumPy, and beside torch where it is a peer."""
+    """A row compared with NumPy, and with torch if it is a peer."""
     rs.set_num_threads(setting.threads)
     nbytes = 4 * prod(row.shape)
     x = storage(nbytes).view(np.float32).reshape(row.shape)

@@ -1,4 +1,4 @@
-"""How far predictions of moves are off: 200 rows of the standing suite, each beside what the plan says of it.
+"""Errors of the predicted times of moves: 200 rows of the standing suite, each with the plan's prediction.
 
 Speeds of the machine are measured at the beginning, in the midst and at the end, and the best of each are
 taken, as the least time of a row is: so that other work on the machine changes both alike.

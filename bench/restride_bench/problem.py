@@ -1,4 +1,4 @@
-"""What a benchmark row moves and computes, and the bytes that a right answer has.
+"""The problem of a benchmark row, and the bytes of a right answer.
 
 Formats are digit-wise linear maps, in NumPy: nothing of restride's own descriptors or paths. An index along
 an axis has one digit per block of that axis, and each digit has a stride. From that follow the offset of each
@@ -76,7 +76,7 @@ class PeerArithmetic:
         return _to_integers(np.rint(t + np.float32(self.zero_point)), dtype)
 
     def __str__(self) -> str:
-        """What the row's name says of it."""
+        """The description in the row's name."""
         said = [f"scale per dim {self.axis}"] if self.axis is not None else []
         said += [f"dst scale per dim {self.dst_axis}"] if self.dst_axis is not None else []
         said += [f"zero point {self.zero_point}"] if self.zero_point else []
@@ -177,7 +177,7 @@ class DenseFormat:
         return tuple(tuple(digits) for digits in found)
 
     def offsets(self, axis: int, begin: int = 0, end: int | None = None) -> npt.NDArray[np.int64]:
-        """What the indices begin..end along `axis` add to an element's offset."""
+        """Return the offsets that the indices begin..end along `axis` add."""
         rest = np.arange(begin, self.dims[axis] if end is None else end, dtype=np.int64)
         rest += self.margin[axis]
         total = np.zeros_like(rest)
@@ -333,7 +333,7 @@ class PeerProblem:
         result[...] = _POISON
 
     def wrong(self, source: Bytes, result: Bytes) -> str:
-        """What is wrong with the `result` of a run on poison, or "" if all elements and padding are right."""
+        """Return the error in the `result` of a run on poison; "" if elements and padding are right."""
         src, dst = source.view(self.src_dtype), result.view(_word(self.dst_dtype))
         padding = np.ones(self.dst.elements, np.bool_) if self.dst.padded != self.dst.dims else None
         for begin, end in self._chunks():
@@ -348,7 +348,7 @@ class PeerProblem:
         return "padding is not zero" if padding is not None and dst[padding].any() else ""
 
     def convert(self, values: Array, begin: int = 0) -> Array:
-        """What becomes of the rows of `values` from `begin` on, over poison (N1 to N3)."""
+        """Return the results for the rows of `values` from `begin` on, over poison (N1 to N3)."""
         made, rows = self.arithmetic, slice(begin, begin + len(values))
         scales = np.float32(1) if made.scale is None else _rows(made.scales(self.dims), rows)
         dst_scales = _rows(made.dst_scales(self.dims), rows)

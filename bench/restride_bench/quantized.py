@@ -1,9 +1,9 @@
 """Products of f32 rows by quantized weights, packed once.
 
-4 bits in groups of 32 stand beside ONNX Runtime's MatMulNBits, which multiplies floats at level 0 and bytes
-at level 4, torch's, which is of bf16, and restride's own products of f32 and of bytes. Every format
-that weights are stored in has a row of its own, as a step of a language model has it: bytes of weights,
-source and result in a second, beside a loop that reads as many and does nothing else.
+4 bits in groups of 32 are compared with ONNX Runtime's MatMulNBits, which multiplies floats at level 0 and
+bytes at level 4, torch's, which is of bf16, and restride's own products of f32 and of bytes. Every format
+of stored weights is measured with one row, as in a step of a language model: bytes of weights, source and
+result in a second, compared with a loop that only reads as many.
 
 Each side runs in blocks: a pause until no thread of the others spins, two runs that are not timed, and seven
 that are.
@@ -189,7 +189,7 @@ _AGAINST = {
 
 
 def page(rows: Sequence[BenchRow]) -> str:
-    """Two tables: 4 bits beside the others, in ms, and stored formats beside the read stream."""
+    """Two tables: 4 bits compared with others, in ms, and stored formats compared with the read stream."""
     beside = [row for row in rows if not row.about["stored"]]
     others = list(dict.fromkeys(side for row in beside for side in row.times if side != OWN))
     lines = [

@@ -1,4 +1,4 @@
-"""What a machine reads in a second: loops that load vectors and do nothing with them."""
+"""Read bandwidth of a machine, measured by loops that only load vectors."""
 
 from __future__ import annotations
 

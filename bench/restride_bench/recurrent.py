@@ -1,4 +1,4 @@
-"""Recurrent networks beside oneDNN and torch: forward inference, each with the weights that it wants.
+"""Recurrent networks compared with oneDNN and torch: forward inference, each with the weights that it wants.
 
     python -m restride_bench.recurrent [THREADS [CELL or TYPE...]]
 
@@ -31,7 +31,7 @@ from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
 
 class CellKind(NamedTuple):
-    """How many gates it has; what oneDNN and torch call it (whose GRU is linear before its reset)."""
+    """The number of gates, and the names in oneDNN and torch (whose GRU is linear before its reset)."""
 
     gates: int
     onednn: str
@@ -83,7 +83,7 @@ _ROUNDS = 31
 _SMALL = [(16, batch, channels) for batch in (1, 16) for channels in (64, 128, 256, 512)]
 _FEW = [(16, 1, 256), (16, 16, 256), (16, 16, 512)]
 _LARGE = (32, 64, 1024)
-# How far answers may be apart: two steps of quantisation, some places of bf16.
+# How far answers may be apart: two steps of quantization, some places of bf16.
 _NEAR = {"f32": 1e-4, "bf16": 5e-2, "u8": 2.5}
 ROWS = (
     *(NetworkShape(cell, *sizes) for cell in ("LSTM", "GRU", "LBRGRU") for sizes in [*_SMALL, _LARGE]),
@@ -131,7 +131,7 @@ def onednn_network(
 
 
 def values_of(shape: NetworkShape) -> dict[str, Any]:
-    """What is read, and room for what is written, in f32."""
+    """Return inputs, and room for outputs, in f32."""
     rng = np.random.default_rng(0)
     scale = {"weights_layer": 1 / shape.channels**0.5, "weights_iter": 1 / shape.channels**0.5}
     return {
@@ -196,7 +196,7 @@ def onednn_call(library: OneDNN, shape: NetworkShape, values: dict[str, Any]) ->
     for name, array in arrays.items():
         memory = library.memory(plain[name], array)
         if name in chosen:
-            # Bytes are packed with sums of their own, which oneDNN finds as it quantises.
+            # Bytes are packed with sums of their own, which oneDNN finds as it quantizes.
             source = library.desc(array.shape, "f32", letters[: array.ndim]) if attr else plain[name]
             read = library.memory(source, values[name] if attr else array)
             memory = library.memory(chosen[name])
@@ -296,7 +296,7 @@ def parse(arguments: Sequence[str]) -> tuple[int, list[str]]:
     listed = "; ".join(f"{cell} of {', '.join(types)}" for cell, types in _types().items())
     parser = argparse.ArgumentParser(
         prog="python -m restride_bench.recurrent",
-        description="Time recurrent networks beside oneDNN and torch.",
+        description="Time recurrent networks compared with oneDNN and torch.",
         epilog=f"Rows are {listed}.",
     )
     parser.add_argument("threads", nargs="?", type=_threads, default=rs.get_num_threads(), metavar="THREADS")

@@ -141,7 +141,7 @@ def as_markdown(report: SuiteReport) -> str:
         "As the problem grows": table(["MB moved", "restride GB/s", "memcpy GB/s", "of memcpy"], steps),
         "Wrong answers": "\n".join(f"- {line}" for line in report.wrong),
     }
-    return page("restride beside its peers", facts, sections)
+    return page("restride compared with its peers", facts, sections)
 
 
 _LEGEND = """
@@ -180,9 +180,9 @@ def _figure_table(report: SuiteReport) -> str:
     for f in report.figures:
         median, low, high = (amount(each, f.unit) for each in (f.spread.median, f.spread.low, f.spread.high))
         goal = f"{'≥' if f.more_is_better else '≤'} {f.goal:g} {f.unit}"
-        beside = ", ".join(f"{name} {amount(value, f.unit)}" for name, value in f.beside.items())
+        beside = ", ".join(f"{name} {amount(value, f.unit)}" for name, value in f.comparisons.items())
         rows.append([f.name, f"{median} ({low}–{high})", goal, "yes" if f.met else "**no**", beside, f.note])
-    return table(["what", "median (quartiles)", "goal", "met", "beside", ""], rows)
+    return table(["what", "median (quartiles)", "goal", "met", "compared with", ""], rows)
 
 
 def _json_row(row: BenchRow, cache: int | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Speed over size: four kernels and memcpy from 4 KB to 4 GB moved, on one thread and on all.
 
-Each is timed beside what the cost model predicted. Answers are checked on the first, the middle and the last
+Measured times are compared with the cost model. Answers are checked on the first, the middle and the last
 image. What does not fit in memory is left out, with the reason. A row is a size on some threads; its sides
 are the kernels.
 """
@@ -94,7 +94,7 @@ def predicted(problem: PeerProblem) -> float:
 
 
 def wrong_image(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:
-    """What is wrong with the first, the middle and the last image, or ""."""
+    """Return the error in the first, the middle or the last image, or ""."""
     problem.poison(target)
     call()
     images = problem.dims[0]
@@ -116,7 +116,7 @@ def rate(row: BenchRow, kernel: str, seconds: float | None = None) -> float:
 
 
 def by_threads(rows: Sequence[BenchRow]) -> Mapping[int, list[BenchRow]]:
-    """What was measured, by the number of threads."""
+    """Return the measurements, by the number of threads."""
     there = [row for row in rows if row.times]
     return {
         n: [row for row in there if row.about["threads"] == n]

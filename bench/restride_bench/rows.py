@@ -53,15 +53,15 @@ _UNCOMMON = (
     *("f64 nchw f32 nhwc", "f64 nchw bf16 nhwc", "f64 nchw s8 nhwc", "f32 nchw f8_e5m2 nhwc"),
     *("bf16 nhwc f8_e4m3 nchw", "f8_e4m3 nhwc f32 nchw", "f8_e5m2 nchw f8_e4m3 nhwc", "s8 nchw f8_e4m3 nhwc"),
 )
-# Scales and zero points; the scale is one for all, or one for each channel, along the vectorised dim or not.
-_QUANTISED = {
+# Scales and zero points; the scale is one for all, or one for each channel, along the vectorized dim or not.
+_QUANTIZED = {
     "f32 nchw s8 nhwc": (0.75, 0),
     "f32 nchw u8 nChw16c": (0.75, 128),
     "bf16 nhwc s8 nchw": (0.75, 0),
     "s8 nhwc f32 nchw": (0.125, 0),
     "u8 nchw f32 nhwc": (0.125, 128),
 }
-_QUANTISED_AS_IT_LIES = {
+_QUANTIZED_AS_IT_LIES = {
     "f32 nchw s8 nchw": (0.75, 0),
     "f32 nhwc u8 nhwc": (0.75, 128),
     "u8 nhwc bf16 nhwc": (0.125, 128),
@@ -94,7 +94,7 @@ _QUICK = (
     "^u8 nchw→nhwc .*x56x56 layout",
     "^bf16 nhwc→nChw16c .*x56x56 layout",
     "^f32→bf16 nchw→nChw16c ",
-    "^f32→s8 nchw→nhwc .* quantise",
+    "^f32→s8 nchw→nhwc .* quantize",
     "^s8→f32 nhwc→nchw ",
     "^s8 OIhw→OIhw4i16o4i .* weights",
     "^f32 nchw→nChw16c .* tails",
@@ -128,7 +128,7 @@ def select(rows: Sequence[PeerProblem], pattern: str) -> list[PeerProblem]:
 
 
 def kernels(dims: tuple[int, ...]) -> list[PeerProblem]:
-    """What studies look into: a copy, a transpose, a blocked format, a conversion with scales, bytes."""
+    """The rows of the studies: a copy, a transpose, a blocked format, a conversion with scales, bytes."""
     scaled = row_of("layout", "f32 nchw s8 nhwc", dims, PeerArithmetic(0.75, 1))
     moves = [f"f32 nchw f32 {tag}" for tag in ("nchw", "nhwc", "nChw16c")]
     return [
@@ -144,10 +144,10 @@ def _grown() -> Iterator[PeerProblem]:
     yield from (row_of("layout", f"{t} ab {t} ba", (4096, 4096)) for t in _TYPES)
     yield from _conversions("convert", _IMAGES, _WIDE)
     yield from (row_of("uncommon types", words, _WIDE) for words in _UNCOMMON)
-    yield from _quantised("quantise", _QUANTISED)
+    yield from _quantized("quantize", _QUANTIZED)
     for axis in (None, 0):
-        yield _computed("quantise", "f32 OIhw s8 OIhw4i16o4i", PeerArithmetic(0.75, axis), _FILTERS)
-    yield from _quantised("quantise as it lies", _QUANTISED_AS_IT_LIES)
+        yield _computed("quantize", "f32 OIhw s8 OIhw4i16o4i", PeerArithmetic(0.75, axis), _FILTERS)
+    yield from _quantized("quantize as it lies", _QUANTIZED_AS_IT_LIES)
     yield from (_computed("apart", words, given) for words, given in _APART.items())
     yield row_of("apart", "f32 aBcd32b f32 aBcd48b", (8, 288, 56, 56))
     window = row_of("apart", "f32 nchw f32 nhwc", _WIDE)
@@ -174,7 +174,7 @@ def _conversions(group: str, images: tuple[int, ...], others: tuple[int, ...]) -
         yield row_of(group, words, others, PeerArithmetic(scale))
 
 
-def _quantised(group: str, rows: dict[str, tuple[float, int]]) -> Iterator[PeerProblem]:
+def _quantized(group: str, rows: dict[str, tuple[float, int]]) -> Iterator[PeerProblem]:
     for axis in (None, 1):
         for words, (scale, zero_point) in rows.items():
             yield _computed(group, words, PeerArithmetic(scale, axis, zero_point))

@@ -1,7 +1,7 @@
-"""Formats that models are stored in: quantised, dequantised and repacked beside their owners' own code.
+"""Stored formats of models: quantized, dequantized and repacked, compared with their owners' own code.
 
-Every side does the same work on the same numbers, on as many threads; a copy of as many bytes stands beside.
-Peers are what is installed of gguf, torch, torchao, ml_dtypes and compressed-tensors.
+Every side does the same work on the same numbers, on as many threads, compared with a copy of as many bytes.
+Peers are the installed ones of gguf, torch, torchao, ml_dtypes and compressed-tensors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .problem import storage
 from .study import MEMCPY, OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 Bits = np.ndarray[Any, np.dtype[Any]]
-Dequantise = Callable[[], Any]
+Dequantize = Callable[[], Any]
 
 
 def module(name: str) -> Any:
@@ -45,7 +45,7 @@ def raw_bytes(result: Any) -> Bits:
     return np.ascontiguousarray(result).view(np.uint8).reshape(-1)
 
 
-def dequantisers(made: rs.QuantizedTensor) -> dict[str, Dequantise]:
+def dequantizers(made: rs.QuantizedTensor) -> dict[str, Dequantize]:
     """The calls of all libraries that are there."""
     torch, found = module("torch"), {"ml_dtypes": _with_ml_dtypes(made)}
     if torch is not None:
@@ -70,7 +70,7 @@ def _zero_point(made: rs.QuantizedTensor) -> int:
     return 0 if made.zero_point is None else int(made.zero_point.to_numpy().reshape(-1)[0])
 
 
-def _with_ml_dtypes(made: rs.QuantizedTensor) -> Dequantise | None:
+def _with_ml_dtypes(made: rs.QuantizedTensor) -> Dequantize | None:
     """NumPy: the elements in a byte each, as ml_dtypes' type, as f32, times scales."""
     ml_dtypes, kind = module("ml_dtypes"), made.values.desc.data_type
     names = {"s8": "int8", "f8_e4m3": "float8_e4m3fn", "f4_e2m1": "float4_e2m1fn", "u4": "uint4"}
@@ -93,8 +93,8 @@ def _with_ml_dtypes(made: rs.QuantizedTensor) -> Dequantise | None:
     return run
 
 
-def _with_torch(torch: Any, made: rs.QuantizedTensor) -> Dequantise | None:
-    """What projects write: the elements as f32, in groups, times scales."""
+def _with_torch(torch: Any, made: rs.QuantizedTensor) -> Dequantize | None:
+    """Return the formula in common use: the elements as f32, in groups, times scales."""
     kind = made.values.desc.data_type
     if kind.bits == 4 and kind.kind == "float":
         return None
@@ -114,7 +114,7 @@ def _with_torch(torch: Any, made: rs.QuantizedTensor) -> Dequantise | None:
     return run
 
 
-def _with_compressed_tensors(torch: Any, made: rs.QuantizedTensor) -> Dequantise | None:
+def _with_compressed_tensors(torch: Any, made: rs.QuantizedTensor) -> Dequantize | None:
     quantization = module("compressed_tensors.quantization")
     forward = module("compressed_tensors.quantization.lifecycle.forward")
     kind, (g, h) = made.values.desc.data_type, made.groups
@@ -167,7 +167,7 @@ def measure(setting: BenchSetup) -> list[BenchRow]:
 
 
 def _work(
-    name: str, moved: int, calls: Mapping[str, Dequantise], answer: Callable[[Any], Bits] | None = None
+    name: str, moved: int, calls: Mapping[str, Dequantize], answer: Callable[[Any], Bits] | None = None
 ) -> RowPlan:
     """A row of the calls that return; `answer` reads what they return, where it is to be the same."""
     sides, refused, wrong = dict[str, PreparedCall](), dict[str, str](), dict[str, str]()
@@ -227,7 +227,7 @@ def _gguf_works(x: Bits) -> Iterator[RowPlan]:
             start = held.scale.get_data_handle()
             raw = np.ctypeslib.as_array((ctypes.c_uint8 * form.nbytes).from_address(start))
             calls["gguf"] = partial(gguf.dequantize, raw.reshape(x.shape[0], -1).copy(), kinds[name.upper()])
-        yield _work(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
+        yield _work(f"dequantize gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
 
 
 def _like(form: Any, x: Bits) -> Any:
@@ -237,7 +237,7 @@ def _like(form: Any, x: Bits) -> Any:
     return _api.quantize(x, "u4" if form.name == "gguf.q4_0" else "s8", group=32, scale_type="f16")
 
 
-def _quantising(x: Any, kind: Any, **options: Any) -> Dequantise:
+def _quantizing(x: Any, kind: Any, **options: Any) -> Dequantize:
     return lambda: _api.quantize(x, kind, **options).values
 
 
@@ -252,17 +252,17 @@ def _mx_works(x: Bits) -> Iterator[RowPlan]:
     for name in ("mxfp4", "mxfp8", "nvfp4"):
         made = _api.quantize(half, name)
         moved = half.nbytes + made.nbytes
-        there: dict[str, Dequantise] = {OWN: _quantising(half, name)}
-        back: dict[str, Dequantise] = {OWN: partial(_api.dequantize, made, out=out)}
+        there: dict[str, Dequantize] = {OWN: _quantizing(half, name)}
+        back: dict[str, Dequantize] = {OWN: partial(_api.dequantize, made, out=out)}
         if torch is not None and mx is not None and name != "nvfp4":
             held = torch.from_numpy(half.view(np.int16)).view(torch.bfloat16)
             kind = torch.float8_e4m3fn if name == "mxfp8" else torch.float4_e2m1fn_x2
             scale, values = mx.to_mx(held, kind, 32)
             there["torchao"] = partial(_values_of, mx, held, kind)
             back["torchao"] = partial(mx.to_dtype, values, scale, kind, 32, torch.bfloat16)
-        yield _work(f"quantise bf16 → {name}", moved, there, raw_bytes)
-        back |= dequantisers(made)
-        yield _work(f"dequantise {name} → bf16", moved, back, _flat)
+        yield _work(f"quantize bf16 → {name}", moved, there, raw_bytes)
+        back |= dequantizers(made)
+        yield _work(f"dequantize {name} → bf16", moved, back, _flat)
 
 
 def _group_works(x: Bits) -> Iterator[RowPlan]:
@@ -274,10 +274,10 @@ def _group_works(x: Bits) -> Iterator[RowPlan]:
         moved = half.nbytes + made.nbytes
         shown = "x".join(map(str, group)) if isinstance(group, tuple) else group
         words = f"{kind}/{scale_type}/{shown}"
-        yield _work(f"quantise bf16 → {words}", moved, {OWN: _quantising(half, kind, **options)})
-        back: dict[str, Dequantise] = {OWN: partial(_api.dequantize, made, out=out)}
-        back |= dequantisers(made)
-        yield _work(f"dequantise {words} → bf16", moved, back, _flat)
+        yield _work(f"quantize bf16 → {words}", moved, {OWN: _quantizing(half, kind, **options)})
+        back: dict[str, Dequantize] = {OWN: partial(_api.dequantize, made, out=out)}
+        back |= dequantizers(made)
+        yield _work(f"dequantize {words} → bf16", moved, back, _flat)
 
 
 def _repacks(rows: int, columns: int) -> Iterator[RowPlan]:

@@ -1,4 +1,4 @@
-"""What lies behind the table: speed over size, one transpose step by step, instructions; a page and JSON."""
+"""Details behind the table: speed over size, one transpose step by step, instructions; a page and JSON."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Studies:
 
     @property
     def is_quick(self) -> bool:
-        """Whether the figures are not to be quoted."""
+        """True if the figures are not to be quoted."""
         return "quick" in self.about.get("settings", {})
 
     @property

@@ -1,4 +1,4 @@
-"""A study is a table of rows, whose sides are timed in turns beside memcpy, and the page that shows them.
+"""A study is a table of rows, whose sides are timed in turns with memcpy, and the page that shows them.
 
 `race` is the only runner: of the standing suite, of every study, of recurrent networks and of tiles.
 """
@@ -23,7 +23,7 @@ WARM = 16 << 20  # bytes moved up to which a row is measured warm: many calls to
 
 @dataclass(frozen=True)
 class BenchSetup:
-    """What all rows share: the peers, who copies for the roof, threads, rounds, and the largest size."""
+    """The settings of all rows: peers, who copies for the roof, threads, rounds, and the largest size."""
 
     peers: Sequence[Peer]
     copiers: Sequence[Peer]
@@ -100,7 +100,7 @@ class BenchRow:
         return self.moved / self.seconds(side)
 
     def over(self, other: str, side: str = OWN) -> Quartiles | None:
-        """How many times faster than `other`; None where one of the two has no right answer."""
+        """Return the speedup over `other`; None if one of the two has no right answer."""
         if any(each not in self.times or each in self.wrong for each in (other, side)):
             return None
         if self.is_by_least:
@@ -133,7 +133,7 @@ def race(
     untimed: int = 0,
     buffers: tuple[Bytes, Bytes] | None = None,
 ) -> BenchRow:
-    """Time all sides of a row in turns, beside copies by those who copy, and check the answers.
+    """Time all sides of a row in turns with the copiers, and check the answers.
 
     A sample is of `number` calls; unless that is given, of one, or of many where the row is warm. `untimed`
     calls come ahead of it. Copies are between `buffers`, or others of half the bytes that the row moves.

@@ -40,5 +40,5 @@ def _check(
 
 
 def is_reference(row: BenchRow) -> bool:
-    """Whether oneDNN ran its element-by-element reference."""
+    """True if oneDNN ran its element-by-element reference."""
     return row.kernels.get("oneDNN", "").startswith(_REFERENCE)

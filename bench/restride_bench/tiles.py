@@ -1,4 +1,4 @@
-"""How near the tiles that the model of the machine chooses are to the best of all that fit.
+"""Speed of the tiles that the machine model chooses, compared with the best of all that fit.
 
     python -m restride_bench.tiles [TYPES [REGEX]]
 

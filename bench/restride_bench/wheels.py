@@ -11,7 +11,7 @@ from pathlib import Path
 from restride.errors import RuntimeFailure
 
 _MOST_BYTES = 128 << 20
-# What a damaged archive raises beside errors of the system, and of its texts.
+# Errors of a damaged archive, in addition to errors of the system, and of its texts.
 _BROKEN = zipfile.BadZipFile, zlib.error, EOFError
 
 

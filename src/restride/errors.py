@@ -16,7 +16,7 @@ from .deprecation import old_name
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-# The catalogue of errors: a Markdown page with an entry for each code, followed by its messages.
+# The catalog of errors: a Markdown page with an entry for each code, followed by its messages.
 CATALOGUE = os.path.join(os.path.dirname(__file__), "refusals.md")
 
 
@@ -120,7 +120,7 @@ def raises_at_the_call(function: Callable[Parameters, Result]) -> Callable[Param
 
 
 class RefusalMessage(NamedTuple):
-    """One message of the catalogue: the name of its class and its parts, with `str.format` fields."""
+    """One message of the catalog: the name of its class and its parts, with `str.format` fields."""
 
     kind: str
     what: str
@@ -130,11 +130,11 @@ class RefusalMessage(NamedTuple):
 
 
 def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -> Error:
-    """Return the error stored under `key` in the catalogue, with its fields filled in; the caller raises it.
+    """Return the error stored under `key` in the catalog, with its fields filled in; the caller raises it.
 
     A key is a code, `RS-S05`, or a code and a word where it has several messages, `RS-S05:groups`. `error` is
     a subclass, for callers that tell this error from others by its class. A value that cannot be formatted,
-    or a catalogue that cannot be read, never replaces the error with another one.
+    or a catalog that cannot be read, never replaces the error with another one.
     """
     code = key.partition(":")[0]
     try:
@@ -151,8 +151,8 @@ def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -
 
 
 @functools.cache
-def _catalogue() -> str:
-    """Return the text of the catalogue, read when the first error is created."""
+def _catalog() -> str:
+    """Return the text of the catalog, read when the first error is created."""
     with open(CATALOGUE, encoding="utf-8") as file:
         return file.read()
 
@@ -164,7 +164,7 @@ def _message(key: str) -> RefusalMessage:
     A message starts with a line for its key, and its class unless that is InvalidArguments; the text follows
     in the form in which a reader sees it; an empty line or the end of the block ends it.
     """
-    text = _catalogue()
+    text = _catalog()
     at = max(text.find(f"\n{key}{end}") for end in ("\n", " "))
     if at < 0:
         raise KeyError(key)
@@ -174,8 +174,8 @@ def _message(key: str) -> RefusalMessage:
 
 
 def messages() -> Mapping[str, RefusalMessage]:
-    """Return all messages of the catalogue by key."""
-    blocks = (block.partition("```")[0] for block in _catalogue().split("```text\n")[1:])
+    """Return all messages of the catalog by key."""
+    blocks = (block.partition("```")[0] for block in _catalog().split("```text\n")[1:])
     heads = (text.split("\n")[0] for text in "\n".join(blocks).strip().split("\n\n"))
     return {key: _message(key) for key in (head.partition(" ")[0] for head in heads)}
 

@@ -65,7 +65,7 @@ def hold(lock: Callable[[], Lock | None]) -> None:
 
 def _before() -> None:
     # A KeyboardInterrupt raised between taking a lock and recording it would leave the lock held forever; and
-    # Python discards what a hook raises, and forks. So Ctrl-C only ends the wait and is raised afterwards.
+    # Python discards what a hook raises, and forks. So Ctrl-C only ends the wait and is raised afterward.
     with contextlib.suppress(ValueError):  # not the main thread: no Ctrl-C there
         if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
             _signal.signal(_signal.SIGINT, _interrupt)

@@ -26,7 +26,7 @@ from .graph.importers.onnx.inputs import (
 from .graph.importers.onnx.islands import check_packages
 from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
-from .graph.importers.onnx.reader import check_operators, check_order
+from .graph.importers.onnx.reader import check_operators, check_order, check_tensors
 from .graph.network.network import Network
 from .graph.rewrites.fusions import fusions_off
 from .graph.rewrites.precision import PRECISIONS
@@ -113,13 +113,13 @@ def check(
     `model`, `dims`, `values` are those of `load`. Open extents count as 1, and the result says which inputs
     have them. Supported parts are planned with plain formats; nothing is compiled. Code behind a branch or
     loop decided at run time is checked as if the branch, or one step, were taken. Raises as `load` does for
-    an invalid model; unsupported nodes are listed in the result.
+    an invalid model; unsupported nodes, opsets, and what an opset does not have are listed in the result.
     """
     try:
         constants = {} if values is None else values
         source = with_values(read_model(model), constants)
         check_functions(source)
-        check_order(source)
+        check_tensors(source)
         own_dims = {} if dims is None else dims
         return check_model(source, assumed_dims(source, own_dims), own_dims)
     except Error as error:

@@ -8,9 +8,9 @@ Callers on the hot path import `flags` and test one plain slot, `if flags.profil
 cost while reporting is off. Writing never raises: a closed stderr must not make a computation fail.
 
 The same lines go to `logging.getLogger("restride")`: creations at INFO, everything else at DEBUG, with the
-fields in the record's attribute `restride`. Warnings and failed calls of networks go there at WARNING.
-`logging` is loaded with the first primitive, not with the library. Profiles and hooks (`watching.py`) set
-slots too.
+fields of `Record` in the record's attribute `restride`. Warnings and failed calls of networks go there at
+WARNING. `logging` is loaded with the first primitive, not with the library. Profiles and hooks
+(`watching.py`) set slots too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from . import forks
 from .errors import refuse
@@ -134,6 +134,35 @@ class Line(NamedTuple):
     time_ms: float | str = ""
 
 
+class Record(TypedDict, total=False):
+    """The attribute `restride` of log records; all have the fields up to `time_ms`, "" and 0.0 if unknown.
+
+    `event`: the operation of a line, or "error" and "cache". The last four are those of errors.
+    """
+
+    event: str
+    primitive: str
+    implementation: str
+    node: str
+    formats: str
+    dims: str
+    time_ms: float
+    engine: str
+    prop_kind: str
+    attributes: str
+    auxiliary: str
+    code: str
+    status: str
+    where: str
+    why: str
+
+
+# The fields of `Line`, in order, by their names in records.
+_LINE_NAMES = (
+    *("event", "engine", "primitive", "implementation", "prop_kind", "formats", "attributes", "auxiliary"),
+    *("dims", "time_ms"),
+)
+
 flags = Flags()
 flags.heard, flags.logged, flags.logger = frozenset(), (False, False), None
 # Guards everything that sets or clears slots.
@@ -215,19 +244,32 @@ def report(line: Iterable[object], node: str = "") -> None:
         if is_first and any(flags.logged) and flags.logger is not None:
             texts = [_text(field) for field in fields]
             texts[7] = f"{texts[7]} node:{printable(node)}".lstrip() if node else texts[7]
-            values = {**dict(zip(Line._fields, fields, strict=False)), "node": node}
-            log_level = _INFO if texts[0] in _MADE else _DEBUG
-            flags.logger.log(log_level, "%s", ",".join(texts), extra={"restride": values})
+            values = [field if isinstance(field, float) else str(field) for field in fields]
+            named: Any = {**dict(zip(_LINE_NAMES, values, strict=False)), "node": node}
+            _log(_INFO if texts[0] in _MADE else _DEBUG, ",".join(texts), named)
 
 
-def log_event(text: str, **values: object) -> None:
+def log_event(text: str, values: Record) -> None:
     """Log a warning, with `values` as the attribute `restride` of its record, where there is a handler to
     take it: the last resort of `logging` would print what the warning itself says already. Never raises.
     """
     with contextlib.suppress(Exception), alone():
         attach_logger()
         if flags.logger is not None and flags.logger.hasHandlers():
-            flags.logger.log(_WARNING, "%s", text, extra={"restride": values})
+            _log(_WARNING, text, values)
+
+
+def _log(level: int, text: str, values: Record) -> None:
+    record: Record = {
+        "event": "",
+        "primitive": "",
+        "implementation": "",
+        "node": "",
+        "formats": "",
+        "dims": "",
+    }
+    assert flags.logger is not None
+    flags.logger.log(level, "%s", text, extra={"restride": {**record, "time_ms": 0.0, **values}})
 
 
 @contextlib.contextmanager

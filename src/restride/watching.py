@@ -9,17 +9,18 @@ someone listens to steps. While nobody listens, prepared calls bypass this modul
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from .desc.parse import parse_word, short_repr
 from .errors import Error, refuse
-from .verbose import Level, Line, alone, attach_logger, flags, hear, lock, log_event, report
+from .verbose import Level, Line, Record, alone, attach_logger, flags, hear, lock, log_event, report
 
 KINDS = ("compile", "plan", "execution", "step")
 EVENTS = (*(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS), "error")
@@ -27,6 +28,8 @@ EVENTS = (*(f"{when}_{kind}" for when in ("before", "after") for kind in KINDS),
 Describe = Callable[[str, Any, float], Iterable[object]]
 """The fields of a verbose line for an operation, an implementation and milliseconds."""
 NETWORK = "network"
+# Messages name the node that does not accept its inputs: by its operation or operator, and its name.
+_NODE = re.compile(r"\bnode (?:\S+ )?'([^']*)'")
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +118,7 @@ def _update() -> None:
 
 
 class Watch:
-    """An activity from start to end, reported to all listeners; `seconds` is known afterwards.
+    """An activity from start to end, reported to all listeners; `seconds` is known afterward.
 
     `what`: a verbose line, or a function that returns one for an implementation.
     """
@@ -176,16 +179,36 @@ def _tell(event: str, activity: Activity) -> None:
                     hook(activity)
             except Exception as error:
                 told = f"a hook {event} raised {type(error).__name__}: {error}"
-                # Where warnings are errors, the error that the hook was told of is raised, not this one.
+                # If warnings are errors, the activity's own error is raised instead of this one.
                 with suppress(RuntimeWarning) if activity.error is not None else nullcontext():
                     warnings.warn(told, RuntimeWarning, stacklevel=4)
 
 
-def tell_error(rule: str, error: Error) -> None:
-    """Tell hooks and the logger of a call of a network that failed."""
-    _tell("error", Activity("error", NETWORK, "", rule, "", "", 0, 0, (), time.time_ns(), error=error))
-    text = f"a call of a network failed: {error.code} {error.what}: {error.why}"
-    log_event(text, event="error", code=error.code, status=error.status.name, where=error.where)
+def tell_error(rule: str, error: Error, x: object) -> None:
+    """Tell hooks and the logger of a call of a network that failed; `x`: its input, or a dict of them."""
+    arrays = x if isinstance(x, Mapping) else {"": x}
+    formats = dims = ""
+    with suppress(Exception):  # foreign objects can raise anything
+        kinds = {name: getattr(array, "dtype", type(array).__name__) for name, array in arrays.items()}
+        formats = " ".join(f"{name}:{kind}".lstrip(":") for name, kind in kinds.items())
+        dims = " ".join("x".join(map(str, getattr(array, "shape", ()))) for array in arrays.values())
+    named = _NODE.search(f"{error.what} {error.why}")
+    node = "" if named is None else named[1]
+    values = NETWORK, node, rule, formats, dims, 0, 0, (), time.time_ns()
+    _tell("error", Activity("error", *values, error=error))
+    record: Record = {
+        "event": "error",
+        "primitive": NETWORK,
+        "implementation": rule,
+        "node": node,
+        "formats": formats,
+        "dims": dims,
+        "code": error.code,
+        "status": error.status.name,
+        "where": error.where or f"{error.what}, inputs {formats} {dims}",
+        "why": error.why,
+    }
+    log_event(f"a call of a network failed: {error.code} {error.what}: {error.why}", record)
 
 
 def products_of(problem: object) -> int:

@@ -78,7 +78,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended, and what it said."""
+    """The exit of a job, and its output."""
 
     job: Job
     status: str
@@ -123,7 +123,7 @@ class Emulation:
                 os.killpg(group, signal.SIGKILL)
 
     def _finish(self, job: Job) -> tuple[str, str]:
-        """How a job ends, and what it said: what is stopped has failed where that much is known."""
+        """Wait for a job; return its exit and output. A stopped job has failed if that is known."""
         code, text = self._output(job.command, self.folder / "logs" / f"{job.name}.log", self.end)
         if code or (code is None and _has_failure(text)):
             return "FAILED", text
@@ -171,12 +171,12 @@ class Emulation:
 
 
 def _has_failure(text: str) -> bool:
-    """Whether pytest told of a failure before it was stopped, by a letter in a line of its progress."""
+    """True if pytest told of a failure before it was stopped, by a letter in a line of its progress."""
     return re.search(r"^[.sxXFE]*[FE][.sxXFE]*( +\[ *\d+%\])?$", text, re.MULTILINE) is not None
 
 
 def jobs(python: str, *, is_part: bool) -> Iterator[Job]:
-    """What is cut into equal shards comes last, so that no processor waits long at the end."""
+    """Sort jobs so that those in equal shards come last, and no processor waits long at the end."""
     yield Job("check", (python, "-m", "restride", "check"))
     for name, words in (_PART if is_part else _GROUPS).items():
         paths = (next(_ROOT.glob(f"tests/*/test_{word}.py")) for word in words.split())

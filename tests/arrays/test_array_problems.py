@@ -34,7 +34,7 @@ def _held(data_type: str = "f4") -> np.ndarray[Any, Any]:
 
 
 def _first(call: Callable[..., Any], x: Any) -> Any:
-    """What a call gives that finds nothing."""
+    """Return the result of a call that misses the primitive cache."""
     before = rs.get_primitive_cache_capacity()
     rs.set_primitive_cache_capacity(0)
     try:

@@ -330,10 +330,10 @@ def test_the_hint_at_what_is_no_array_leads_to_one(bad, hint):
         rs.reorder(bad, "nhwc")
 
 
-def test_the_hint_at_a_quantised_tensor_leads_to_its_numbers():
-    quantised = rs.quantize(np.ones((2, 32), np.float32), "s8", group=32)
+def test_the_hint_at_a_quantized_tensor_leads_to_its_numbers():
+    quantized = rs.quantize(np.ones((2, 32), np.float32), "s8", group=32)
     with refused("reorder: x cannot be read", "x.dequantize()"):
-        rs.reorder(quantised, "ba")
+        rs.reorder(quantized, "ba")
 
 
 def test_a_src_that_does_not_fit_is_named(x):

@@ -21,7 +21,7 @@ def _rms(difference: Array) -> float:
 
 
 def _plain_error(x: Array, name: str) -> float:
-    """That of numbers between the ends of each group, with scales and minima in f32."""
+    """The error of values between the ends of each group, with scales and minima in f32."""
     blocks = GGML_BLOCKS[name]
     groups, (least, most) = x.reshape(-1, blocks.group), blocks.values.ends
     if blocks.minimum_at is None:

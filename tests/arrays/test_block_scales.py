@@ -1,4 +1,4 @@
-"""Quantisation in groups: scales from their definitions in NumPy, elements from ml_dtypes."""
+"""Quantization in groups: scales from their definitions in NumPy, elements from ml_dtypes."""
 
 from __future__ import annotations
 

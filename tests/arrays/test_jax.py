@@ -122,11 +122,11 @@ def test_gradients_go_the_way_back():
 def test_integers_have_no_gradients():
     x = small()
 
-    def quantised(y):
+    def quantized(y):
         return rj.reorder(y, dtype="s8", scale=100.0).astype(jnp.float32)
 
-    assert not jax.grad(lambda y: quantised(y).sum())(x).any()
-    assert bits(jax.jvp(quantised, (x,), (x,))[1]) == bits(jnp.zeros_like(x))
+    assert not jax.grad(lambda y: quantized(y).sum())(x).any()
+    assert bits(jax.jvp(quantized, (x,), (x,))[1]) == bits(jnp.zeros_like(x))
     counts = jnp.arange(24).reshape(2, 12)
     found = jax.grad(lambda y: (rj.shuffle(y, group_size=3) * 1.0).sum(), allow_int=True)(counts)
     assert found.dtype == jax.dtypes.float0

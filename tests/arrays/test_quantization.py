@@ -46,7 +46,7 @@ def wanted(x, dtype, axis, symmetric):
 
 
 def elements(q):
-    """The bits of quantised elements, in logical order."""
+    """The bits of quantized elements, in logical order."""
     values = q.to_numpy() if isinstance(q, rs.Memory) else q
     if rs.DataType.parse(values.dtype).is_integral:
         bits = rs.DataType.parse(values.dtype).bits
@@ -137,7 +137,7 @@ def test_extreme_ranges_have_usable_scales():
     assert (q.tolist(), zero) == ([255, 0], 127) or (q.tolist(), zero) == ([255, 0], 128)
 
 
-def test_an_empty_array_is_quantised():
+def test_an_empty_array_is_quantized():
     q, scale, zero = rs.quantize(np.zeros((0, 3), np.float32), axis=1)
     assert q.shape == (0, 3)
     assert scale.tolist() == [1, 1, 1]
@@ -156,7 +156,7 @@ def test_dequantize_writes_other_types_and_formats():
     np.testing.assert_array_equal(out, (q - np.float32([[3], [-1]])) * np.float32([[0.5], [2]]))
 
 
-def test_what_cannot_be_quantised_says_what_can():
+def test_what_cannot_be_quantized_says_what_can():
     with refused("quantize: dtype is s32", "s8, u8, s4, u4, f8_e4m3 and f8_e5m2"):
         rs.quantize(X, "s32")
     with refused("f8_e4m3 with symmetric=False", "no zero point"):

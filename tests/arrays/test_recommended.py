@@ -1,4 +1,4 @@
-"""What "any" would become: a recommended format is the one that a primitive chooses."""
+"""Recommended formats: the same that a primitive chooses for "any"."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_partial_overlap_is_refused_and_nothing_is_written():
     check_untouched(whole)
 
 
-def test_neighbours_are_apart():
+def test_neighbors_are_apart():
     whole = np.arange(100, dtype=np.float32)
     rs.reorder(whole[:50], None, out=whole[50:])
     np.testing.assert_array_equal(whole[50:], np.arange(50))

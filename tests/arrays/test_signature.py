@@ -1,4 +1,4 @@
-"""What of a call is read the short way: structure and values apart, and everything unclear left alone."""
+"""Fast parsing of calls: structure apart from values; unclear calls are left to the slow path."""
 
 import math
 

@@ -81,7 +81,7 @@ def test_a_memory_is_read_by_torch():
         (lambda: torch._efficientzerotensor((2, 4)), "ZeroTensor"),
         (lambda: FakeTensorMode().from_tensor(torch.ones(2, 4)), "restride.torch"),
     ],
-    ids=["sparse", "quantised", "meta", "gradient", "nested", "negated", "conjugate", "zero", "fake"],
+    ids=["sparse", "quantized", "meta", "gradient", "nested", "negated", "conjugate", "zero", "fake"],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_that_are_no_plain_memory_say_what_to_do(make, text):
@@ -250,8 +250,8 @@ def test_storage_that_was_cut_short_is_not_read(nbytes):
 
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_without_strides_say_what_to_do():
-    quantised = torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8)
-    for x, hint in ((torch.ones(2, 4).to_sparse(), "x.to_dense()"), (quantised, "x.dequantize()")):
+    quantized = torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8)
+    for x, hint in ((torch.ones(2, 4).to_sparse(), "x.to_dense()"), (quantized, "x.dequantize()")):
         for call in (lambda x: rt.shuffle(x, group_size=2), lambda x: rt.reorder(x, "ba")):
             with refused("restride.torch: x cannot be read", hint):
                 call(x)

@@ -71,7 +71,7 @@ def test_layer_norm_of_doubles_a_row_alone_and_nothing():
 
 
 def test_gradients_that_lie_otherwise():
-    """Those of sums, whose strides are 0, and of tensors with gaps or that repeat themselves."""
+    """Gradients of sums, whose strides are 0, and of tensors with gaps or overlapping elements."""
     wide = tensor(2, 6, 10, 14).detach()
     for x in (wide[:, ::2, ::2, ::2], wide[:1, :3, :5, :1].expand(2, 3, 5, 7), wide.permute(3, 0, 2, 1)):
         x = x.detach().requires_grad_()

@@ -332,7 +332,7 @@ def test_nothing_is_written_unasked(
 def test_a_quick_run_is_a_dozen_rows_of_all_kinds() -> None:
     chosen = rows.quick(rows.suite(least=4_000_000))
     assert len(chosen) == len(rows._QUICK)
-    assert {"layout", "convert", "quantise", "weights", "tails", "shuffle"} <= {row.group for row in chosen}
+    assert {"layout", "convert", "quantize", "weights", "tails", "shuffle"} <= {row.group for row in chosen}
 
 
 def test_a_quick_run_ends_in_time(
@@ -344,7 +344,7 @@ def test_a_quick_run_ends_in_time(
     assert settings["left out"].startswith("15 of 15")
 
 
-def test_a_ratio_is_the_quotient_of_the_figures_beside_it() -> None:
+def test_a_ratio_is_the_quotient_of_the_printed_figures() -> None:
     fast, slow = Timing((1.0, 2.0, 9.0)), Timing((3.0, 8.0, 2.0))
     found = fast.times_faster_than(slow)
     assert found.median == slow.spread.median / fast.spread.median
@@ -406,7 +406,7 @@ def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group
 
 
 def _report(measured: list[BenchRow]) -> report.SuiteReport:
-    figure = Figure("one execute", Quartiles(0.5, 0.4, 0.6), "µs", 1.0, beside={"torch": 1.1})
+    figure = Figure("one execute", Quartiles(0.5, 0.4, 0.6), "µs", 1.0, comparisons={"torch": 1.1})
     facts = {"processor": "a processor", "last-level cache": "32 MiB"}
     missing = {"torch": "pip install torch"}
     step = BenchRow("growth", 10, {"restride": Timing((10.0,)), "memcpy": Timing((5.0,))})

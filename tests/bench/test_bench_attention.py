@@ -33,7 +33,7 @@ def test_attention_is_measured_without_peers(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.peer
-def test_attention_is_measured_beside_torch() -> None:
+def test_attention_is_measured_against_torch() -> None:
     peers, missing = open_peers(["restride", "torch"], 1)
     if missing:
         pytest.skip(f"missing: {missing}")

@@ -45,7 +45,7 @@ def test_a_processor_has_a_peak() -> None:
 
 
 @pytest.mark.peer
-def test_layers_and_networks_are_measured_beside_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_and_networks_are_measured_against_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     peers, missing = open_peers(["restride", "oneDNN"], 1)
     if missing:
         pytest.skip(f"missing: {missing}")

@@ -60,7 +60,7 @@ def test_rows_of_a_file_are_shown_again(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.peer
-def test_a_network_is_measured_beside_onnx_runtime(tmp_path: Path) -> None:
+def test_a_network_is_measured_against_onnx_runtime(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     helper = onnx.helper
     weights = np.random.default_rng(0).standard_normal((8, 3, 3, 3)).astype(np.float32)

@@ -37,7 +37,7 @@ def test_products_by_stored_formats_are_measured(name: str) -> None:
 
 @pytest.mark.peer
 @pytest.mark.parametrize("count", [1, 5])
-def test_products_are_measured_beside_peers(count: int) -> None:
+def test_products_are_measured_against_peers(count: int) -> None:
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     peers, missing = open_peers(["restride", "torch"], 1)

@@ -1,4 +1,4 @@
-"""What is near enough to a formula, and what is not."""
+"""Tolerances: results close enough to a formula, and results that are not."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_integers_hold_their_limits() -> None:
     assert {-128, 127, 0} <= set(values_for(rs.s8, 4096).view(np.int8).tolist())
 
 
-def test_neighbours_along_any_power_of_two_differ() -> None:
+def test_neighbors_along_any_power_of_two_differ() -> None:
     values = values_for(rs.f32, 1 << 16).view(np.float32)
     for step in (1, 2, 16, 64, 256, 1024):
         same = np.mean(values[step:] == values[:-step])

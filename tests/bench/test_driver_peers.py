@@ -1,4 +1,4 @@
-"""Peers beside restride: what they are asked, and that their answers are the same."""
+"""Peers of restride: the problems they get, and that their answers are the same."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_byte_behind_the_destination_is_found() -> None:
     result = _run("--engine=sycl --reorder --sdt=u8 --ddt=u8 12", _too_far)
     assert (result.status, result.reason) == (
         Outcome.FAILED,
-        "canaries: bytes beside the destination were written",
+        "canaries: bytes outside the destination were written",
     )
 
 

@@ -71,7 +71,7 @@ def _seconds(common: CommonKnobs) -> float:
     return time.perf_counter() - start
 
 
-def test_the_collector_rests_meanwhile_and_goes_on_afterwards() -> None:
+def test_the_collector_rests_meanwhile_and_goes_on_afterward() -> None:
     states = list[bool]()
     measure(lambda: states.append(gc.isenabled()), replace(_COMMON, fix_times_per_prb=2))
     assert states == [False, False]

@@ -24,7 +24,7 @@ def test_rows_have_names_of_their_own() -> None:
 
 @pytest.mark.peer
 @pytest.mark.parametrize("row", _SMALL, ids=lambda row: row.kind)
-def test_programs_are_measured_beside_those_of_jax(row: JaxRow) -> None:
+def test_programs_are_measured_against_those_of_jax(row: JaxRow) -> None:
     own = pytest.importorskip("restride.jax")
     variants = [replace(row, is_gradient=gradient) for gradient in (False, True)]
     if "convolution" in row.kind:

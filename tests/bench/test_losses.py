@@ -1,4 +1,4 @@
-"""The picture of losses: training by the backend beside eager."""
+"""The picture of losses: training by the backend compared with eager."""
 
 from __future__ import annotations
 

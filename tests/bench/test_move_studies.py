@@ -32,7 +32,7 @@ def test_permutations_are_of_plain_arrays_and_of_many_axes() -> None:
     assert "13 axes of 2 →" in page
 
 
-def test_predictions_are_told_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_are_compared_with_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     small = [row for row in suite() if row.group == "in the caches"][:4]
     monkeypatch.setattr(predictions, "suite", lambda **_: small)
     found = predictions.measure(BenchSetup([], [], threads=1, rounds=1, largest=1 << 30))

@@ -55,13 +55,13 @@ def test_a_picture_between_its_pixels_is_linear():
 
 @pytest.mark.parametrize("angle", [0.0, 0.2, -0.3])
 def test_a_tilted_line_is_cut_out_upright(angle):
-    """Points of a tilted rectangle: its centre, direction and half sizes, with the margin."""
+    """Points of a tilted rectangle: its center, direction and half sizes, with the margin."""
     along, across = np.array([np.sin(angle), np.cos(angle)]), np.array([np.cos(angle), -np.sin(angle)])
     a, b = np.meshgrid(np.arange(-20, 21), np.arange(-4, 5))
     points = 50 + a.reshape(-1, 1) * along + b.reshape(-1, 1) * across
     line = TextLine.around(points)
     margin = 1.6 * 20.5 * 4.5 / 25
-    np.testing.assert_allclose(line.centre, [50, 50], atol=1e-9)
+    np.testing.assert_allclose(line.center, [50, 50], atol=1e-9)
     np.testing.assert_allclose(line.along, along, atol=1e-9)
     np.testing.assert_allclose((line.width, line.height), (20.5 + margin, 4.5 + margin))
     picture = np.zeros((100, 100, 3), np.uint8)
@@ -82,11 +82,11 @@ def _reader(turned=0.0):
     def direct(x):
         return np.array([[1 - turned, turned]] * len(x), np.float32)
 
-    def recognise(x):
+    def recognize(x):
         classes = np.array([0, 1, 1, 0, 1, 2, 3, 0])
         return np.stack([np.eye(4, dtype=np.float32)[classes] * 0.5] * len(x))
 
-    return PageReader(("", "a", "b", " "), detect, direct, recognise)
+    return PageReader(("", "a", "b", " "), detect, direct, recognize)
 
 
 def test_repeated_classes_count_once_and_class_0_is_nothing():

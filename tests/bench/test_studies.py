@@ -1,4 +1,4 @@
-"""What lies behind the table of the benchmark: the page, the JSON and the pictures of it."""
+"""Details behind the benchmark's table: its page, JSON and pictures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _studies(wrong: str = "") -> Studies:
         "roofline": points,
         "ladder": [BenchRow(kernel, 10**9, {"a loop": SECOND}, about={"threads": {"a loop": 1}})],
         "instructions": counts,
-        "formats": [BenchRow("dequantise q4_0", 4 * 10**9, times, refused=refused)],
+        "formats": [BenchRow("dequantize q4_0", 4 * 10**9, times, refused=refused)],
         "layers": layers,
     }
     return Studies(ABOUT, rows)
@@ -74,8 +74,8 @@ def test_the_page_tells_everything() -> None:
         "| a loop | 1 | 1.0 | 10% |",
         "| f32 nchw→nhwc | jit:avx2 | 1000 | 50 | – | 20.0 | 0.500 |",
         "Not counted by callgrind: not here.",
-        "| dequantise q4_0 | 2.0 | 0.50 | 0.40 |",
-        "- dequantise q4_0, torchao: refused: no such type",
+        "| dequantize q4_0 | 2.0 | 0.50 | 0.40 |",
+        "- dequantize q4_0, torchao: refused: no such type",
         "| a layer | f32 | 1 | 8 | 80 | 80% | 1.50 | 3.00 | – |",
         "| a layer | f32 | 2 | 8 | 80 | 80% | – | – | – |",
         "| f32 | 1 | 80% | 80% | 1.50 | 1.50 |",
@@ -118,7 +118,7 @@ def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name: rows for name, rows in found.rows.items() if rows} == _studies().rows
 
 
-def test_stored_formats_are_measured_beside_what_is_installed() -> None:
+def test_stored_formats_are_measured_against_what_is_installed() -> None:
     rows = stored_formats.measure(BenchSetup([], [NumPy(1)], 1, 1, 1))
     assert {OWN, MEMCPY} <= set.intersection(*(set(row.times) for row in rows))
     assert not [row for row in rows if row.wrong or set(row.refused) & {"gguf", "NumPy"}]

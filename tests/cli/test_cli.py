@@ -28,7 +28,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a failing command says: nothing on stdout, an error without a traceback on stderr."""
+    """Run a failing command: nothing on stdout, an error without a traceback on stderr."""
     status = main(arguments)
     out, err = capsys.readouterr()
     assert status in (1, 2)
@@ -388,7 +388,7 @@ def _bash_script() -> str:
 
 
 def completed(line: str) -> set[str]:
-    """What bash offers for the last word of a command line."""
+    """Return bash's completions of the last word of a command line."""
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     script = (
@@ -558,7 +558,7 @@ def test_output_in_ascii_where_that_is_all_there_is() -> None:
     assert b"16 ## ##" in done.stdout
 
 
-def test_no_colour_but_on_a_terminal(
+def test_no_color_but_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")

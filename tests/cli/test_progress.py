@@ -30,7 +30,7 @@ class Clock:
 
 
 def shown(stream: io.StringIO) -> str:
-    """What a terminal shows at last: a carriage return goes to the start of the line, letters replace."""
+    """Return the final text of a terminal, where a carriage return overwrites the line."""
     line: list[str] = []
     at = 0
     for char in stream.getvalue():

@@ -92,7 +92,7 @@ def test_a_large_memory_shows_a_corner_and_an_empty_one_no_values() -> None:
 
 @pytest.mark.parametrize("dtype", ["s8", "u4", "f8_e4m3"])
 @pytest.mark.parametrize("axis", [None, 1])
-def test_a_blocked_memory_is_dequantised_to_a_plain_array_in_one_step(dtype: str, axis: int | None) -> None:
+def test_a_blocked_memory_is_dequantized_to_a_plain_array_in_one_step(dtype: str, axis: int | None) -> None:
     q, scale, zero = rs.quantize(X, dtype, axis=axis, dst="nChw16c")
     assert isinstance(q, rs.Memory)
     made = rs.dequantize(q, scale, zero, axis=axis, dst="nchw")

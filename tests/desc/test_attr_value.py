@@ -1,4 +1,4 @@
-"""What of attributes a kernel depends on."""
+"""The parts of attributes that a kernel depends on."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def test_joined_windows_are_blocks_of_an_image(dims: Any, order: Any, joined: An
 
 @st.composite
 def refactored(draw: st.DrawFn, dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Dims of the same volume: ones added and dropped, neighbours joined, dims split."""
+    """Dims of the same volume: ones added and dropped, neighbors joined, dims split."""
     new = list(dims)
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(new) - 1))

@@ -366,6 +366,6 @@ def test_conversions_into_and_out_of_blocks_land_in_their_places(src, dst, way):
 
 
 @pytest.mark.parametrize("way", [*get_args(WayName), "MXFP4"])
-def test_a_way_of_quantising_is_no_type_and_is_told_where_it_goes(way):
+def test_a_way_of_quantizing_is_no_type_and_is_told_where_it_goes(way):
     with refused("unknown data type", f"rs.quantize(x, '{way.lower()}')"):
         rs.reorder(np.ones((1, 32), np.float32), dtype=way)

@@ -1,4 +1,4 @@
-"""What may stand for a format and a type, and that nothing else may."""
+"""Accepted values for a format and a type; all others are refused."""
 
 import ml_dtypes
 import numpy as np

@@ -36,7 +36,7 @@ class Case(NamedTuple):
         return prod(size for i, size, _ in self.blocks if i == axis)
 
     def offset(self, index: tuple[int, ...]) -> int:
-        """Where an element lies: digit after digit, from the innermost one out."""
+        """Return the offset of an element, digit by digit from the innermost one."""
         offset, stride = 0, 1
         for axis, size, step in reversed(self.blocks):
             offset += index[axis] // step % size * stride

@@ -263,7 +263,7 @@ def test_a_kind_without_a_layout_has_none(md: MemoryDesc, name: str, value: Any)
 
 @pytest.mark.parametrize("strides", [[16, 1], [1, 16], [32, 0], [0, 16], [8, 16]], ids=str)
 def test_overlapping_blocks_can_be_read_and_are_no_destination(strides: list[int]) -> None:
-    """What shares places is legal for a source; whoever writes asks `is_injective`."""
+    """Overlapping elements are legal in a source; destinations check `is_injective`."""
     md = MemoryDesc.from_dict({**_BLOCKED.to_dict(), "strides": strides})
     assert not md.is_injective()
     low, high = md.extent_range()

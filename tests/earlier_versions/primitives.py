@@ -84,7 +84,7 @@ def descriptors() -> dict[str, Any]:
 
 
 def values() -> dict[str, Any]:
-    """What is pickled: descriptors, primitives, enumerations, the descriptors of version 0.9."""
+    """The pickled objects: descriptors, primitives, enumerations, the descriptors of version 0.9."""
     made = descriptors()
     x = rs.MemoryDesc((2, 16, 8, 8), "f32", "nchw")
     return {

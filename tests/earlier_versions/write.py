@@ -45,7 +45,7 @@ def image() -> Any:
 
 
 def values() -> dict[str, Any]:
-    """What people pickle; each is compared by `repr`, and where it can be by equality."""
+    """Pickled objects; each is compared by `repr`, and if possible by equality."""
     attr = rs.PrimitiveAttr()
     attr.set_scales_mask(rs.ARG_SRC, 0)
     attr.set_zero_points_mask(rs.ARG_DST, 0)

@@ -25,7 +25,7 @@ NAN_BITS = 0xFF
 
 @functools.cache
 def levels() -> tuple[Isa, ...]:
-    """What this machine runs, and what it runs under caps between the levels."""
+    """The instruction sets of this machine, and caps between the levels."""
     own = isa.host_isa()
     found = [*runnable()]
     if own.name == "avx512":

@@ -1,4 +1,4 @@
-"""What tiles of contractions ask for ahead: operands on pages of their own, and the next columns."""
+"""Prefetches of contraction tiles: operands on separate pages, and the next columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What AArch64 converts by itself: which instructions a conversion becomes, and how many."""
+"""Conversions in AArch64 instructions: the instructions of each, and their number."""
 
 from __future__ import annotations
 

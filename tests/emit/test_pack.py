@@ -76,7 +76,7 @@ def test_floats_and_wide_integers_are_packed_to_bytes() -> None:
 
 
 def _every(kind: str) -> np.ndarray:
-    """Every pattern of a narrow type; limits, ties and neighbours of a wide one."""
+    """Every pattern of a narrow type; limits, ties and neighbors of a wide one."""
     data_type = DataType.parse(kind)
     if data_type.bits <= 16:
         return np.arange(1 << data_type.bits, dtype=f"u{data_type.bits // 8}")

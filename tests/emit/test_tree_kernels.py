@@ -167,7 +167,7 @@ _CHANNEL = MemoryDesc((32,), "f32", "a")
 
 
 def _plus_a_channel(md: MemoryDesc) -> LoopTree:
-    """What the statistics of a channel do: the same number for all positions of it."""
+    """Read one value for all positions of a channel, like its statistics."""
     x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
     channel = TreeTensor.of_desc("channel", _CHANNEL)
     axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(md.dims))

@@ -1,4 +1,4 @@
-"""Floats of 8 and 4 bits from words, in quantisation: every bf16, and f32 at and beside every tie."""
+"""Floats of 8 and 4 bits from words, in quantization: every bf16, and f32 at and beside every tie."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_items_in_step_have_a_position_each(tag, last, facts):
     if facts is GPU:
         assert size == 64
     else:
-        # The last digit fills groups, so that a vector is of neighbours alone.
+        # The last digit fills groups, so that a vector is of neighbors alone.
         assert size == min(64, 1 << (last.bit_length() - 1))
         assert plan.row_groups == -(-last // size)
     rows = plan.items // last * -(-last // size)
@@ -158,7 +158,7 @@ def test_long_rows_are_temporaries_and_mean_the_same(facts):
     (step,), (nbytes,) = moved.steps, moved.temporaries
     assert nbytes == 4 * 3 * 2000 * 2
     assert not any(each.locals for each in step.tree.items)
-    # Neighbours on a GPU are the positions around, on a CPU those of the row.
+    # Neighbors on a GPU are the positions around, on a CPU those of the row.
     assert step.tree.tensor("row").sizes == ((3, 2, 2000) if facts is CPU else (2000, 3, 2))
     wanted = [flat.copy() for flat in flats]
     interpret_tree(tree, wanted)

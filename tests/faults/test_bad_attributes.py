@@ -104,7 +104,7 @@ WRONG_COUNTS = {
         np.ones(17),
         "mask 3 needs 2 x 17 = 34 values (dim 0 is 2, dim 1 is 17), there are 17",
     ),
-    "of dims that are not neighbours": (
+    "of dims that are not neighbors": (
         5,
         np.ones(5),
         "mask 5 needs 2 x 3 = 6 values (dim 0 is 2, dim 2 is 3)",

@@ -216,7 +216,8 @@ def test_a_signal_while_it_is_cleaned_up_changes_nothing(
 
     def slowly(path: Any) -> None:
         remove(path)
-        for number in (signal.SIGHUP, signal.SIGTERM):
+        # Others, such as the store of kernels, remove files too, when no handler is set.
+        for number in (signal.SIGHUP, signal.SIGTERM) if ".b.safetensors" in str(path) else ():
             os.kill(os.getpid(), number)
 
     def end(*_: object) -> None:

@@ -377,7 +377,7 @@ def _changed(good: list[Any] | dict[str, Any]) -> Iterator[tuple[str, list[Any] 
 
 
 def _fault(call: Callable[..., object], args: list[Any] | dict[str, Any]) -> str:
-    """What is wrong with how the call ended; nothing where it went well, or refused as it should."""
+    """Return the error in how a call ended; "" if it succeeded, or refused properly."""
     try:
         call(**args) if isinstance(args, dict) else call(*args)
     except rs.Error as error:

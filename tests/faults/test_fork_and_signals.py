@@ -104,7 +104,7 @@ def _run(body, seconds=300):
 
 
 def _words(program, seconds=300):
-    """What a program prints; it must end well."""
+    """Run a program, which must succeed; return its output."""
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -216,7 +216,7 @@ def test_ctrl_c_ends_a_long_job_within_a_fifth_of_a_second():
 
 
 def _interrupted():
-    """How many seconds after Ctrl-C the job ended; the pool must be usable then."""
+    """Return the seconds from Ctrl-C to the end of the job; the pool must still be usable."""
     body = """
         run()
         parts = 1_000_000

@@ -42,7 +42,7 @@ def several_threads():
 
 @pytest.fixture
 def capacity():
-    """Sets the capacity of an emptied cache; afterwards it is what it was."""
+    """Sets the capacity of an emptied cache; afterward it is what it was."""
     before = rs.get_primitive_cache_capacity()
     rs.set_primitive_cache_capacity(0)
     yield rs.set_primitive_cache_capacity
@@ -216,7 +216,7 @@ def environment() -> dict[str, str]:
 
 
 def words_of(body: str, seconds: float = 600) -> list[str]:
-    """What a program prints; it must end well."""
+    """Run a program, which must succeed; return its output."""
     done = subprocess.run(
         program(body), env=environment(), capture_output=True, text=True, timeout=seconds, check=False
     )
@@ -305,7 +305,7 @@ def test_21_ctrl_c_ends_long_work_of_any_size_within_a_fifth_of_a_second(element
 
 
 def _interrupted(body: str) -> float:
-    """How many seconds after Ctrl-C the work ended; restride must be usable then."""
+    """Return the seconds from Ctrl-C to the end of the work; restride must still be usable."""
     sent, words = words_after_interrupt(program(body), environment(), rest=0.1)
     assert words[1:] == ["True", "True"]
     return float(words[0]) - sent

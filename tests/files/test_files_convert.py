@@ -305,7 +305,7 @@ def test_a_scale_that_loses_all_values_fails_where_it_is_verified(capsys: pytest
 @pytest.mark.parametrize("target", ["f32", "f64", "bf16", "f16"])
 @pytest.mark.parametrize("source", ["f16", "bf16", "f8_e5m2", "f8_e4m3"])
 def test_every_value_that_is_no_number_is_verified_in_a_wider_type(source: str, target: str) -> None:
-    """Those of several payloads, and those that signal, become others by a conversion."""
+    """A conversion changes NaNs of several payloads and signaling NaNs."""
     kind = np.dtype(rs.DataType.parse(source).numpy)
     values = np.arange(2 ** (8 * kind.itemsize)).astype(f"u{kind.itemsize}").view(kind)
     rs.save({"w": values[np.isnan(values.astype(np.float32))]}, "a.safetensors")
@@ -331,7 +331,7 @@ def test_infinity_for_a_finite_value_is_no_value_that_is_right() -> None:
         rs.convert("a.npz", "b.npz", ["w=f16"], verify=True)
 
 
-# What is quantised
+# What is quantized
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -340,7 +340,7 @@ def test_infinity_for_a_finite_value_is_no_value_that_is_right() -> None:
     ("words", "data_type"),
     [("scale=absmax", "s8"), ("axis=0,scale=absmax", "u4"), ("axis=1,scale=minmax", "u8")],
 )
-def test_quantised_values_are_those_of_the_whole_tensor(format: str, words: str, data_type: str) -> None:
+def test_quantized_values_are_those_of_the_whole_tensor(format: str, words: str, data_type: str) -> None:
     x = random()
     rs.save({"w": x}, "a.safetensors")
     rs.convert("a.safetensors", "b.safetensors", [f"*={format},{data_type},{words}"], verify=True)
@@ -396,7 +396,7 @@ def test_groups_share_a_scale(axis: int, source: str, format: str) -> None:
         ("ba,s4,group=16x0,scale=absmax", {"dtype": "s4", "group": (16, 0), "dst": "ba"}),
     ],
 )
-def test_groups_are_quantised_as_rs_quantize_does(rule: str, options: dict[str, Any]) -> None:
+def test_groups_are_quantized_as_rs_quantize_does(rule: str, options: dict[str, Any]) -> None:
     x = random((48, 128), ml_dtypes.bfloat16)
     rs.save({"w": x}, "a.safetensors")
     rs.convert("a.safetensors", "b.safetensors", [f"*={rule}"], verify=True)
@@ -476,7 +476,7 @@ def test_rules_that_do_not_fit_a_tensor_are_refused_before_anything_is_written(
     assert os.listdir(here) == ["a.safetensors"]
 
 
-def test_a_quantised_tensor_is_quantised_again_by_its_numbers() -> None:
+def test_a_quantized_tensor_is_quantized_again_by_its_numbers() -> None:
     rs.save({"w": random((4, 8))}, "a.safetensors")
     rs.convert("a.safetensors", "b.safetensors", ["w=f8_e4m3,scale=absmax"])
     rs.convert("b.safetensors", "c.safetensors", ["w=s8,scale=absmax"], verify=True)
@@ -492,7 +492,7 @@ _WHOLE = ["s8,scale=absmax", "BA16a4b,u4,scale=minmax", "ba,f8_e4m3,scale=absmax
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("rule", _WHOLE)
 @pytest.mark.parametrize("source", ["npz", _ZARR])
-def test_a_tensor_of_one_scale_is_quantised_in_tiles_as_a_whole(
+def test_a_tensor_of_one_scale_is_quantized_in_tiles_as_a_whole(
     monkeypatch: pytest.MonkeyPatch, rule: str, source: str
 ) -> None:
     x = random((96, 128))

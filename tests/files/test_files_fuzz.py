@@ -72,7 +72,7 @@ def _damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 def _fuzz(folder: Path, count: int, seed: int) -> int:
-    """How many of the damaged files are still read."""
+    """Return the number of damaged files that can still be read."""
     chance, whole = random.Random(seed), _files(folder)
     path, read = folder / "x", 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -61,7 +61,7 @@ _VALUES = [
 ]
 
 
-def test_metadata_and_quantised_tensors_are_kept_as_they_are() -> None:
+def test_metadata_and_quantized_tensors_are_kept_as_they_are() -> None:
     blocks = tensor("q", (64, 2), 2, 32)
     content = gguf(_VALUES, [tensor(), blocks], 32 + 96)
     body = bytes(range(128))
@@ -285,8 +285,8 @@ def test_the_library_of_the_format_reads_and_writes_the_same() -> None:
     writer = library.GGUFWriter("theirs.gguf", "llama")
     writer.add_array("words", ["a", "b"])
     writer.add_tensor("x", x)
-    quantised = library.quantize(x, library.GGMLQuantizationType.Q8_0)
-    writer.add_tensor("q", quantised, raw_dtype=library.GGMLQuantizationType.Q8_0)
+    quantized = library.quantize(x, library.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("q", quantized, raw_dtype=library.GGMLQuantizationType.Q8_0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -295,7 +295,7 @@ def test_the_library_of_the_format_reads_and_writes_the_same() -> None:
     reader = library.GGUFReader("ours.gguf")
     found = {tensor.name: tensor for tensor in reader.tensors}
     assert np.array_equal(found["x"].data, x.T.astype(np.float16))
-    assert np.array_equal(found["q"].data, quantised)
+    assert np.array_equal(found["q"].data, quantized)
     assert reader.get_field("general.architecture").contents() == "llama"
     assert reader.get_field("words").contents() == ["a", "b"]
     for kind, (block, nbytes) in library.GGML_QUANT_SIZES.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.cli.main import main
 from support.errors import refused
 
 _COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -164,7 +166,10 @@ def test_a_configuration_says_nothing_of_layers_that_are_gone(rule: str) -> None
         rs.convert("a", "b.gguf", [f"*proj.weight={rule}"])
         return
     rs.convert("a", "b", [f"*proj.weight={rule}"], verify=True)
-    assert json.loads(Path("b/config.json").read_text()) == {"architectures": ["LlamaForCausalLM"]}
+    config = json.loads(Path("b/config.json").read_text())
+    # Where scales are separate, something else says that other programs cannot read them.
+    assert set(config.pop("quantization_config", {})) == ({"restride"} if "scale" in rule else set())
+    assert config == {"architectures": ["LlamaForCausalLM"]}
     assert sorted(os.listdir("b")) == ["README.md", "config.json", "model.safetensors"]
     rs.convert("a", "c", ["*up_proj.weight=f32"])
     kept = json.loads(Path("c/config.json").read_text())["quantization_config"]["modules_to_not_convert"]
@@ -191,6 +196,130 @@ def test_layers_that_no_reader_would_find_are_refused(rules: list[str], target: 
     with refused(why):
         rs.convert("model", target, rules)
     assert os.listdir() == ["model"]
+
+
+@pytest.mark.parametrize("method", ["awq", "gptq"])
+@pytest.mark.parametrize("rule", ["*={}", "*down_proj.weight={}"])
+def test_a_conversion_of_some_layers_is_finished_by_another_one(method: str, rule: str) -> None:
+    checkpoint()
+    rs.convert("model", "whole", [f"*={method}"])
+    rs.convert("model", "part", [f"*up_proj.weight={method}"])
+    report = rs.convert("part", "rest", [rule.format(method)], verify=True)
+    # What is beside the words of layers is part of them.
+    assert set(report.left) <= {"model.embed_tokens.weight", "model.norm.weight"}
+    whole, rest = (rs.load(f"{name}/model.safetensors") for name in ("whole", "rest"))
+    assert set(whole) == set(rest)
+    for name, tensor in whole.items():
+        np.testing.assert_array_equal(tensor.to_numpy(), rest[name].to_numpy())
+    read = [json.loads(Path(name, "config.json").read_text()) for name in ("whole", "rest")]
+    assert read[0] == read[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "rule", "why"),
+    [
+        ("awq", {}, "awq,group=64", "one format and one group size"),
+        ("awq", {}, "gptq", "one format and one group size"),
+        ("awq", {"version": "gemv"}, "awq", "new layers have 4 bits, version gemm"),
+        ("gptq", {"checkpoint_format": "gptq"}, "gptq", "new layers have 4 bits, checkpoint_format gptq_v2"),
+        ("gptq", {"bits": 8}, "gptq", "new layers have 4 bits"),
+    ],
+)
+def test_layers_unlike_those_of_the_source_are_refused(
+    method: str, change: dict[str, Any], rule: str, why: str
+) -> None:
+    checkpoint()
+    rs.convert("model", "part", [f"*up_proj.weight={method}"])
+    config = json.loads(Path("part/config.json").read_text())
+    config["quantization_config"] |= change
+    Path("part/config.json").write_text(json.dumps(config))
+    with refused(why):
+        rs.convert("part", "rest", [f"*down_proj.weight={rule}"])
+    assert not os.path.exists("rest")
+
+
+def test_tensors_with_names_of_layers_and_other_shapes_are_no_layers_to_finish() -> None:
+    exact = checkpoint()
+    for scales in (np.ones((0, 8), np.float16), np.ones(8, np.float16), None):
+        odd = {"odd.qweight": np.ones(8, np.int32)} | ({} if scales is None else {"odd.scales": scales})
+        rs.save({**exact, **odd}, "model/model.safetensors")
+        with refused("unknown,group=0"):
+            rs.convert("model", "a", ["*proj.weight=awq"])
+        rs.convert("model", "b", ["*proj.weight=bf16"])
+        shutil.rmtree("b")
+
+
+@pytest.mark.parametrize(
+    "rule", ["s8,axis=0,scale=absmax", "s8,scale=4", "mxfp8", "ba", "s4,group=32,scale=absmax"]
+)
+def test_a_configuration_says_that_only_restride_reads_the_weights(rule: str) -> None:
+    checkpoint()
+    original = Path("model/config.json").read_text()
+    report = rs.convert("model", "a", [f"*_proj.weight={rule}"])
+    assert report.marked == ("config.json",)
+    config = json.loads(Path("a/config.json").read_text())
+    assert "quant_method" not in config["quantization_config"]
+    assert "f32, bf16 or f16" in config["quantization_config"]["restride"]["note"]
+    copied = rs.convert("a", "b", ["*norm*=bf16"])
+    assert json.loads(Path("b/config.json").read_text()) == config
+    assert copied.marked == ()
+    if "scale=4" not in rule:
+        rs.convert("a", "c", ["*_proj.weight=ab,f32"])
+        assert json.loads(Path("c/config.json").read_text()) == json.loads(original)
+
+
+def test_the_command_warns_of_weights_that_only_restride_reads(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint()
+    options = ["--rule", "*proj.weight=s8,axis=0,scale=absmax"]
+    assert main(["convert", "model", "a", "--dry-run", *options]) == 0
+    assert main(["convert", "model", "a", *options]) == 0
+    warning = "warning: only restride reads some of these weights; config.json makes transformers"
+    assert capsys.readouterr().err.count(warning) == 2
+    assert main(["convert", "model", "b", "--rule", "*proj.weight=awq"]) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_layers_beside_weights_that_only_restride_reads_keep_their_configuration() -> None:
+    checkpoint()
+    rs.convert("model", "plain", ["*up_proj.weight=gptq"])
+    rs.convert("model", "a", ["*up_proj.weight=gptq", "*down_proj.weight=mxfp8"])
+    own = json.loads(Path("a/config.json").read_text())["quantization_config"]
+    assert "quant_method" not in own
+    rs.convert("a", "b", ["*down_proj.weight=f32"])
+    own, plain = (
+        json.loads(Path(name, "config.json").read_text())["quantization_config"] for name in ("b", "plain")
+    )
+    assert own["quant_method"] == "gptq"
+    assert own | {"modules_in_block_to_quantize": 0} == plain | {"modules_in_block_to_quantize": 0}
+    rs.convert("a", "c", ["*.weight=f32"])
+    assert "quantization_config" not in json.loads(Path("c/config.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "wte",
+        "transformer.wpe",
+        "tok_embeddings",
+        "token_embd",
+        "shared",
+        "output",
+        "model.embed_tokens",
+        "score",
+    ],
+)
+def test_a_glob_leaves_embeddings_and_heads_whatever_their_names(name: str) -> None:
+    rs.save({f"{name}.weight": weights(64, 256), "h.0.mlp.output.weight": weights(64, 256)}, "a.safetensors")
+    assert rs.convert("a.safetensors", "b.safetensors", ["*=awq"]).left == (f"{name}.weight",)
+    rs.convert("a.safetensors", "c.safetensors", [f"{name}.weight=awq"])
+    assert f"{name}.qweight" in rs.load("c.safetensors")
+
+
+def test_models_whose_weights_are_transposed_get_no_layers() -> None:
+    checkpoint(config={"model_type": "gpt2"})
+    with refused("its weights are (in, out)"):
+        rs.convert("model", "a", ["*proj.weight=awq"])
+    rs.convert("model", "b", ["*proj.weight=bf16"])
 
 
 def test_tensors_that_are_no_weights_are_no_layers() -> None:

@@ -252,7 +252,7 @@ ORDERS = {
 def test_rows_of_gptq_may_be_of_groups_in_any_order(
     rule: str, order: str, shift: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What becomes of the layer is what becomes of its numbers, in few boxes and in many."""
+    """A layer and its numbers are converted alike, in few boxes and in many."""
     config = {"checkpoint_format": "gptq" if shift else "gptq_v2"}
     Path("quantize_config.json").write_text(json.dumps(config))
     tensors, weights_by_shift = gptq(columns=128, order=ORDERS[order])

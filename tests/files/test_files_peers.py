@@ -1,4 +1,4 @@
-"""What conversions write, read and made again by others: torch, safetensors, gguf."""
+"""Converted files, read and written by torch, safetensors and gguf."""
 
 from __future__ import annotations
 

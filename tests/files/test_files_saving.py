@@ -114,12 +114,12 @@ def test_unpacked_blocks_come_back_with_their_minima(name: str, block: int, nbyt
 
 
 @pytest.mark.parametrize("name", ["mxfp4", "mxfp8", "nvfp4"])
-def test_what_is_quantised_by_a_name_comes_back(name: str) -> None:
+def test_what_is_quantized_by_a_name_comes_back(name: str) -> None:
     same_after_files(rs.quantize(np.random.default_rng(0).normal(size=(16, 64)).astype("f4"), name))
 
 
 def same_after_files(tensor: rs.QuantizedTensor) -> None:
-    """Every part of a quantised tensor is the same after a trip through each format of files."""
+    """Every part of a quantized tensor is the same after a trip through each format of files."""
     exact = np.asarray(tensor.dequantize("f32"))
     for end in _FORMATS[1:]:
         rs.save({"x": tensor, "y": np.ones(3)}, f"x.{end}")

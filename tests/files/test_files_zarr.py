@@ -158,9 +158,9 @@ def test_saved_and_loaded(end: str) -> None:
             np.testing.assert_array_equal(again[name].data.view(np.uint8), value.data.view(np.uint8))
         else:
             np.testing.assert_array_equal(again[name], value)
-    quantised = rs.quantize(random((8, 64)), "nvfp4")
-    rs.save({"q": quantised}, "q.zarr")
-    np.testing.assert_array_equal(rs.dequantize(rs.load("q.zarr")["q"]), rs.dequantize(quantised))
+    quantized = rs.quantize(random((8, 64)), "nvfp4")
+    rs.save({"q": quantized}, "q.zarr")
+    np.testing.assert_array_equal(rs.dequantize(rs.load("q.zarr")["q"]), rs.dequantize(quantized))
 
 
 # Faults

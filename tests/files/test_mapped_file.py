@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 def resident(path: Path) -> int:
-    """How many bytes of a mapped file are in the memory of this process."""
+    """Return the number of bytes of a mapped file that are resident in this process."""
     pages, is_file = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         first = line.split()[0]

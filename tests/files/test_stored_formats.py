@@ -32,7 +32,7 @@ def _nibbles(raw: np.ndarray) -> np.ndarray:
 
 
 def _packed(md: rs.MemoryDesc, codes: np.ndarray) -> np.ndarray:
-    """What a reorder of 4-bit values from row-major writes."""
+    """Return the result of a reorder of 4-bit values from row-major."""
     return rs.reorder(codes.astype(np.uint8), md).data.copy()
 
 
@@ -57,7 +57,7 @@ def _gptq(codes: np.ndarray) -> np.ndarray:
 
 
 def _places_of_marlin(order: tuple[int, ...]) -> Iterator[int]:
-    """Where each of the 1024 places of a tile of 16 by 64 takes its element, tiles of 16 by 16 in a row.
+    """The source of each of the 1024 elements of a tile of 16 by 64, made of tiles of 16 by 16 in a row.
 
     32 threads have 4 tiles of 16 by 16 each, and in each tile 2 columns, 8 apart, of 4 rows, in pairs 8
     apart: what one lane of a tensor core's fragment holds. Each 8 are then put in `order`.
@@ -514,7 +514,7 @@ def test_torchao_makes_the_same_mx_tensors(name):
 @pytest.mark.filterwarnings("ignore")
 def test_torchao_chooses_the_same_scales_for_nvfp4():
     """Its scales do not go below 2**-6, and it multiplies by a rounded reciprocal, so that what lies beside a
-    tie may become the other neighbour.
+    tie may become the other neighbor.
     """
     nvfp4 = pytest.importorskip("torchao.prototype.mx_formats.nvfp4_tensor")
     import torch
@@ -601,7 +601,7 @@ def test_compressed_tensors_packs_fp4_the_same_way():
 
 @dataclass(frozen=True)
 class _CompressedNvfp4:
-    """A tensor as compressed-tensors quantises it to NVFP4, and its numbers."""
+    """A tensor as compressed-tensors quantizes it to NVFP4, and its numbers."""
 
     scales: np.ndarray
     elements: np.ndarray

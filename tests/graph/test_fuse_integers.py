@@ -12,7 +12,7 @@ G = rs.graph
 RELU = G.EltwiseOperation("eltwise_relu")
 
 
-class Quantised:
+class Quantized:
     """A graph that grows, and what its tensors are for some input, in NumPy and doubles."""
 
     def __init__(self, *dims: int) -> None:
@@ -51,7 +51,7 @@ def types_of(net: rs.Network, operation: str) -> list[tuple[str, str]]:
     return [(str(each.reads[0].md.data_type), str(each.writes[0].md.data_type)) for each in steps]
 
 
-def check(made: Quantised, output: str, step: float) -> rs.Network:
+def check(made: Quantized, output: str, step: float) -> rs.Network:
     """Integers give what floats between the same roundings do, but for single steps; under every rule."""
     graph = made.builder.graph(output)
     wanted = rs.Network(graph, without=["integers"])(made.array)
@@ -69,7 +69,7 @@ def check(made: Quantised, output: str, step: float) -> rs.Network:
 @pytest.mark.parametrize(("pad", "groups"), [(0, 1), (1, 1), (1, 4), (0, 32)])
 def test_a_convolution_reads_and_writes_bytes(kind: rs.DataType, zero: int, pad: int, groups: int) -> None:
     zero = max(zero, 0) if kind is rs.u8 else min(zero, 90)
-    made = Quantised(2, 32, 5, 6)
+    made = Quantized(2, 32, 5, 6)
     y = made.convolution(made.bytes(made.x, 0.03, zero, kind), 64, pad, groups)
     y = made.bytes(made.add(RELU, y), 0.05, 0 if kind is rs.u8 else -128, kind)
     net = check(made, y, 0.05)
@@ -78,7 +78,7 @@ def test_a_convolution_reads_and_writes_bytes(kind: rs.DataType, zero: int, pad:
 
 
 def test_a_sum_of_what_a_convolution_gives_is_a_post_op_that_rounds() -> None:
-    made = Quantised(1, 32, 6, 6)
+    made = Quantized(1, 32, 6, 6)
     first = made.bytes(made.x, 0.03, 128)
     y = made.bytes(made.convolution(first, 32, 1), 0.1, 120)
     y = made.bytes(made.add(RELU, made.add(G.SumOperation((1.0, 1.0)), y, first)), 0.07)
@@ -89,7 +89,7 @@ def test_a_sum_of_what_a_convolution_gives_is_a_post_op_that_rounds() -> None:
 
 @pytest.mark.parametrize("word", ["add", "mul"])
 def test_sums_and_products_of_bytes_are_one_step(word: str) -> None:
-    made = Quantised(1, 32, 6, 6)
+    made = Quantized(1, 32, 6, 6)
     left = made.bytes(made.x, 0.03, 0)
     right = made.bytes(made.add(G.EltwiseOperation("eltwise_linear", 0.5, 0.1), made.x), 0.02, 0)
     y = made.bytes(made.add(G.BinaryOperation(f"binary_{word}"), left, right), 0.05)
@@ -98,7 +98,7 @@ def test_sums_and_products_of_bytes_are_one_step(word: str) -> None:
 
 
 def test_moves_maxima_and_concats_keep_bytes() -> None:
-    made = Quantised(1, 32, 6, 6)
+    made = Quantized(1, 32, 6, 6)
     x = made.bytes(made.x, 0.03, 128)
     largest = made.add(G.PoolingOperation("pooling_max", (2, 2), (2, 2), (0, 0), (0, 0), (0, 0)), x)
     part = made.add(G.SliceOperation((0, 8, 0, 0), (1, 16, 3, 3), (1, 1, 1, 1)), largest)
@@ -118,7 +118,7 @@ def test_moves_maxima_and_concats_keep_bytes() -> None:
     ],
 )
 def test_means_are_of_bytes(operation: G.Operation) -> None:
-    made = Quantised(1, 32, 6, 6)
+    made = Quantized(1, 32, 6, 6)
     net = check(made, made.bytes(made.add(operation, made.bytes(made.x, 0.03, 128)), 0.0173, 128), 0.0173)
     includes = "include" in getattr(operation, "algorithm", "")
     # A border of zeros is no border of zero points.
@@ -126,7 +126,7 @@ def test_means_are_of_bytes(operation: G.Operation) -> None:
 
 
 def test_products_of_matrices_are_of_bytes() -> None:
-    made = Quantised(1, 1, 8, 48)
+    made = Quantized(1, 1, 8, 48)
     weights = made.builder.constant(made.rng.integers(-127, 128, (1, 1, 48, 20)).astype(np.int8))
     w = made.add(G.DequantizeOperation(), weights, made.number(0.002), made.number(0))
     y = made.add(G.MatmulOperation(), made.bytes(made.x, 0.03, 128), w)
@@ -135,7 +135,7 @@ def test_products_of_matrices_are_of_bytes() -> None:
 
 
 def test_a_normalization_behind_a_convolution_is_in_its_factors() -> None:
-    made = Quantised(1, 16, 5, 5)
+    made = Quantized(1, 16, 5, 5)
     y = made.convolution(made.bytes(made.x, 0.03, 128), 16, 1)
     numbers = [made.builder.constant(made.rng.uniform(0.5, 2, 16).astype(np.float32)) for _ in range(4)]
     y = made.bytes(made.add(RELU, made.add(G.BatchNormalizationOperation(1e-5), y, *numbers)), 0.05)
@@ -145,7 +145,7 @@ def test_a_normalization_behind_a_convolution_is_in_its_factors() -> None:
 
 
 def test_weights_of_u8_with_zero_points_become_s8() -> None:
-    made = Quantised(1, 16, 5, 5)
+    made = Quantized(1, 16, 5, 5)
     weights = made.builder.constant(made.rng.integers(0, 256, (16, 16, 1, 1)).astype(np.uint8))
     w = made.add(G.DequantizeOperation(), weights, made.number(0.01), made.number(128))
     window = G.ConvolutionOperation((1, 1), (0, 0), (0, 0), (0, 0))
@@ -154,14 +154,14 @@ def test_weights_of_u8_with_zero_points_become_s8() -> None:
 
 
 def test_what_several_read_is_stored_as_the_model_says() -> None:
-    made = Quantised(1, 16, 5, 5)
+    made = Quantized(1, 16, 5, 5)
     y = made.bytes(made.convolution(made.bytes(made.x, 0.03, 128), 16), 0.05, 128)
     both = made.add(G.BinaryOperation("binary_add"), made.add(RELU, y), y)
     check(made, both, 0.05)
 
 
 def test_bytes_that_are_an_output_stay_as_they_are() -> None:
-    made = Quantised(1, 16, 5, 5)
+    made = Quantized(1, 16, 5, 5)
     y = made.convolution(made.bytes(made.x, 0.03, 0, rs.s8), 16)
     q = made.add(G.QuantizeOperation(rs.s8), y, made.number(0.05), made.number(-28))
     graph = made.builder.graph(q)
@@ -171,7 +171,7 @@ def test_bytes_that_are_an_output_stay_as_they_are() -> None:
 
 
 def test_scales_that_no_constant_gives_are_left_as_arithmetic() -> None:
-    made = Quantised(1, 16, 5, 5)
+    made = Quantized(1, 16, 5, 5)
     scale = made.add(G.ReductionOperation("reduction_max", (0, 1, 2, 3)), made.x)
     q = made.add(G.QuantizeOperation(rs.s8), made.x, scale, made.number(0))
     y = made.add(G.DequantizeOperation(), q, scale, made.number(0))
@@ -181,7 +181,7 @@ def test_scales_that_no_constant_gives_are_left_as_arithmetic() -> None:
 
 
 def test_a_network_of_bytes_is_saved_and_loaded(tmp_path) -> None:
-    made = Quantised(1, 32, 6, 6)
+    made = Quantized(1, 32, 6, 6)
     y = made.bytes(made.add(RELU, made.convolution(made.bytes(made.x, 0.03, 3), 32, 1)), 0.05)
     net = rs.Network(made.builder.graph(y))
     wanted = net(made.array)
@@ -192,7 +192,7 @@ def test_a_network_of_bytes_is_saved_and_loaded(tmp_path) -> None:
 
 
 def test_the_fusion_is_listed_and_can_be_off() -> None:
-    made = Quantised(1, 16, 5, 5)
+    made = Quantized(1, 16, 5, 5)
     y = made.bytes(made.convolution(made.bytes(made.x, 0.03, 128), 16), 0.1, 128)
     graph = made.builder.graph(y)
     assert any(each.fusion == "integers" for each in G.fuse(graph).applied)
@@ -204,7 +204,7 @@ def test_the_fusion_is_listed_and_can_be_off() -> None:
 
 
 def test_products_are_exact_beside_numpy() -> None:
-    made = Quantised(1, 64, 3, 3)
+    made = Quantized(1, 64, 3, 3)
     weights = made.rng.integers(-127, 128, (32, 64, 1, 1)).astype(np.int8)
     w = made.add(
         G.DequantizeOperation(), made.builder.constant(weights), made.number(2.0**-9), made.number(0)

@@ -515,7 +515,7 @@ def test_threads_may_share_a_network() -> None:
 
 def test_what_is_prepared_tells_how_far_it_is_and_only_runs_then(monkeypatch: pytest.MonkeyPatch) -> None:
     net, told = rs.Network(residual()), list[tuple[int, int]]()
-    net.prepare(told=lambda *each: told.append(each))
+    net.prepare(progress=lambda *each: told.append(each))
     steps = len(net.plan().steps)
     assert told == [(ready, steps) for ready in range(1, steps + 1)]
     monkeypatch.setattr(Runner, "_prepare_parts", None)
@@ -589,6 +589,24 @@ def test_formats_and_bits_do_not_depend_on_the_number_of_threads() -> None:
     finally:
         rs.set_num_threads(before)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "x", "out"),
+    [
+        ("RS-G03", np.ones((3, 2), np.float32), None),
+        ("RS-G12", {"y": np.ones((2, 3), np.float32)}, None),
+        ("RS-G13", np.ones((2, 3)), None),
+        ("RS-G16", np.ones((2, 3), np.float32), np.ones((2, 3))),
+        ("RS-G16", np.ones((2, 3), np.float32), {"x": np.ones((2, 3))}),
+    ],
+)
+def test_names_dims_types_and_outputs_have_codes_of_their_own(code: str, x: object, out: object) -> None:
+    builder = rs.graph.GraphBuilder()
+    relu = builder.add(rs.graph.EltwiseOperation("eltwise_relu"), builder.input("x", (2, 3)), name="y")
+    with pytest.raises(rs.InvalidArguments) as caught:
+        rs.Network(builder.graph(relu))(x, out=out)
+    assert caught.value.code == code
 
 
 def test_a_refused_call_is_told_to_hooks_and_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -113,7 +113,7 @@ def test_a_square_transpose_takes_one_shuffle_per_register_and_bit(side: int, qu
 
 @pytest.mark.parametrize(("side", "quarter"), [(3, 2), (4, 2), (5, 3), (5, 4)])
 def test_interleaving_stays_within_16_bytes(side: int, quarter: int) -> None:
-    """What moves bits within 16 bytes costs one unpack instruction per shuffle on every x86."""
+    """Moves of bits within 16 bytes cost one unpack instruction per shuffle on every x86."""
     low, high = tuple(range(side)), tuple(range(side, 2 * side))
     plan = exchange(low, high, 2 * side, quarter)
     size = 1 << side
@@ -230,7 +230,7 @@ def test_a_tile_of_no_axes_is_one_element() -> None:
     assert recipe((), 16, 4, 1).loads == ((0,),)
 
 
-def test_piece_is_the_largest_group_of_neighbours() -> None:
+def test_piece_is_the_largest_group_of_neighbors() -> None:
     row = tuple(range(8))
     assert piece(row, tuple(range(8))) == 8
     assert piece(row, (0, 1, 2, 3, 10, 11, 12, 13)) == 4

@@ -15,7 +15,7 @@ import pytest
 
 import restride as rs
 from restride.runtime import free_memory
-from restride_bench.network_models import randomised
+from restride_bench.network_models import randomized
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -180,7 +180,7 @@ def test_a_transposed_convolution_of_groups_is_one_for_each_group() -> None:
     assert np.allclose(rs.onnx.load(made)(values(*X)), np.concatenate(parts, 1), atol=1e-5)
 
 
-def test_lrn_sums_over_neighbours() -> None:
+def test_lrn_sums_over_neighbors() -> None:
     found = rs.onnx.load(model([node("LRN", "x", size=3, alpha=0.3, beta=0.5, bias=2.0)], {"x": X}))(
         values(*X)
     )
@@ -872,7 +872,7 @@ LIGHT_NETWORKS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "lig
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT_NETWORKS.glob("*.onnx")))
 def test_light_networks_give_what_onnx_runtime_does(name: str, rule: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    made = randomised(LIGHT_NETWORKS / f"{name}.onnx")
+    made = randomized(LIGHT_NETWORKS / f"{name}.onnx")
     x = values(1, 3, 224, 224)
     session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     (wanted,) = session.run(None, {session.get_inputs()[0].name: x})
@@ -941,6 +941,29 @@ def test_what_an_opset_does_not_have_is_refused(
         assert refusal(made).code == code
     else:
         rs.onnx.load(made)
+
+
+@pytest.mark.parametrize("opset", [17, 99])
+def test_a_check_lists_what_an_opset_does_not_have_with_all_other_problems(opset: int) -> None:
+    nodes = [
+        node("Gelu", "x", name="first", to=["a"]),
+        node("Squeeze", "a", name="second", to=["b"], axes=[0]),
+        node("NonZero", "x", name="third", to=["c"]),
+        node("Relu", "a", name="last", to=["y"]),
+    ]
+    made = model(nodes, {"x": (1, 4)})
+    made.opset_import[0].version = opset
+    found = rs.onnx.check(made)
+    refused = {(each.operator, each.name) for each in found.refused}
+    assert found.missing == {"NonZero": ("third",)}
+    if opset == 17:
+        assert refused == {("Gelu", "first"), ("Squeeze", "second")}
+        assert found.runs == {"Relu": 1}
+        assert "since opset 20, the model is of opset 17" in str(found)
+    else:
+        assert ("opset", "the ONNX model is of opset 99") in refused
+        assert found.runs["Relu"] == 1
+    assert not found.is_whole
 
 
 def test_the_table_of_versions_is_that_of_onnx() -> None:

@@ -119,7 +119,7 @@ def test_convolutions_of_integers_are_exact(groups: int, known: tuple[str, ...])
 SCALES = {"x": np.float32(0.02), "w": np.float32(0.03), "y": np.float32(0.7)}
 
 
-def quantised(word: str, x: Array, zero: int, scale: Any = 0.02) -> dict[str, Array | None]:
+def quantized(word: str, x: Array, zero: int, scale: Any = 0.02) -> dict[str, Array | None]:
     scales = {f"{word}s": np.asarray(scale, np.float32), f"{word}z": np.asarray(zero).astype(x.dtype)}
     return {word: x, **scales}
 
@@ -130,21 +130,21 @@ def result(kind: Any, scale: float, zero: int) -> dict[str, Array | None]:
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("kinds", [(np.uint8, np.int8), (np.int8, np.int8), (np.uint8, np.uint8)], ids=str)
-def test_quantised_products(kinds: tuple[Any, Any], is_known: bool) -> None:
+def test_quantized_products(kinds: tuple[Any, Any], is_known: bool) -> None:
     x, w = integers(kinds[0], 3, 40), weights(kinds[1], 40, 6)
-    of_weights = quantised("w", w, np.zeros(6, int) + 3, 2.0 ** -np.arange(3, 9))
-    inputs = quantised("x", x, 11) | of_weights | result(kinds[0], 0.75, 5)
+    of_weights = quantized("w", w, np.zeros(6, int) + 3, 2.0 ** -np.arange(3, 9))
+    inputs = quantized("x", x, 11) | of_weights | result(kinds[0], 0.75, 5)
     known = [name for name in inputs if name != "x"] if is_known else []
     check(Case("QLinearMatMul", inputs, known=known, domain="", opset=21), off_by=1)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_quantised_convolutions(groups: int, is_known: bool) -> None:
+def test_quantized_convolutions(groups: int, is_known: bool) -> None:
     x, w = integers(np.uint8, 2, 4, 7, 6), weights(np.int8, 6, 4 // groups, 3, 3)
-    of_weights = quantised("w", w, np.zeros(6, int), 2.0 ** -np.arange(3, 9))
+    of_weights = quantized("w", w, np.zeros(6, int), 2.0 ** -np.arange(3, 9))
     bias = RANDOM.integers(-9999, 9999, 6).astype(np.int32)
-    inputs = quantised("x", x, 100) | of_weights | result(np.uint8, 0.5, 128) | {"b": bias}
+    inputs = quantized("x", x, 100) | of_weights | result(np.uint8, 0.5, 128) | {"b": bias}
     known = [name for name in inputs if name != "x"] if is_known else []
     check(Case("QLinearConv", inputs, {"pads": [1, 1, 1, 1], "group": groups}, known, domain=""), off_by=1)
 
@@ -152,12 +152,12 @@ def test_quantised_convolutions(groups: int, is_known: bool) -> None:
 @pytest.mark.parametrize(
     "x", [reals(3, 20), np.abs(reals(5)) + 1, -np.abs(reals(2, 2, 3)) - 1, np.zeros(4, "f4")]
 )
-def test_tensors_are_quantised_by_their_extremes(x: Array) -> None:
+def test_tensors_are_quantized_by_their_extremes(x: Array) -> None:
     check(Case("DynamicQuantizeLinear", {"x": x}, outputs=("y", "s", "z"), domain=""), off_by=1)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_products_of_what_is_quantised_in_a_run(is_known: bool) -> None:
+def test_products_of_what_is_quantized_in_a_run(is_known: bool) -> None:
     inputs = {
         "x": reals(2, 3, 40), "w": weights(np.int8, 40, 6), "ws": np.abs(reals(6)) / 50,
         "wz": integers(np.int8, 6), "b": reals(6),
@@ -180,24 +180,24 @@ IMAGE = integers(np.uint8, 2, 4, 6, 6)
 ROWS = integers(np.int8, 3, 10)
 FUNCTIONS = [
     Case(
-        "QLinearAdd", quantised("a", IMAGE, 9) | quantised("b", IMAGE[:1], 99, 0.05) | result("u1", 0.06, 70)
+        "QLinearAdd", quantized("a", IMAGE, 9) | quantized("b", IMAGE[:1], 99, 0.05) | result("u1", 0.06, 70)
     ),
-    Case("QLinearMul", quantised("a", ROWS, 9) | quantised("b", ROWS, -9, 0.05) | result("i1", 0.06, 7)),
-    Case("QLinearSigmoid", quantised("x", ROWS, 9) | result("i1", 1 / 256, -128)),
-    Case("QLinearLeakyRelu", quantised("x", ROWS, 9) | result("i1", 0.02, 3), {"alpha": 0.2}),
-    Case("QLinearAveragePool", quantised("x", IMAGE, 9) | result("u1", 0.02, 3), {"kernel_shape": [3, 2]}),
-    Case("QLinearGlobalAveragePool", quantised("x", IMAGE, 9) | result("u1", 0.01, 3), {"channels_last": 0}),
-    Case("QLinearSoftmax", quantised("x", IMAGE, 9) | result("u1", 1 / 256, 0), {"axis": -1, "opset": 13}),
+    Case("QLinearMul", quantized("a", ROWS, 9) | quantized("b", ROWS, -9, 0.05) | result("i1", 0.06, 7)),
+    Case("QLinearSigmoid", quantized("x", ROWS, 9) | result("i1", 1 / 256, -128)),
+    Case("QLinearLeakyRelu", quantized("x", ROWS, 9) | result("i1", 0.02, 3), {"alpha": 0.2}),
+    Case("QLinearAveragePool", quantized("x", IMAGE, 9) | result("u1", 0.02, 3), {"kernel_shape": [3, 2]}),
+    Case("QLinearGlobalAveragePool", quantized("x", IMAGE, 9) | result("u1", 0.01, 3), {"channels_last": 0}),
+    Case("QLinearSoftmax", quantized("x", IMAGE, 9) | result("u1", 1 / 256, 0), {"axis": -1, "opset": 13}),
     Case(
         "QLinearConcat",
-        result("u1", 0.05, 3) | quantised("a", IMAGE, 9) | quantised("b", IMAGE[:1], 99, 0.05),
+        result("u1", 0.05, 3) | quantized("a", IMAGE, 9) | quantized("b", IMAGE[:1], 99, 0.05),
         {"axis": 0},
     ),
 ]
 
 
 @pytest.mark.parametrize("case", FUNCTIONS, ids=lambda case: case.operator)
-def test_functions_of_quantised_tensors(case: Case) -> None:
+def test_functions_of_quantized_tensors(case: Case) -> None:
     check(case._replace(known=[name for name in case.inputs if len(name) == 2]), off_by=1)
 
 

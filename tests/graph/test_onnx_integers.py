@@ -28,7 +28,7 @@ def model(nodes, inputs, output, constants=(), opset=18):
 
 
 def both(proto, feeds):
-    """What restride makes, and what the reference does."""
+    """Return the results of restride and of the reference."""
     (wanted,) = ReferenceEvaluator(proto).run(None, feeds)
     return rs.onnx.load(proto)(feeds), wanted
 

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def of_node(operator: str, x: Array, constants: dict[str, int | Array], **attributes: int) -> Array:
-    """What an operator of `x` and constants makes."""
+    """Return the results of an operator of `x` and constants."""
     names = ["" if name.startswith("-") else name for name in constants]
     node = helper.make_node(operator, ["x", *names], ["y"], **attributes)
     graph = helper.make_graph(

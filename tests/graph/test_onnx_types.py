@@ -280,7 +280,7 @@ def written(
 
 
 def difference(writer: ModelWriter, wanted: Sequence[Array], found: Array) -> str:
-    """What differs by more than the type rounds; "" for nothing."""
+    """Return the differences beyond rounding to the type; "" for none."""
     last = wanted[[name for node in writer.nodes for name in node.output].index(writer.last)]
     if (found.dtype, found.shape) != (last.dtype, last.shape):
         return f"{found.dtype} {found.shape}, not {last.dtype} {last.shape}"
@@ -329,7 +329,7 @@ C = np.array([1e300, 1e-60, 1 / 3])
 
 
 def single(operator: str, read: str, x: Array, constants: dict[str, Array], **attributes: Any) -> Array:
-    """What a model of one node makes of x."""
+    """Run a model of one node on x."""
     number = onnx.helper.np_dtype_to_tensor_dtype(x.dtype)
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node(operator, read.split(), ["y"], "this one", **attributes)],

@@ -238,7 +238,7 @@ def test_a_network_of_integers_stays_as_it_is() -> None:
 
 
 def exact(graph: Graph) -> Array:
-    """What f32 gives: beside 16 bits as good as f64."""
+    """Return the results in f32, which are exact enough to check 16 bits."""
     return run(graph, "f32").astype(np.float64)
 
 

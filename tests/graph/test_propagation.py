@@ -17,7 +17,7 @@ PLAIN, LAST, BLOCKED = FORMATS = tuple(rs.MemoryDesc((1, 32, 4, 4), "f32", tag) 
 
 
 def _edges(costs):
-    """What reorders cost, in whole seconds, so that sums are exact."""
+    """The cost of reorders, in whole seconds, so that sums are exact."""
     return lambda src, dst: EdgeCost(costs[FORMATS.index(src)][FORMATS.index(dst)], 100)
 
 

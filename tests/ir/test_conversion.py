@@ -83,7 +83,7 @@ def _is_nan(bits: Bits, data_type: DataType) -> np.ndarray:
 
 
 def _highest(data_type: DataType, *, wide: bool = False) -> int:
-    """What a float saturates to: for s32 the last f32 below 2**31 (N3), for s64 the last double too."""
+    """Return the value to which floats saturate: the last f32 or double below 2**31 for s32 (N3)."""
     high, kept = _RANGES[data_type][1], 53 if wide else 24
     return high if high < 2**kept else 2 ** high.bit_length() - 2 ** (high.bit_length() - kept)
 
@@ -223,7 +223,7 @@ def test_floats_equal_ml_dtypes(src: DataType, dst: DataType) -> None:
 
 
 def _rounds_twice(bits: Bits, src: DataType, dst: DataType) -> np.ndarray:
-    """Where ml_dtypes 0.6 is wrong: it rounds a double to f32 first, and that lies at a tie of `dst`."""
+    """Values that ml_dtypes 0.6 rounds twice: a double becomes an f32 that is a tie of `dst`."""
     if src is not _F64 or dst not in (_BF16, _E5M2, _E4M3, _E8M0, _E2M1):
         return np.zeros(bits.shape, np.bool_)
     if dst in (_E8M0, _E2M1):
@@ -397,7 +397,7 @@ def test_nan_is_zero_as_an_integer(src: DataType, dst: DataType) -> None:
 @pytest.mark.parametrize("dst", _FLOATS)
 @pytest.mark.parametrize("src", [_F32, _F64])
 def test_arithmetic_makes_the_one_quiet_nan(src: DataType, dst: DataType) -> None:
-    """Which NaN a sum of two keeps differs between machines; so none is kept."""
+    """The NaN that a sum of two keeps differs between machines, so NaNs are canonical."""
     bits, quiet = patterns(src), _QUIET[dst]
     nan = bits[_is_nan(bits, src)]
     old = np.zeros(nan.shape, storage_dtype(dst))

@@ -21,7 +21,7 @@ from restride.ir.nest_rewrites import (
     byte_nest,
     in_pairs,
     linear_table,
-    normalise,
+    normalize,
     peel,
     peeled_boxes,
     slice_axis,
@@ -129,7 +129,7 @@ def test_spreading_begins_at_a_whole_byte() -> None:
 
 
 def _run_by_definition(program: Program, data: np.ndarray, written: int) -> np.ndarray:
-    """What the reference engine writes, in so many bytes."""
+    """Return the reference engine's result, in so many bytes."""
     device, out = ReferenceDevice("reference"), np.zeros(written, np.uint8)
     buffers = tuple(Buffer(x.ctypes.data, x.nbytes, False, x) for x in (data.view(np.uint8), out))
     device.launch(device.compile(program), Arguments(buffers, ()), None)
@@ -196,10 +196,10 @@ def test_threads_share_a_program_that_goes_through_bytes() -> None:
 
 @pytest.mark.parametrize(("src", "dst"), [("nhwc", "nChw16c"), ("nChw16c", "nhwc"), ("nchw", "nchw")])
 @pytest.mark.parametrize("dims", [(2, 32, 5, 3), (1, 48, 7, 2), (2, 36, 3, 5)])
-def test_elements_that_keep_their_neighbour_move_as_bytes(src: str, dst: str, dims: tuple[int, ...]) -> None:
+def test_elements_that_keep_their_neighbor_move_as_bytes(src: str, dst: str, dims: tuple[int, ...]) -> None:
     held, wanted = MemoryDesc(dims, "s4", src), MemoryDesc(dims, "s4", dst)
     if dims[1] % 16 == 0:
-        nest = normalise(_nest(held, wanted))
+        nest = normalize(_nest(held, wanted))
         made = in_pairs(nest)
         assert made.src_type is made.dst_type is DataType.u8
         assert made.moved_bytes == nest.moved_bytes
@@ -209,14 +209,14 @@ def test_elements_that_keep_their_neighbour_move_as_bytes(src: str, dst: str, di
 @pytest.mark.parametrize(
     ("src", "dst", "dims"),
     [
-        ("s4 nchw", "s4 nhwc", (2, 32, 5, 3)),  # neighbours part
+        ("s4 nchw", "s4 nhwc", (2, 32, 5, 3)),  # neighbors part
         ("s4 ab", "s4 ab", (5, 3)),  # one element is alone
         ("s4 ab", "u4 ab", (4, 4)),  # values change
     ],
 )
 def test_other_elements_move_by_themselves(src: str, dst: str, dims: tuple[int, ...]) -> None:
     held, wanted = (MemoryDesc(dims, *text.split()) for text in (src, dst))
-    nest = normalise(_nest(held, wanted))
+    nest = normalize(_nest(held, wanted))
     assert in_pairs(nest) == nest
     check_reorder(held, wanted, CPU)
 
@@ -316,15 +316,15 @@ def test_peel_makes_the_boxes_that_its_text_shows() -> None:
 
 @given(nests(bounded=False))
 def test_normal_form_means_the_same(nest: LoopNest) -> None:
-    normal = normalise(nest)
+    normal = normalize(nest)
     assert meaning(normal, like=nest) == meaning(nest)
     normal.verify()
 
 
 @given(nests(bounded=False))
 def test_normal_form_is_its_own_normal_form(nest: LoopNest) -> None:
-    normal = normalise(nest)
-    assert normalise(normal) == normal
+    normal = normalize(nest)
+    assert normalize(normal) == normal
 
 
 @given(nests(), st.randoms(use_true_random=False))
@@ -334,12 +334,12 @@ def test_normal_form_does_not_depend_on_the_order_of_axes(nest: LoopNest, random
             continue
         axes = list(box.axes)
         random.shuffle(axes)  # type: ignore[attr-defined]
-        assert normalise(dataclasses.replace(box, axes=tuple(axes))) == normalise(box)
+        assert normalize(dataclasses.replace(box, axes=tuple(axes))) == normalize(box)
 
 
 @given(nests(bounded=False))
 def test_normal_form_has_no_unit_axes_and_nothing_left_to_fuse(nest: LoopNest) -> None:
-    normal = normalise(nest)
+    normal = normalize(nest)
     assert all(axis.extent > 1 for axis in normal.axes) or normal.is_zero
     assert len(normal.axes) <= max(len(nest.axes), 1)
     for outer, inner in product(normal.axes, repeat=2):
@@ -354,26 +354,26 @@ def test_a_zero_nest_forgets_its_source(nest: LoopNest) -> None:
     nest = dataclasses.replace(nest, axes=(dataclasses.replace(nest.axes[0], valid=0), *nest.axes[1:]))
     moved = dataclasses.replace(nest, src_base=nest.src_base + 7)
     moved = dataclasses.replace(moved, axes=tuple(dataclasses.replace(a, src=3) for a in nest.axes))
-    assert normalise(moved) == normalise(nest)
-    assert normalise(nest).is_zero
-    assert normalise(nest).src_base == 0
+    assert normalize(moved) == normalize(nest)
+    assert normalize(nest).is_zero
+    assert normalize(nest).src_base == 0
 
 
-def test_neighbours_fuse_into_one_axis() -> None:
+def test_neighbors_fuse_into_one_axis() -> None:
     dense = _nest_of_rewrites(
         Axis(2, 60, 60), Axis(3, 20, 20), Axis(1, 999, 999), Axis(4, 5, 5), Axis(5, 1, 1)
     )
-    assert normalise(dense).axes == (Axis(120, 1, 1),)
+    assert normalize(dense).axes == (Axis(120, 1, 1),)
     transposed = _nest_of_rewrites(Axis(2, 1, 60), Axis(3, 40, 20), Axis(4, 10, 5), Axis(5, 2, 1))
-    assert normalise(transposed).axes == (Axis(2, 1, 60), Axis(60, 2, 1))
+    assert normalize(transposed).axes == (Axis(2, 1, 60), Axis(60, 2, 1))
     reversed_ = _nest_of_rewrites(Axis(3, -4, 4), Axis(4, -1, 1))
-    assert normalise(reversed_).axes == (Axis(12, -1, 1),)
+    assert normalize(reversed_).axes == (Axis(12, -1, 1),)
     broadcast = _nest_of_rewrites(Axis(3, 0, 4), Axis(4, 0, 1))
-    assert normalise(broadcast).axes == (Axis(12, 0, 1),)
+    assert normalize(broadcast).axes == (Axis(12, 0, 1),)
 
 
 def test_a_partial_axis_fuses_only_as_the_outer_one() -> None:
     outer = _nest_of_rewrites(Axis(3, 4, 4, valid=2), Axis(4, 1, 1))
-    assert normalise(outer).axes == (Axis(12, 1, 1, valid=8),)
+    assert normalize(outer).axes == (Axis(12, 1, 1, valid=8),)
     inner = _nest_of_rewrites(Axis(3, 4, 4), Axis(4, 1, 1, valid=2))
-    assert normalise(inner).axes == (Axis(3, 4, 4), Axis(4, 1, 1, valid=2))
+    assert normalize(inner).axes == (Axis(3, 4, 4), Axis(4, 1, 1, valid=2))

@@ -1,4 +1,4 @@
-"""What the format "any" becomes where a primitive follows another tensor."""
+"""The format chosen for "any" when a primitive follows another tensor."""
 
 from __future__ import annotations
 

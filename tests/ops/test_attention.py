@@ -74,7 +74,7 @@ class Problem:
             return found, (top + np.log(total))[..., 0]
 
     def is_hidden(self):
-        """Which keys the places of queries and lengths hide."""
+        """Return a mask of the keys that queries do not see."""
         i, j = np.arange(self.queries)[None, :, None], np.arange(self.keys)[None, None, :]
         count = self.inputs.get(LENGTHS, np.array([self.keys]))[:, None, None].clip(0, self.keys)
         causal, (before, behind) = self.rest.get("causal", "none"), self.rest.get("window", (-1, -1))

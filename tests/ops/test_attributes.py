@@ -289,7 +289,7 @@ def test_a_chain_of_32_is_the_same_on_every_instruction_set(level):
 # --- in place, and dims at execution -----------------------------------------------------------------------
 
 
-def test_in_place_requantising_reads_before_it_writes(engine):
+def test_in_place_requantizing_reads_before_it_writes(engine):
     some = Some(21, DIMS)
     md, to = rs.MemoryDesc(DIMS, "s8", "aBc16b"), rs.MemoryDesc(DIMS, "u8", "aBc16b")
     given = Given(src_scale=some.factor(2, "f32", known=True), dst_zero=some.factor(0, "s32", known=True))

@@ -1,4 +1,4 @@
-"""Sums of a quantised destination beside it: -128 and -1 times, for each kept padded index."""
+"""Sums of a quantized destination beside it: -128 and -1 times, for each kept padded index."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ S8, F32 = rs.MemoryDesc(DIMS, "s8", "abcd"), rs.MemoryDesc(DIMS, "f32", "abcd")
 
 
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "f8_e4m3", "boolean"])
-def test_only_quantised_destinations_have_sums(data_type):
+def test_only_quantized_destinations_have_sums(data_type):
     dst, engine = rs.MemoryDesc(DIMS, data_type, "abcd"), rs.Engine("cpu")
     with refused(f"compensation of {data_type}", "s8, u8, s32, s4 or u4", where=(F32, dst)):
         rs.Reorder.PrimitiveDesc(engine, F32, engine, dst, attr_of(1))

@@ -301,7 +301,7 @@ def _differing(library: ComputingOneDNN, test: Test, count: Counter[str]) -> lis
 
 
 def _values(work: CaseWork) -> dict[str | int, np.ndarray]:
-    """What is read, in logical order, as f64."""
+    """The inputs, in logical order, as f64."""
     read = (*work.reads, work.dst) if work.case.has_sum else work.reads
     return {one.name: logical(one.md, one.filled()).astype(np.float64) for one in read}
 

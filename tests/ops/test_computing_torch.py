@@ -219,7 +219,7 @@ _OF = {
 
 
 def _differing(driver: str, line: str) -> list[str] | None:
-    """What differs; None for what torch has not."""
+    """Return the difference from torch; None if torch has no such function."""
     (test,) = expand(line.split()).tests
     if why_skipped(test):
         return None

@@ -1,4 +1,4 @@
-"""What the descriptor of every operation answers, and that a copy answers the same."""
+"""Queries of the descriptor of every operation; a copy returns the same."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_remainders_of_reals_are_exact(engine, kind):
 
 
 def _places(found, wanted, dtype):
-    """How many units of the last place of `wanted` the results are away, at most; ends must be equal."""
+    """Return the largest error in units of the last place of `wanted`; ends must be equal."""
     wanted, info = wanted.astype(np.longdouble), np.finfo(dtype)
     rounded = wanted.astype(dtype)
     is_end = ~np.isfinite(rounded)

@@ -60,7 +60,7 @@ def row_major(dims):
 
 
 def error(kind, pd, dims, formula):
-    """How far results are from those of doubles, beside the largest of them."""
+    """Return the error of results relative to the largest result in doubles."""
     x, w = (
         np.random.default_rng(i).standard_normal(own).astype(np.float32) for i, own in enumerate(dims[:2])
     )

@@ -16,7 +16,7 @@ _ONE, _TWO, _DST = rs.ARG_SRC_0, rs.ARG_SRC_1, rs.ARG_DST
 
 
 def gathered(engine, algorithm, x, indices, dims, tags=("abc", "abc"), **more):
-    """What the primitive gives; `tags`: of source and destination, plain where they are of another rank."""
+    """Return the primitive's result; `tags`: of source and destination, plain if the ranks differ."""
     src, dst = (
         rs.MemoryDesc(shape, x.dtype, tag if len(shape) == 3 else "abcd"[: len(shape)])
         for shape, tag in zip((x.shape, dims), tags, strict=True)

@@ -140,7 +140,7 @@ def test_gradients_of_another_gather_are_refused() -> None:
 def scatter_gradients(
     engine: rs.Engine, algorithm: str, at: np.ndarray, dims: tuple[int, ...], d: np.ndarray, **more: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the source and of the updates, which have `dims`."""
+    """Return the gradients of the source and of the updates, which have `dims`."""
     tag = more.get("tag", "abc")
     whole, part = (
         rs.MemoryDesc(d.shape, d.dtype, tag),

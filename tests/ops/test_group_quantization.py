@@ -185,7 +185,7 @@ def test_any_groups_axes_layouts_and_values_are_what_the_tree_says(data: st.Data
 @pytest.mark.parametrize("src", ["bf16", "f32"])
 @pytest.mark.parametrize("kind", ["f4_e2m1", "f4_e3m0"])
 def test_every_rounding_to_4_bits_is_right(kind: str, src: str, scale_type: str) -> None:
-    """Numbers at and beside every tie, with a neighbour that makes the scale 1."""
+    """Numbers at and beside every tie, with a neighbor that makes the scale 1."""
     most = {"f4_e2m1": 7.99, "f4_e3m0": 31.9}[kind] if scale_type == "e8m0" else REACH[kind]
     if src == "bf16":
         with np.errstate(invalid="ignore"):
@@ -209,7 +209,7 @@ def test_every_rounding_to_4_bits_is_right(kind: str, src: str, scale_type: str)
 
 
 def _ties(values: list[float]) -> Array:
-    """The bits of the middles between neighbours, and of what lies beside them."""
+    """The bits of the middles between neighbors, and of what lies beside them."""
     exact = np.array(values, np.float32)
     middles = np.concatenate([exact, (exact[1:] + exact[:-1]) / 2])
     beside = [np.nextafter(middles, np.float32(end)) for end in (-np.inf, np.inf)]

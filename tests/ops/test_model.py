@@ -107,7 +107,7 @@ def test_the_default_order_of_either_version_is_in_order(flags):
 
 @pytest.mark.parametrize("make", [rs.Engine, rs.Stream])
 def test_engines_and_streams_are_never_empty(make):
-    """What an empty one could not do, it cannot be asked for."""
+    """Engines and streams cannot be constructed without arguments."""
     with pytest.raises(TypeError):
         make()
 

@@ -82,7 +82,7 @@ def test_variance_far_from_zero_and_of_many_pieces(engine):
 @pytest.mark.parametrize("flags", ["none", "rms_norm"])
 @pytest.mark.parametrize("extent", [4096, 20_000, 4099])
 def test_statistics_of_long_columns_lose_little(engine, extent, flags):
-    """Rows whose neighbours are of other rows: elements are added one after the other, piece by piece."""
+    """Rows whose neighbors are of other rows: elements are added one after the other, piece by piece."""
     x = random((8, extent)) + 100
     pd = forward_pd("layer", engine, _md(x.shape, "ba"), _md(x.shape, "ba"), flags)
     is_rms = flags == "rms_norm"

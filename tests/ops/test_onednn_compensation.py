@@ -38,7 +38,7 @@ def library() -> OneDNN:
 
 @dataclass(frozen=True)
 class Extra:
-    """What oneDNN's descriptor says beside the layout: where in its bits, found by comparing descriptors."""
+    """The fields of oneDNN's descriptor besides the layout, located by comparing descriptors."""
 
     flags: int = 160
     mask: int = 162
@@ -77,7 +77,7 @@ class Weights:
 
     @property
     def adjusted(self) -> float:
-        """What oneDNN multiplies weights with, so that sums of two products fit 16 bits without VNNI."""
+        """Return oneDNN's factor of weights that makes sums of two products fit 16 bits without VNNI."""
         return (
             float(self._bits[EXTRA.adjust : EXTRA.adjust + 1].view(np.float32)[0])
             if self.flags & _ADJUST

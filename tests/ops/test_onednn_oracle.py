@@ -1,4 +1,4 @@
-"""restride beside a real oneDNN: bit for bit (but N4, N5), every descriptor field, every padding byte."""
+"""restride compared with oneDNN: bit for bit (but N4, N5), every descriptor field, every padding byte."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _desc(n: int, tag: str) -> MemoryDesc:
 
 
 def _places(nest: LoopNest) -> Iterator[tuple[int, int | None]]:
-    """Where each position of a nest writes, and what it reads, None for zero."""
+    """Return the offsets that each position of a nest writes and reads; None for zero."""
     for box in peel(nest):
         for index in product(*(range(axis.extent) for axis in box.axes)):
             pairs = list(zip(box.axes, index, strict=True))

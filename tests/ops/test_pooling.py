@@ -13,11 +13,11 @@ from support.sycl import skip_where_the_compiler_crashes
 
 CPU = rs.Engine("cpu")
 ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
-# dims of the source, then strides, kernel, dilation, padding in front and behind.
+# dims of the source, then strides, kernel, dilation, padding before and after.
 CASES = {
     "short rows": ((2, 3, 8, 6), ((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))),
     "short odd rows": ((1, 2, 5, 7, 7), ((2, 2, 2), (3, 3, 3), (0, 0, 0), (1, 1, 1), (1, 1, 1))),
-    "neighbours": ((1, 3, 5, 7), ((1, 1), (3, 3), (0, 0), (1, 1), (1, 1))),
+    "neighbors": ((1, 3, 5, 7), ((1, 1), (3, 3), (0, 0), (1, 1), (1, 1))),
 }
 
 
@@ -29,7 +29,7 @@ def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", 
 
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "f64", "s32"])
-@pytest.mark.parametrize("case", ["short rows", "short odd rows", "neighbours"])
+@pytest.mark.parametrize("case", ["short rows", "short odd rows", "neighbors"])
 def test_gradients_of_short_rows_have_every_type_and_gaps(engine, case, data_type):
     skip_where_the_compiler_crashes(engine)
     dims, windows = CASES[case]

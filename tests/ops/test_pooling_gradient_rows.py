@@ -15,7 +15,7 @@ from support.pooled import gradient_of, pooled, pooled_dims
 from support.sycl import skip_where_the_compiler_crashes
 
 ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
-# dims of the source, then strides, kernel, dilation, padding in front and behind.
+# dims of the source, then strides, kernel, dilation, padding before and after.
 CASES = {
     "every position": ((2, 2, 9, 14), ((1, 1), (3, 3), (0, 0), (1, 1), (1, 1))),
     "every second": ((1, 3, 14, 14), ((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))),
@@ -57,7 +57,7 @@ def test_an_infinite_gradient_reaches_the_positions_of_its_window_alone(engine, 
     assert not np.isnan(found).any()
 
 
-def test_stores_of_neighbours_stand_together():
+def test_stores_of_neighbors_stand_together():
     """Behind all sums, so that two phases of a stride are written as one."""
     dims, windows = (1, 1, 40, 40), ((2, 2), (13, 13), (0, 0), (6, 6), (6, 6))
     src, dst = (rs.MemoryDesc(each, "f32", "abx") for each in (dims, pooled_dims(dims, windows)))

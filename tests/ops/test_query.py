@@ -1,4 +1,4 @@
-"""What primitive descriptors are asked: members, words, and the zero descriptor for all else."""
+"""Queries of primitive descriptors: members, words, and the zero descriptor for all else."""
 
 from __future__ import annotations
 

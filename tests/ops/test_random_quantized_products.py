@@ -272,7 +272,7 @@ def _weights(case: Case, rng: np.random.Generator) -> Any:
 
 
 def _product(case: Case, src: Any, weights: Any, scale: Any, zero: Any) -> tuple[Any, Any]:
-    """What is summed in f64, and what it may be off by."""
+    """Return the sums in f64, and their tolerances."""
     real_weights = (weights - zero) * scale
     largest = (np.abs(weights) + np.abs(zero)) * np.abs(scale)
     limit = _SUMMED * (np.abs(src) @ largest)

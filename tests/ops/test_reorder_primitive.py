@@ -228,7 +228,7 @@ def test_another_layout_or_element_size_is_no_conversion_in_place(engine, dst):
         run(r, engine, src, onto)
 
 
-def test_neighbouring_buffers_do_not_overlap(engine):
+def test_neighboring_buffers_do_not_overlap(engine):
     whole = storage(np.zeros(64, np.float32), engine)
     whole[:32] = np.arange(32)
     src, dst = (memory_over(desc((32,), "f32", "a"), engine, part) for part in (whole[:32], whole[32:]))

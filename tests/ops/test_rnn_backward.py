@@ -20,7 +20,7 @@ _GRADIENT = {1: 129, 2: 130, 3: 131, 33: 161, 34: 162, 41: 169, 17: 145, 18: 146
 
 
 def _gradients(engine: rs.Engine, shape: Shape, cell: str, direction: str, **options: Any) -> Any:
-    """What is read, the gradients of what was written, and those that the primitive finds."""
+    """The inputs, the gradients of outputs, and the computed gradients."""
     values = arguments(shape, cell, direction, 1)
     without = options.pop("without", ())
     for arg in without:

@@ -1,4 +1,4 @@
-"""Recurrent networks of bytes: states quantised as oneDNN does, beside NumPy; what is refused."""
+"""Recurrent networks of bytes: states quantized as oneDNN does, beside NumPy; what is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _descs(cell, direction, shape, **types):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("kind", ["u8", "f32"])
-def test_bytes_give_the_states_of_reals_to_a_step_of_quantisation(cell, direction, mask, kind):
+def test_bytes_give_the_states_of_reals_to_a_step_of_quantization(cell, direction, mask, kind):
     types = {"src_iter": kind, "dst_iter": kind, "dst_layer": kind}
     attr, scales = _attr(CELLS[cell], _SHAPE.channels, mask)
     pd = getattr(rs, f"{cell}Forward").PrimitiveDesc(
@@ -133,12 +133,12 @@ def test_attributes_tell_what_was_set():
         (lambda attr: attr.set_rnn_data_qparams(2.0**-128, 0), "cannot hold 1 / scale"),
     ],
 )
-def test_numbers_that_quantise_nothing_are_refused(call, text):
+def test_numbers_that_quantize_nothing_are_refused(call, text):
     with refused(text):
         call(rs.PrimitiveAttr())
 
 
-def test_other_primitives_and_types_refuse_quantisation():
+def test_other_primitives_and_types_refuse_quantization():
     attr, _ = _attr(4, 20, 0)
     md = rs.MemoryDesc((2, 3), "f32")
     with refused("quantization of a recurrent network", kind=rs.Unimplemented):

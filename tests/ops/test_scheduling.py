@@ -74,7 +74,7 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[i
     def faster(call: Callable[[], object], rounds: int) -> list[float]:
         call()
         timed.append(1)
-        return [1 / len(timed)]
+        return [0.9 ** len(timed)]
 
     monkeypatch.setattr(schedule_search, "time_call", faster)
     monkeypatch.setattr(schedule_search, "_SECONDS", 600.0)  # a loaded machine compiles slowly
@@ -297,3 +297,46 @@ def test_rows_of_windows_may_be_others() -> None:
         results.append(dst.to_numpy())
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
+
+
+# --- looking into a primitive -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [_softmax, _product, _transpose, _lstm, _columns])
+def test_primitive_descriptors_show_and_time_their_kernels(make: Callable[[], Any]) -> None:
+    pd = make()
+    kernels = pd._implementation().executable.kernels
+    assert pd.why
+    assert pd.ir.count("define void @restride") >= len(kernels) > 0
+    assert "restride" in pd.asm
+    assert all(f"; {name}\n" in pd.ir for name in kernels) == (len(kernels) > 1)
+    found = pd.measure(rounds=2)
+    assert found.low <= found.seconds <= found.high
+    assert found.moved_bytes > 0
+
+
+def test_sums_of_products_have_a_rate_of_operations() -> None:
+    found = _product().measure(rounds=1)
+    assert found.flops == 2 * 32 * 256 * 128
+    assert found.gflop_per_s == found.flops / found.seconds / 1e9
+    assert _transpose().measure(rounds=1).gflop_per_s == 0
+
+
+def test_the_reference_engine_has_no_kernels_but_is_measured() -> None:
+    pd = _softmax(_REF)
+    assert (pd.ir, pd.asm) == ("", "")
+    assert pd.measure(rounds=1).seconds > 0
+
+
+def test_dims_known_only_at_execution_are_not_measured() -> None:
+    rows, square = (rs.MemoryDesc((n, 16), "f32", "ab") for n in (rs.onednn.RUNTIME_DIM, 16))
+    pd = rs.Matmul.PrimitiveDesc(_CPU, rows, square, rows)
+    assert (pd.ir, pd.asm) == ("", "")
+    with refused("measure: src has dims known only at execution", kind=rs.Unimplemented):
+        pd.measure()
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 1.5, "3", None, 10**9])
+def test_invalid_rounds_are_refused(rounds: object) -> None:
+    with refused("measure: rounds"):
+        _softmax().measure(rounds=rounds)

@@ -1,4 +1,4 @@
-"""What concat and sum share: what a warm call skips, and what it never skips (N10)."""
+"""The common parts of concat and sum: checks that a warm call skips, and checks that it does not (N10)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _sources() -> str:
 
 @cache
 def _used() -> tuple[set[str], set[str]]:
-    """What is used as `rs.name`, and what as `anything.name`."""
+    """Return the names used as `rs.name`, and as `anything.name`."""
     nodes = [node for node in ast.walk(ast.parse(_sources())) if isinstance(node, ast.Attribute)]
     public = {node.attr for node in nodes if ast.unparse(node.value) in ("rs", "rs.onednn", "rs.onednn.Arg")}
     return public, {node.attr for node in nodes}

@@ -1,4 +1,4 @@
-"""What earlier versions wrote is read: networks, pickles, files with layouts, Zarr, stored kernels.
+"""Files of earlier versions are read: networks, pickles, files with layouts, Zarr, stored kernels.
 
 `tests/earlier_versions/write.py` shows what they hold; a folder beside it has the name of its version.
 """

@@ -1,4 +1,4 @@
-"""What `docs/how-to/extend.md` says: a type and a primitive are added to a copy, in the files it lists."""
+"""The steps of `docs/how-to/extend.md`: add a type and a primitive to a copy, in the files it lists."""
 
 from __future__ import annotations
 

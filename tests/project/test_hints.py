@@ -1,4 +1,4 @@
-"""What a refusal says to the one who made the call: the library's own words, the caller's own line."""
+"""Messages of refusals: hints for the caller, and the caller's own line in the traceback."""
 
 from __future__ import annotations
 

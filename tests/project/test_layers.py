@@ -157,7 +157,7 @@ _LATE = {
 
 @dataclass(frozen=True)
 class Import:
-    """What an import names, where it stands, and whether only a type checker sees it."""
+    """The module of an import, its line, and whether only a type checker sees it."""
 
     target: str
     line: int
@@ -390,7 +390,7 @@ def _cycle(name: str, edges: dict[str, set[str]], state: dict[str, int], path: l
     return []
 
 
-def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
+def test_the_checks_recognize_a_wrong_import(tmp_path: Path) -> None:
     """The parser sees every form of import; a check that checks nothing would pass too."""
     source = (
         "import torch\nfrom ..runtime import stream\nfrom .. import verbose\nfrom restride.cli import main\n"
@@ -478,5 +478,5 @@ def _operations_named(source: str) -> Iterator[tuple[int, str]]:
         "if kind is prop_kind.PrimitiveKind.pooling: pass",
     ],
 )
-def test_a_name_of_an_operation_is_recognised(line: str) -> None:
+def test_a_name_of_an_operation_is_recognized(line: str) -> None:
     assert list(_operations_named(line))

@@ -14,7 +14,7 @@ _NOTEBOOKS = sorted(_FOLDER.glob("*.ipynb"))
 
 
 def _shown(cells: list[dict[str, Any]]) -> list[list[Any]]:
-    """What each cell of code shows, in all forms, without the numbers of the executions."""
+    """The outputs of each code cell, in all forms, without execution counts."""
     return [
         [(output["output_type"], output.get("data", output.get("text"))) for output in cell["outputs"]]
         for cell in cells

@@ -53,7 +53,7 @@ def test_the_metadata_link_to_the_forge_that_builds_it(url: str, monkeypatch: py
     assert f"]({place}{link}docs/index.md)" in core.readme
 
 
-def test_the_citation_names_this_version_and_licence() -> None:
+def test_the_citation_names_this_version_and_license() -> None:
     citation = dict(
         line.split(": ", 1)
         for line in (_ROOT / "CITATION.cff").read_text("utf-8").splitlines()

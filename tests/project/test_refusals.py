@@ -21,7 +21,7 @@ import restride as rs
 import restride_bench
 from restride import errors
 from restride.cli.main import main
-from restride.cli.refusals import PAGE, Refusal, is_like_a_code, refusals, spelt_out
+from restride.cli.refusals import PAGE, Refusal, is_like_a_code, refusals, spelled_out
 from restride.desc.tags import FormatTag
 from restride.errors import CATALOGUE, Error, messages, refuse
 from support.sycl import sycl_engine
@@ -102,7 +102,7 @@ _messages = functools.cache(messages)
 
 @functools.cache
 def _fields(key: str) -> set[str]:
-    """The names of the values that a message of the catalogue takes."""
+    """The names of the values that a message of the catalog takes."""
     parts = (each for text in _messages()[key][1:] for each in string.Formatter().parse(text))
     return {name.partition(".")[0] for _, name, _, _ in parts if name is not None}
 
@@ -122,7 +122,7 @@ def test_every_refusal_has_a_message_that_takes_its_values() -> None:
             assert fields == _fields(key), f"{place}: {key}"
 
 
-def test_every_message_of_the_catalogue_is_used_and_stands_with_its_code_once() -> None:
+def test_every_message_of_the_catalog_is_used_and_stands_with_its_code_once() -> None:
     assert set(messages()) == {key for refused in _source().refused for key in refused.keys}
     page = PAGE.read_text(encoding="utf-8")
     headings = [line for line in page.split("\n") if _KEY.match(line) or line.startswith("## RS-")]
@@ -137,7 +137,7 @@ def test_every_message_of_the_catalogue_is_used_and_stands_with_its_code_once() 
 
 
 def test_every_message_says_why_or_a_rule_says_it_and_gives_a_way_out() -> None:
-    """What a step of a conversion refuses is told by the rule that led to it, in its own words."""
+    """An error in a step of a conversion names the rule that led to it."""
     without = {key for key, message in messages().items() if not (message.what and message.hint)}
     # The layer's own description says what to do.
     assert without == {"RS-O01:many-axes"}
@@ -184,12 +184,12 @@ def test_a_missing_value_or_message_is_an_error_with_the_code() -> None:
     assert (type(error), error.code, error.why) == (rs.RuntimeFailure, "RS-V06", "x 3")
 
 
-def test_an_error_is_told_where_the_catalogue_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_told_where_the_catalog_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def unread() -> object:
         raise OSError(24, "Too many open files")
 
     errors._message.cache_clear()
-    monkeypatch.setattr("restride.errors._catalogue", unread)
+    monkeypatch.setattr("restride.errors._catalog", unread)
     error = refuse("RS-V06", what="x", value=3)
     assert isinstance(error, Error)
     assert (error.code, error.why) == ("RS-V06", "what x, value 3")
@@ -292,13 +292,13 @@ def test_what_is_like_a_code_is_no_format(letter: str) -> None:
         assert is_like_a_code(text)
         with pytest.raises(rs.InvalidArguments):
             FormatTag.parse(text)
-    assert spelt_out(f"{letter}7") == f"RS-{letter.upper()}07"
+    assert spelled_out(f"{letter}7") == f"RS-{letter.upper()}07"
 
 
 def test_the_texts_are_read_only_when_they_are_asked_for() -> None:
     script = (
         "import sys, restride, restride.errors; "
-        "read = restride.errors._catalogue.cache_info().currsize; "
+        "read = restride.errors._catalog.cache_info().currsize; "
         "sys.exit(read or 'restride.cli.refusals' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], env=dict(os.environ)).returncode == 0

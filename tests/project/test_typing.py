@@ -81,7 +81,7 @@ def test_the_words_of_types_are_all_there_are() -> None:
     assert {word for word in words if rs.DataType.parse(word).bits < 8} == set(get_args(NibbleName))
 
 
-def test_the_ways_of_quantising_are_those_that_have_names() -> None:
+def test_the_ways_of_quantizing_are_those_that_have_names() -> None:
     from restride.arrays.scaling.group import NAMED
     from restride.arrays.scaling.quantization import WHOLE_BLOCKS
     from restride.desc.ggml_blocks import GGML_BLOCKS

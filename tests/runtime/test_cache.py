@@ -26,7 +26,7 @@ THREADS = 64
 
 @pytest.fixture
 def capacity():
-    """Sets the capacity; afterwards it is what it was."""
+    """Sets the capacity; afterward it is what it was."""
     before = rs.get_primitive_cache_capacity()
     yield rs.set_primitive_cache_capacity
     rs.set_primitive_cache_capacity(before)
@@ -425,7 +425,7 @@ def test_the_capacity_is_1024_unless_said_otherwise():
 
 
 def run(code: str, **env: str) -> str:
-    """What a fresh process prints; the caches on disk play no part."""
+    """Run code in a fresh process, without the disk caches; return its output."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_CAPACITY")}
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""How much memory is free: of the machine, of its control groups, and where nothing says."""
+"""Free memory: of the machine, of its control groups, and on systems that do not report it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_page_is_asked_for_without_a_change_of_any_byte() -> None:
 
 
 def count_huge_pages() -> int:
-    """How many huge pages this process has."""
+    """The number of huge pages of this process."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages:")) // 2048
 

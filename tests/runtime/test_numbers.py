@@ -16,7 +16,7 @@ _PLACES = (Path("/usr/include"), Path("/usr/local/include"))
 
 
 def _folders() -> list[Path]:
-    """Where wheels put headers: beside the site-packages that are on the path."""
+    """Find the headers of wheels, relative to the site-packages on the path."""
     prefixes = {Path(sys.prefix), *(Path(place).parents[2] for place in sys.path if "site-packages" in place)}
     return [*(prefix / "include" for prefix in prefixes), *_PLACES]
 

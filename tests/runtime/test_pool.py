@@ -280,7 +280,7 @@ def _native_threads():
 
 
 def _at_last(attempt):
-    """Whether one of ten attempts goes well: other programs may hold some of them up."""
+    """True if one of ten attempts goes well: other programs may hold some of them up."""
     return any(attempt() for _ in range(10))
 
 

@@ -1,4 +1,4 @@
-"""What a saved network ran before: the next process plans nothing; what differs is planned."""
+"""Records of runs of a saved network: the next process plans nothing that was recorded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What is planned from now on."""
+    """Record the plans made from now on."""
     made: list[object] = []
     plan = rs.Network._plans.fget  # type: ignore[attr-defined]
     monkeypatch.setattr(rs.Network, "_plans", property(lambda net: made.append(net) or plan(net)))
@@ -127,7 +127,7 @@ def test_a_damaged_tensor_is_refused(saved: Path) -> None:
     (nbytes,) = struct.unpack_from("<Q", data, 24)
     data[-(-(64 + nbytes) // 64) * 64 + 5] ^= 1
     saved.write_bytes(data)
-    with pytest.raises(rs.InvalidArguments) as caught:
+    with pytest.raises(rs.RuntimeFailure) as caught:
         rs.Network.load(saved)(X)
     assert caught.value.code == "RS-F10"
 

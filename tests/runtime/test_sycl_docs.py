@@ -43,6 +43,6 @@ def test_the_example_prints_what_it_says():
     assert (
         said[2:]
         == wanted[2:]
-        == ["quantised: complete, 262144 bytes of s8 nChw16c", "back on the host: right"]
+        == ["quantized: complete, 262144 bytes of s8 nChw16c", "back on the host: right"]
     )
     assert [line.split(":")[0] for line in said] == [line.split(":")[0] for line in wanted]

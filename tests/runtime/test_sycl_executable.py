@@ -106,7 +106,7 @@ def test_a_reorder_to_the_host_is_behind_what_others_put_on_its_queue(engine):
 
 
 def sums_of_weights(engine, dims, fmt, mask, shift):
-    """A quantised tensor and both sums of a compensation, whose memories begin `shift` bytes off."""
+    """A quantized tensor and both sums of a compensation, whose memories begin `shift` bytes off."""
     src_md, dst_md = rs.MemoryDesc(dims, "f32", "abcd"), rs.MemoryDesc(dims, "s8", fmt)
     attr = rs.PrimitiveAttr()
     attr.set_compensation(mask=mask, s8s8=True, zero_point=True)

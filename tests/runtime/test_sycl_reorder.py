@@ -80,7 +80,7 @@ def scaled(attr):
     attr.set_scales(rs.ARG_SRC, 2, np.linspace(0.1, 3, 17).astype(np.float32))
 
 
-def quantised(attr):
+def quantized(attr):
     attr.set_scales(rs.ARG_SRC, 0, [1.5])
     attr.set_scales(rs.ARG_DST, 1, np.array([0.3, 7], np.float32))
 
@@ -108,7 +108,7 @@ def eltwise(*names):
 
 ATTRIBUTES = {
     "scaled": scaled,
-    "quantised": quantised,
+    "quantized": quantized,
     "summed": summed,
     "sqrt": eltwise("sqrt", "linear"),
     "exact": eltwise("round", "relu", "abs", "square"),

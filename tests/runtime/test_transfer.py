@@ -16,7 +16,7 @@ X = np.random.default_rng(3).standard_normal(DIMS).astype(np.float32)
 SCALE = np.linspace(0.5, 20, 17, dtype=np.float32)
 SHIFT = np.arange(17)
 WANTED = np.clip(np.rint(X * SCALE[:, None, None] + SHIFT[:, None, None]), -128, 127).astype(np.int8)
-QUANTISED = {"dtype": "s8", "scale": SCALE, "zero_point": SHIFT, "axis": 1}
+QUANTIZED = {"dtype": "s8", "scale": SCALE, "zero_point": SHIFT, "axis": 1}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_an_array_is_reordered_on_any_engine(engine, dst):
 
 
 def test_scales_and_zero_points_are_brought_to_any_engine(engine):
-    np.testing.assert_array_equal(values(rs.reorder(X, "nChw16c", engine=engine, **QUANTISED)), WANTED)
+    np.testing.assert_array_equal(values(rs.reorder(X, "nChw16c", engine=engine, **QUANTIZED)), WANTED)
 
 
 def test_operands_are_brought_to_any_engine(engine):
@@ -52,7 +52,7 @@ def test_operands_are_brought_to_any_engine(engine):
 
 def test_an_out_of_the_host_is_written_by_any_engine(engine):
     out = np.full(DIMS, 7, np.int8)
-    assert rs.reorder(X, None, out=out, engine=engine, **QUANTISED) is out
+    assert rs.reorder(X, None, out=out, engine=engine, **QUANTIZED) is out
     np.testing.assert_array_equal(out, WANTED)
     total = np.full(DIMS, 2.0, np.float32)
     rs.reorder(X, None, out=total, beta=3.0, engine=engine)
@@ -66,7 +66,7 @@ def test_a_read_only_array_is_brought_to_any_engine(engine):
 
 
 def test_a_plan_is_of_any_engine(engine):
-    plan = rs.plan(X, "nhwc", engine=engine, **QUANTISED)
+    plan = rs.plan(X, "nhwc", engine=engine, **QUANTIZED)
     assert plan.bytes_moved == X.size * 5
     text = str(plan)
     assert ("work-items" in text) is not engine.device.is_host
@@ -86,7 +86,7 @@ def test_a_memory_stays_on_its_engine(engine):
         np.testing.assert_array_equal(made.to_numpy(), X)
 
 
-def test_quantise_finds_the_range_of_a_memory_anywhere(engine):
+def test_quantize_finds_the_range_of_a_memory_anywhere(engine):
     q, scale, zero = rs.quantize(from_numpy(X, engine), axis=1)
     wanted = rs.quantize(X, axis=1)
     for made, right in zip((values(q), scale, zero), wanted, strict=True):

@@ -1,4 +1,4 @@
-"""What is reported on stderr, when, and in which form."""
+"""Reports on stderr: their contents, times and format."""
 
 import importlib
 import io

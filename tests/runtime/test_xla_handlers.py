@@ -90,7 +90,7 @@ class Question(ctypes.Structure):
 
 
 class Caller:
-    """What XLA is to a handler: it makes frames, and keeps the errors that it is asked to make."""
+    """A stand-in for XLA: it creates frames for a handler, and records the errors requested."""
 
     def __init__(self, minor=MINOR):
         self.errors = []

@@ -28,7 +28,7 @@ def _descs(dims: tuple[int, ...], types: str, src: str, dst: str) -> tuple[Memor
 CASES = {
     "bytes": ((40, 17, 7, 7), "u8 u8", "abcd", "aBcd16b"),
     "words": ((40, 17, 7, 7), "bf16 bf16", "abcd", "aBcd16b"),
-    "quantised": ((40, 17, 7, 7), "f32 s8", "abcd", "aBcd16b"),
+    "quantized": ((40, 17, 7, 7), "f32 s8", "abcd", "aBcd16b"),
     "two blocked dims": ((12, 21, 19, 5), "bf16 bf16", "abcd", "aBCd8b8c"),
     "blocks of blocks": ((24, 24, 40), "u8 u8", "aBc16b", "aBc32b"),
 }

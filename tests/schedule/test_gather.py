@@ -7,7 +7,7 @@ import pytest
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.conversion import storage_dtype
 from restride.ir.nest import LoopNest
-from restride.ir.nest_rewrites import normalise, peel
+from restride.ir.nest_rewrites import normalize, peel
 from restride.ops.programs.shuffle import shuffle_nest
 from restride.ops.resampling import ResamplingProblem
 from restride.schedule.machine import LINE, Machine
@@ -23,7 +23,7 @@ _WIDE = Machine(vector_bytes=64, registers=32, permuted_bits=8)
 def _whole_box(dims: tuple[int, ...], data_type: str, src: str, dst: str, group: int) -> LoopNest:
     """The nest of a shuffle of dim 1 without its padding."""
     sides = (MemoryDesc(dims, data_type, tag) for tag in (src, dst))
-    return normalise(peel(shuffle_nest(*sides, 1, group))[0])
+    return normalize(peel(shuffle_nest(*sides, 1, group))[0])
 
 
 def _chunks(dims: tuple[int, ...], data_type: str, tag: str, group: int, machine: Machine = _WIDE) -> object:
@@ -81,11 +81,11 @@ def test_none_from_a_plain_layout_whose_channels_lie_apart() -> None:
 
 
 def test_rows_that_lie_apart_are_no_tile() -> None:
-    """Those of an image that is stretched: each is read for several rows, all of them far from each other."""
+    """Positions of a stretched image: each is read for several rows, far from each other."""
     src, dst = MemoryDesc((2, 3, 24, 24), "f32", "nchw"), MemoryDesc((2, 3, 48, 48), "f32", "nchw")
     (step,) = ResamplingProblem("nearest", src, dst).program().nests
     assert any(not axis.is_linear for axis in step.nest.axes)
-    assert gather_chunks(normalise(step.nest), 16, _WIDE) is None
+    assert gather_chunks(normalize(step.nest), 16, _WIDE) is None
 
 
 @pytest.mark.parametrize(

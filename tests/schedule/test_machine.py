@@ -103,7 +103,7 @@ def test_wider_vectors_make_faster_tiles_and_no_faster_ones_than_copies() -> Non
 
 
 def _names_by_module(path: Path) -> dict[str, set[str]]:
-    """What a module imports, by the last word of where it stands."""
+    """Return the imports of a module, by the last part of their names."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):

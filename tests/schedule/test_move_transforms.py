@@ -15,7 +15,7 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
-from restride.ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
+from restride.ir.nest_rewrites import in_pairs, normalize, peel, peeled_boxes
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.language import Schedule as Transforms
 from restride.schedule.language import Transform, parse_schedule
@@ -55,7 +55,7 @@ _MOST_BOXES = 8
 
 
 def _boxes(nest: LoopNest) -> list[LoopNest]:
-    return [in_pairs(normalise(box)) for box in peel(nest)]
+    return [in_pairs(normalize(box)) for box in peel(nest)]
 
 
 def _plans(boxes: Sequence[LoopNest], machine: Machine) -> tuple[Schedule, ...]:
@@ -185,7 +185,7 @@ def _check_bytes(
     _Scheduled(lowered)(source.address, target.address, *factors, parts=parts)
     problem = difference(np.frombuffer(target.read(), np.uint8).copy(), wanted, nest.dst_type)
     assert not problem, f"{problem}\n{nest}\n{lowered}"
-    assert not target.around() - {POISON}, "bytes beside the destination were written"
+    assert not target.around() - {POISON}, "bytes outside the destination were written"
 
 
 def _edit(data: st.DataObject, nest: LoopNest, isa: Isa) -> Lowered:

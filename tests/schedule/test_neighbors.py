@@ -1,4 +1,4 @@
-"""What a search varies of the kernels of any primitive changes no bit, of NaN and infinities neither."""
+"""Variants that a search tries change no bit of any primitive's result, including NaN and infinities."""
 
 from __future__ import annotations
 

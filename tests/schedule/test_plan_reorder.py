@@ -16,7 +16,7 @@ from restride.ir.conversion import storage_dtype
 from restride.ir.digits import index_digits, offset_at, reorder_nest
 from restride.ir.interpret_nest import interpret
 from restride.ir.nest import Axis, Bound, Compute, LoopNest, linear
-from restride.ir.nest_rewrites import normalise, peel
+from restride.ir.nest_rewrites import normalize, peel
 from support.descriptors import crowded, pairs
 from support.effort import examples
 from support.kernels import elements
@@ -209,11 +209,11 @@ def test_padding_of_the_source_is_never_read() -> None:
 
 
 def test_digits_are_as_coarse_as_both_sides_allow() -> None:
-    assert normalise(_nest((4, 5, 6), "abc", "abc")).axes == (Axis(120, 1, 1),)
-    assert normalise(_nest((64, 6), "aB2b", "aB2b")).axes == (Axis(384, 1, 1),)
-    assert len(normalise(_nest((2, 16, 4, 4), "nchw", "nhwc")).axes) == 3
+    assert normalize(_nest((4, 5, 6), "abc", "abc")).axes == (Axis(120, 1, 1),)
+    assert normalize(_nest((64, 6), "aB2b", "aB2b")).axes == (Axis(384, 1, 1),)
+    assert len(normalize(_nest((2, 16, 4, 4), "nchw", "nhwc")).axes) == 3
     blocked = _nest((2, 64, 4, 4), "nChw16c", "nChw8c")
-    assert [a.extent for a in normalise(blocked).axes] == [8, 2, 16, 8]
+    assert [a.extent for a in normalize(blocked).axes] == [8, 2, 16, 8]
 
 
 def test_non_nested_blocks_share_a_table_of_their_common_multiple() -> None:
@@ -226,7 +226,7 @@ def test_non_nested_blocks_share_a_table_of_their_common_multiple() -> None:
 def test_equal_problems_have_equal_normal_forms() -> None:
     """One kernel serves all ways of writing the same movement."""
     forms = {
-        tuple(normalise(box) for box in peel(_nest(dims, src, dst)))
+        tuple(normalize(box) for box in peel(_nest(dims, src, dst)))
         for dims, src, dst in [
             ((6, 35), "ab", "ba"),
             ((6, 5, 7), "abc", "bca"),

@@ -138,7 +138,7 @@ def test_lanes_change_no_result(case: Reduced) -> None:
 # --- how they run -------------------------------------------------------------------------------------------
 
 
-def test_neighbours_of_several_results_are_lanes() -> None:
+def test_neighbors_of_several_results_are_lanes() -> None:
     tree = folds_in_lanes(sum_tree(MemoryDesc((64, 64, 3, 3), "s8", "OIhw4i16o4i"), 1, (-1,)))
     assert str(tree).splitlines()[3:] == [
         "each d0.block 4:",

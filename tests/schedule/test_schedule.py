@@ -16,7 +16,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import Axis, Compute, LoopNest, linear
-from restride.ir.nest_rewrites import normalise, peel
+from restride.ir.nest_rewrites import normalize, peel
 from restride.ops.resampling import ResamplingProblem
 from restride.schedule.machine import DeviceFacts, Machine
 from restride.schedule.moves.schedule import Schedule, converts_after_permute, schedule
@@ -41,7 +41,7 @@ _MOST_IN_A_TILE = 64 * 64
 
 
 def _boxes(src: MemoryDesc, dst: MemoryDesc, compute: Compute | None = None) -> list[LoopNest]:
-    return [normalise(box) for box in peel(reorder_nest(src, dst, compute or Compute()))]
+    return [normalize(box) for box in peel(reorder_nest(src, dst, compute or Compute()))]
 
 
 def _plans(src: MemoryDesc, dst: MemoryDesc, machine: Machine = _AVX512) -> list[Schedule]:
@@ -59,14 +59,14 @@ def _problem(dims: tuple[int, ...], src: str, dst: str, machine: Machine = _AVX5
 
 @given(nests(bounded=False), _machines)
 def test_schedules_do_together_what_the_nest_does(nest: LoopNest, machine: Machine) -> None:
-    normal = normalise(nest)
+    normal = normalize(nest)
     parts = [plan.nest for plan in schedule(normal, machine)]
     assert meaning(*parts, like=nest) == meaning(nest)
 
 
 @given(nests(bounded=False), _machines)
 def test_parts_of_a_schedule_write_no_place_twice(nest: LoopNest, machine: Machine) -> None:
-    normal = normalise(nest)
+    normal = normalize(nest)
     assert sum(plan.nest.positions for plan in schedule(normal, machine)) == normal.positions
 
 
@@ -228,7 +228,7 @@ def test_large_work_is_cut_into_steps_for_many_threads(
 def test_images_that_are_stretched_follow_each_other() -> None:
     src, dst = (MemoryDesc((40, 64, n, n), "f32", "nhwc") for n in (56, 112))
     (step,) = ResamplingProblem("linear", src, dst).program().nests
-    nest = normalise(step.nest)
+    nest = normalize(step.nest)
     (plan,) = cpu.lower_nest(nest, Isa.for_name("avx512"), CacheSizes()).plan
     images = next(i for i, axis in enumerate(plan.nest.axes) if axis.extent == 40)
     assert plan.grid[0].axis == images

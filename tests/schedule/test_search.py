@@ -59,7 +59,7 @@ _CHOICES = {"move": _move, "loops": _loop, "rows": _rows, "contraction": _contra
 def _search(
     choice: ScheduleChoice, seconds_of: Callable[[Schedule], float], most: int = 1000
 ) -> tuple[Schedule, list[Schedule]]:
-    """What is found where so many executions may be timed, and what was timed."""
+    """Search with a limit of timed executions; return the result and the timed schedules."""
     timed: list[Schedule] = []
 
     def seconds(schedule: Schedule) -> float:

@@ -145,7 +145,7 @@ def _move(dims: tuple[int, ...], data_type: str, src: str, dst: str) -> LoopNest
     ("data_type", "run", "stages"), [("f64", 32, 1), ("f32", 64, 1), ("bf16", 64, 2), ("u8", 128, 2)]
 )
 def test_rows_that_collide_are_transposed_in_squares(data_type: str, run: int, stages: int) -> None:
-    """Where rows are 4096 bytes apart, and tiles have more of them than a set, they are read first."""
+    """Rows 4096 bytes apart are read first if a tile has more rows than a cache set has ways."""
     columns = 4096 * 8 // MemoryDesc((1,), data_type, "a").data_type.bits
     chain = one_stage(_move((1024, columns), data_type, "ab", "ba"))
     assert chain is not None

@@ -67,7 +67,7 @@ def test_a_softmax_and_a_window_are_readable() -> None:
 
 
 def _solve(x: np.ndarray | rs.Memory) -> None:
-    """What becomes trees of many kinds."""
+    """Problems that become trees of many kinds."""
     window = {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)}
     for axis in range(4):
         rs.ops.Softmax(x, axis=axis)

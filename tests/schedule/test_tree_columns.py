@@ -103,7 +103,7 @@ def test_a_loop_under_a_guard_goes_as_it_went():
 
 
 def test_columns_apart_go_as_they_went():
-    """Every second column: the neighbour of an element is of nobody."""
+    """Every second column: the neighbor of an element is of nobody."""
     src = MemoryDesc.from_strides((8192, 256), "f32", (512, 2))
     tree = ReductionProblem("sum", src, MemoryDesc((1, 256), "f32", "ab")).tree()
     (loop,) = tree.items

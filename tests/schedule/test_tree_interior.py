@@ -1,4 +1,4 @@
-"""Where guards always hold: beside every position tried out."""
+"""Regions where guards always hold, compared with all positions."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DIMS = (2, 17, 5, 3)
         ("nChw16c", "rows", ["for d0/1 2, d3/1 15", "  for c/16 2, c/1 16 in vectors of 32"]),
     ],
 )
-def test_vectors_go_where_neighbours_are(tag: str, kind: str, lines: list[str]) -> None:
+def test_vectors_go_where_neighbors_are(tag: str, kind: str, lines: list[str]) -> None:
     md = MemoryDesc(DIMS, "f32", tag)
     plan = schedule_tree(softmax_tree(md, md, 1))
     assert plan.kind == kind
@@ -61,7 +61,7 @@ def test_pieces_of_a_position_each_are_no_windows() -> None:
     assert not plan.read_ahead(0)
 
 
-def test_vectors_go_along_the_neighbours_of_a_row_that_all_lanes_share() -> None:
+def test_vectors_go_along_the_neighbors_of_a_row_that_all_lanes_share() -> None:
     """Every second element is written either way: what is read decides, of a local of the loop around too."""
     y, row = TreeTensor.row_major("y", (3, 32, 32)), TreeTensor.row_major("row", (16, 16))
     n, i, j, p, q = (

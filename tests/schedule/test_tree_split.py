@@ -52,7 +52,7 @@ def test_pieces_mean_the_same(tag: str, op: str) -> None:
     np.testing.assert_allclose(_run(steps, sizes, src), _run((step,), (), src), rtol=1e-5, atol=1e-5)
 
 
-def test_the_axis_that_moves_farthest_is_cut_and_neighbours_stay() -> None:
+def test_the_axis_that_moves_farthest_is_cut_and_neighbors_stay() -> None:
     (first, second), _ = split_folds(_step("nchw", "sum")[0])
     assert str(first.tree.items[0]).splitlines()[0] == "each n.block 4, c 5:"
     assert "n.place 16, h 16, w 40" in str(first.tree)

@@ -1,1 +1,1 @@
-"""What several test modules share: compiled kernels on plain buffers, random descriptors, special values."""
+"""Shared parts of tests: compiled kernels on plain buffers, random descriptors, special values."""

@@ -83,7 +83,7 @@ class Some:
 
 
 def attr_of(given: Given) -> tuple[rs.PrimitiveAttr, dict[int, tuple[rs.MemoryDesc, Bytes]]]:
-    """The attributes, and what an execution must bring beside them."""
+    """The attributes, and what an execution must pass in addition to them."""
     attr, brought = rs.PrimitiveAttr(), {}
     for made, arg, name in factors_of(given):
         values = made.values() if made.known else None

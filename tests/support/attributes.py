@@ -1,4 +1,4 @@
-"""What a reorder with attributes must write: N1 in plain NumPy, a step at a time.
+"""Expected results of reorders with attributes: N1 in plain NumPy, step by step.
 
 No plan, nest or kernel has a part in it. Where an element lies is asked of `MemoryDesc.offset`; each
 step is rounded to f32, or to f64 where a side is f64.
@@ -166,7 +166,7 @@ def each_of(factor: Factor, dims: Shape, real: Any) -> Reals:
 
 
 def group_of(groups: Shape, dim: int, ndims: int) -> int:
-    """How many elements of a dim share a value: groups are of the last two dims."""
+    """Return the number of elements of a dim that share a value; groups are of the last two dims."""
     return groups[dim - ndims + 2] if groups and dim >= ndims - 2 else 1
 
 

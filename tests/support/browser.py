@@ -16,7 +16,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def browsed(tmp_path: Path, text: str, script: str, *more: str, hash_: str = "") -> Any:
-    """What `script`, the body of a function, returns in a browser, with options `more`, that has the page."""
+    """Run `script`, the body of a function, on the page in a browser with options `more`."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         pytest.skip(f"no browser: none of {', '.join(_BROWSERS)} is installed")

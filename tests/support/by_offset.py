@@ -1,4 +1,4 @@
-"""What a reorder must write, straight from `MemoryDesc.offset`: no nest and no plan has a part in it."""
+"""Expected results of reorders, computed from `MemoryDesc.offset`, without nests or plans."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Guarded:
         return elements_of(self.memory.data, self.memory.desc.data_type)
 
     def check_canaries(self) -> None:
-        """Nothing beside the memory was written."""
+        """Nothing outside the memory was written."""
         start = self.memory.data.ctypes.data - self.whole.ctypes.data if self.memory.desc.nelems else 0
         outside = np.concatenate([self.whole[:start], self.whole[start + self.memory.data.nbytes :]])
         assert (outside == _CANARY).all() or not self.memory.desc.nelems

@@ -67,7 +67,7 @@ CASES = (
     _case("copy of one", "", (1,), "a a", "s8 s8"),
     _case("convert down", "copy", (517,), "a a", "f32 u8"),
     _case("convert up", "copy", (517,), "a a", "f16 f32"),
-    _case("requantise", "copy", (333,), "a a", "s32 s8", 0.0625),
+    _case("requantize", "copy", (333,), "a a", "s32 s8", 0.0625),
     _case("doubles down", "transpose", (19, 37), "ab ba", "f64 f8_e4m3"),
     _case("doubles up", "copy", (517,), "a a", "u8 f64", 0.5, 0.25),
     _case("doubles", "transpose", (2, 35, 3, 5), "abcd acdb", "f64 f64"),

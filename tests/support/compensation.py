@@ -1,4 +1,4 @@
-"""Reorders with sums beside the destination, and what the sums must be."""
+"""Reorders with sums in addition to the destination, and what the sums must be."""
 
 from __future__ import annotations
 

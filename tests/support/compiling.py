@@ -30,7 +30,7 @@ _EXTRAS = "+avx512vbmi,+avx512vbmi2,+gfni"
 
 @dataclass(frozen=True)
 class Move:
-    """What is compiled: dims, the type and format of both sides, and what becomes of the values."""
+    """A problem to compile: dims, type and format of both sides, and the computation."""
 
     dims: tuple[int, ...]
     src: tuple[str, str]
@@ -52,7 +52,7 @@ def isa_of(name: str) -> Isa:
 
 
 def overdue(moves: list[Move], isa: str) -> list[Move]:
-    """Those that do not compile within the limit."""
+    """Return the problems that do not compile within the limit."""
     found, rest = [], moves
     while rest:
         at, code = _compile_all(rest, isa)
@@ -100,7 +100,7 @@ def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
 
 
 def _added_apart(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
-    """What is added lies in rows, of which every second place is left out."""
+    """Lower a reorder whose addend is stored in rows with gaps after every element."""
     dims = dst.dims
     strides = [2 * math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     tensor = TensorOperand.of_desc(MemoryDesc.from_strides(dims, src.data_type, strides))

@@ -68,7 +68,7 @@ def _storage(memory: rs.Memory) -> Array:
 def computed(
     primitive: Any, pd: Any, engine: rs.Engine, values: Mapping[int, Array], *written: int
 ) -> dict[int, rs.Memory]:
-    """Execute with inputs of `values` by argument; what was written, with nothing written beside it."""
+    """Execute with inputs of `values` by argument; what was written, with nothing written outside it."""
     descs = {arg: pd.query_md("exec_arg_md", arg) for arg in (*values, *written)}
     read = {arg: memory_of(descs[arg], value, engine) for arg, value in values.items()}
     made = {arg: guarded(descs[arg], engine, fill=0xA5) for arg in written}

@@ -27,7 +27,7 @@ from support.sweeps import covering
 from support.sycl import sycl_engine
 
 PLACES = ("reference", *(level for level in LEVELS if level in {isa.name for isa in runnable()}), "sycl")
-"""Where a case runs: the interpreter, the CPU with kernels of each instruction set, and a SYCL device."""
+"""The places where a case runs: the interpreter, the CPU with each instruction set, a SYCL device."""
 _THREADS = (1, 2, 5)
 _PASSED = (Outcome.PASSED, Outcome.MISTRUSTED)
 # What is neither right nor wrong: combinations of a line that make no sense, or that no engine provides.
@@ -52,7 +52,7 @@ class _PagedStorage:
         self.bytes: Bytes = self._pages.array()
 
     def is_intact(self) -> bool:
-        """False where something was written beside the storage."""
+        """False where something was written outside the storage."""
         return self._pages.around() == self._around
 
 
@@ -94,13 +94,13 @@ def at_place(place: str) -> Iterator[None]:
 
 
 def outcome(line: str) -> Any:
-    """What becomes of the one case of a line: where it is only created."""
+    """Return the result of the single case of a line, which is only created."""
     (test,) = expand(f"--mode=I {line}".split()).tests
     return driver.run(test)
 
 
 def failures(tests: Sequence[Test], place: str) -> list[str]:
-    """What went wrong, with the words that give each case again."""
+    """Return the failures, with the words that reproduce each case."""
     ways = {"reference": _execute, "sycl": driver.execute}
     execute = ways.get(place, _on_several_threads)
     results = [(test, driver.run(test, execute)) for test in tests]

@@ -134,7 +134,7 @@ def random_values(md: MemoryDesc, seed: int) -> np.ndarray:
 def check_contraction(
     tree: LoopTree, descs: Sequence[MemoryDesc], isa: Isa, *, at_end: bool, parts: int = 1, padding: int = 0
 ) -> None:
-    """Only destinations are written, and hold what is interpreted; nothing beside the tensors is read.
+    """Only destinations are written, and hold what is interpreted; nothing outside the tensors is read.
 
     `padding`: the bytes in the padding of all tensors.
     """

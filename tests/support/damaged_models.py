@@ -440,7 +440,7 @@ def _feed(seed: int, net: Any, usual: dict[str, Array]) -> dict[str, Array] | No
 
 
 def trial(seed: int, other: OtherProcess) -> str:
-    """What became of a model: "refused", "runs", "same" as in onnxruntime; else what is wrong with it."""
+    """Return the result of a model: "refused", "runs", "same" as in onnxruntime; else the error."""
     valid, content = damaged(seed)
     signal.signal(signal.SIGALRM, _too_slow)
     signal.alarm(MOST_SECONDS)
@@ -468,7 +468,7 @@ def trial(seed: int, other: OtherProcess) -> str:
 
 
 def _of_onnxruntime(content: bytes, feed: dict[str, Array]) -> dict[str, Array] | None:
-    """What onnxruntime makes of a model, by name; None where it refuses."""
+    """Return onnxruntime's results of a model, by name; None if it refuses."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -491,7 +491,7 @@ class OtherProcess:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"))
 
     def results(self, content: bytes, feed: dict[str, Array]) -> dict[str, Array] | None:
-        """What it makes of a model; None where it makes nothing."""
+        """Return the results of a model; None if there are none."""
         try:
             return self._pool.submit(_of_onnxruntime, content, feed).result(MOST_SECONDS)
         except (BrokenProcessPool, TimeoutError):

@@ -1,4 +1,4 @@
-"""What every error must have: its class and status, and a text that says what, where, why and a way out."""
+"""Requirements of every error: class and status, and a text with what, where, why and a hint."""
 
 from __future__ import annotations
 

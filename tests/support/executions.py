@@ -19,7 +19,7 @@ INDICES = "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"
 
 
 def executed(engine: rs.Engine, name: str, inputs: Mapping[int, Array], *arguments: Any) -> dict[int, Array]:
-    """What a primitive writes, by argument; `inputs` are the values of what it reads."""
+    """Return the results of a primitive, by argument; `inputs`: values by argument."""
     primitive = getattr(rs.onednn, name)
     pd = primitive.PrimitiveDesc(engine, *arguments)
     memories = {}

@@ -1,4 +1,4 @@
-"""What a file of tensors says it holds, for tests that look behind `rs.load`."""
+"""The declared contents of a file of tensors, for tests that bypass `rs.load`."""
 
 from __future__ import annotations
 

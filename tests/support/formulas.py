@@ -70,6 +70,6 @@ class Compiled:
 
 
 def unlike(got: Reals, wanted: Reals) -> npt.NDArray[np.bool_]:
-    """Where bits differ; all NaNs are alike."""
+    """Return the positions where bits differ; all NaNs are equal."""
     kind = f"u{wanted.itemsize}"
     return (got.view(kind) != wanted.view(kind)) & ~(np.isnan(got) & np.isnan(wanted))

@@ -42,7 +42,7 @@ class Gather(NamedTuple):
         return values_in(list(self.mds.values())[-1], flat)
 
     def wanted(self, flats: list[Array]) -> Array:
-        """What NumPy makes of the values."""
+        """Compute the result with NumPy."""
         *read, _ = self.mds.values()
         return self.formula(*(values_in(md, flat) for md, flat in zip(read, flats, strict=False)))
 

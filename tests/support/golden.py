@@ -44,7 +44,7 @@ class Golden:
 
 
 def _differing(before: Sequence[str], after: Sequence[str]) -> str:
-    """How many lines differ, and the first of them by name."""
+    """Return the number of differing lines, and the name of the first."""
     old, new = (dict(line.split(" | ", 1) for line in lines) for lines in (before, after))
     words = [(name, "is new") for name in new if name not in old]
     words += [(name, "is gone") for name in old if name not in new]

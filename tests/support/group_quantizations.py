@@ -47,7 +47,7 @@ class Case:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many groups there are along each axis."""
+        """The number of groups along each axis."""
         return tuple(n // g for n, g in zip(self.dims, self.groups, strict=True))
 
     @property
@@ -197,4 +197,4 @@ CASES = (
     Case((64, 24), (32, 1), "u4", "f16", "f64", has_zeros=True),
     Case((16, 64), (1, 32), "f8_e4m3", "e8m0", "f8_e5m2"),
 )
-"""What no vector holds is among them, padding, and bytes that two groups share."""
+"""Cases that include remainders of vectors, padding, and bytes shared by two groups."""

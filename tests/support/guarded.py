@@ -113,7 +113,7 @@ def run_case(case: Case, isa: Isa, *, at_end: bool, parts: int) -> None:
     kernel(source.address - src_low, to, *case.factors, parts=parts)
     problem = difference(_bytes(target.read()), wanted[dst_low:], nest.dst_type)
     if problem or target.around() - {POISON}:
-        raise AssertionError(problem or "bytes beside the destination were written")
+        raise AssertionError(problem or "bytes outside the destination were written")
 
 
 # Each case runs twice in a row, at both ends of its pages: what is right is interpreted once.
@@ -155,7 +155,7 @@ def run_staged(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> None
         staged_kernel(case, isa, way)(source.address, target.address, parts=parts)
         problem = difference(_bytes(target.read()), wanted, case.dst.data_type)
         if problem or target.around() - {POISON}:
-            raise AssertionError(problem or "bytes beside the destination were written")
+            raise AssertionError(problem or "bytes outside the destination were written")
 
 
 # --- families ----------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def run_shuffle(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> Non
     compiled(case.nest, isa, streams, TINY)(source.address - src_low, to, parts=parts)
     problem = difference(_bytes(target.read()), wanted[dst_low:], case.dst.data_type)
     if problem or target.around() - {POISON}:
-        raise AssertionError(problem or "bytes beside the destination were written")
+        raise AssertionError(problem or "bytes outside the destination were written")
 
 
 def _fast() -> Iterator[Case]:

@@ -47,7 +47,7 @@ def run_case(blocks: PackedBlocks, isa: Isa, caches: CacheSizes, *, at_end: bool
         words = KernelWords((), others)
         CpuExecutable(program, isa, caches).run(source.address, first, words.address)
         if set().union(*(output.around() for output in outputs)) - {POISON}:
-            raise AssertionError("bytes beside the outputs were written")
+            raise AssertionError("bytes outside the outputs were written")
 
 
 def main(level: str) -> None:

@@ -42,7 +42,7 @@ def run_case(case: Case, isa: Isa, caches: CacheSizes, *, at_end: bool, parts: i
     ):
         raise AssertionError("wrong bytes")
     if (dst.around() | sums.around()) - {POISON}:
-        raise AssertionError("bytes beside the destination or the sums were written")
+        raise AssertionError("bytes outside the destination or the sums were written")
 
 
 def main(level: str) -> None:

@@ -32,7 +32,7 @@ def run_case(case: Gather, isa: Isa, *, at_end: bool, parts: int) -> None:
     run_kernels(tree, held, isa, parts=parts)
     np.testing.assert_array_equal(case.result(held[-1]), case.wanted(flats))
     if pages[-1].around() - {POISON}:
-        raise AssertionError("bytes beside the destination were written")
+        raise AssertionError("bytes outside the destination were written")
 
 
 def main(level: str) -> None:

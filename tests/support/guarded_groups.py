@@ -40,7 +40,7 @@ def run_case(case: Case, isa: Isa, caches: CacheSizes, *, at_end: bool) -> None:
     words = KernelWords((1.0,) if case.is_two_level else (), beside)
     CpuExecutable(case.program, isa, caches).run(tensor.address, values, words.address)
     if set().union(*(output.around() for output in outputs)) - {POISON}:
-        raise AssertionError("bytes beside the outputs were written")
+        raise AssertionError("bytes outside the outputs were written")
 
 
 def main(level: str) -> None:

@@ -81,7 +81,7 @@ def _values(arg: int, md: rs.MemoryDesc, number: int, positions: int) -> Array:
 
 
 def _executed(primitive: Any, pd: Any, values: Mapping[int, Array], number: int) -> dict[int, Array]:
-    """What an execution writes."""
+    """Return the outputs of an execution."""
     engine, held = pd.get_engine(), {}
     for arg, md in pd._exec_args().items():
         held[arg] = guarded = Guarded(md.size, at_end=bool(number & 1))
@@ -97,7 +97,7 @@ def _executed(primitive: Any, pd: Any, values: Mapping[int, Array], number: int)
         if not padding_is_zero(memories[arg]):
             raise AssertionError(f"padding of argument {arg} is not zero")
         if held[arg].around() - {POISON} or not _has_gaps_as_before(mds[arg], _array(held[arg])):
-            raise AssertionError(f"bytes beside argument {arg} were written")
+            raise AssertionError(f"bytes outside argument {arg} were written")
     return {arg: _elements(memories[arg]) for arg in held if arg not in values}
 
 

@@ -34,7 +34,7 @@ def run_case(case: Reduced, isa: Isa, caches: CacheSizes, *, at_end: bool) -> No
     run(compiled(case, isa, caches), tensor.address - low, [output.address for output in outputs])
     same(case.values([np.frombuffer(output.read(), np.uint8) for output in outputs]), expected(case, data))
     if set().union(*(output.around() for output in outputs)) - {POISON}:
-        raise AssertionError("bytes beside the outputs were written")
+        raise AssertionError("bytes outside the outputs were written")
 
 
 def main(level: str) -> None:

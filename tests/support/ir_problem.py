@@ -1,4 +1,4 @@
-"""What a primitive is asked for, as plain values: extents, types, formats, attributes.
+"""Problems of primitives as plain values: extents, types, formats, attributes.
 
 `ir_problems` holds many such problems, `ir_texts` turns one into the texts of its kernels.
 """
@@ -36,9 +36,9 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a primitive is asked for.
+    """A problem of a primitive.
 
-    kind        the primitive, or "amax" and "min_max" for the ranges that quantisation finds
+    kind        the primitive, or "amax" and "min_max" for the ranges that quantization finds
     parameters  of a shuffle: axis, group size; of a concat: axis; of a sum: a scale for each source; of a
                 range: the mask of the dims that are kept
     steps       of attributes

@@ -186,11 +186,11 @@ _NIBBLES = (
 
 # --- attributes ---------------------------------------------------------------------------------------------
 
-_QUANTISED = ((2, 17, 3, 5), "abcd", "aBcd16b")
+_QUANTIZED = ((2, 17, 3, 5), "abcd", "aBcd16b")
 
 
 def _attributed(types: str, *steps: Step) -> Problem:
-    dims, src, dst = _QUANTISED
+    dims, src, dst = _QUANTIZED
     return reorder(dims, types, src, dst, *steps)
 
 

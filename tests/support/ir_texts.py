@@ -86,7 +86,7 @@ class Kernels:
 
     @property
     def line(self) -> str:
-        """What a golden file holds of them: the name, lines of IR, a hash for each kernel."""
+        """The lines of a golden file: the name, lines of IR, a hash for each kernel."""
         hashes = [hashlib.sha256(text.encode()).hexdigest()[:16] for text in self.texts]
         lines = sum(text.count("\n") for text in self.texts)
         return " | ".join((self.name, f"{lines} lines", " ".join(hashes)))
@@ -103,7 +103,7 @@ def kernels_of(group: str, share: Share = every) -> list[Kernels]:
 
 
 def _makers_of(group: str) -> dict[str, Callable[[], Texts]]:
-    """What makes the texts of a group, by the names of the kernels."""
+    """The functions that produce the texts of a group, by the names of the kernels."""
     if group not in ON_CPU and group not in ON_DEVICE:
         return {name: _alone(make) for name, make in _runtime_texts().items()}
     on_cpu = group in ON_CPU
@@ -266,11 +266,11 @@ class _NoDevice:
         return SyclExecutable(program, self)  # type: ignore[arg-type]
 
     def kernel(self, lowered: Lowered) -> None:
-        """Where a device would compile."""
+        """Stand in for the compiler of a device."""
         self.texts.add(lowered.ir())
 
     def constant(self, values: Buffer) -> Buffer:
-        """Where a device would keep values."""
+        """Stand in for the memory of a device."""
         return values
 
 

@@ -89,7 +89,7 @@ def room(nbytes: int, start: int = 0) -> Bytes:
 
 
 def elements(desc: MemoryDesc) -> int:
-    """How many elements a buffer for `desc` has, from offset 0 of its address on."""
+    """Return the number of elements of a buffer for `desc`, from offset 0 of its address."""
     return max(desc.extent_range()[1], desc.offset0 + desc.size * 8 // desc.data_type.bits)
 
 
@@ -121,7 +121,7 @@ def destination(desc: MemoryDesc, seed: int | None = None, start: int = 0) -> By
 
 
 def expected(nest: LoopNest, src: Bytes, dst: Bytes, alpha: float = 1.0, beta: float = 0.0) -> Bytes:
-    """What the interpreter makes of copies of these buffers. Bytes that the nest does not write stay."""
+    """Interpret a nest on copies of these buffers. Bytes that the nest does not write stay."""
     wide_src = room(src.size)
     wide_src[:] = src
     result = room(dst.size)
@@ -171,12 +171,12 @@ def check(
 
 
 def factors_of(compute: Compute, alpha: float, beta: float) -> list[float]:
-    """What `linear` computations read, as f32 values."""
+    """The inputs of `linear` computations, as f32 values."""
     named = {"mul": alpha, "sum": beta}
     with np.errstate(all="ignore"):
         return [float(np.float32(named[step.name])) for step in compute.steps]
 
 
 def compute_of(alpha: float, beta: float) -> Compute:
-    """What a reorder with these factors computes; alpha 1 and beta 0 compute nothing."""
+    """The computation of a reorder with these factors; none for alpha 1 and beta 0."""
     return linear(scaled=math.isnan(alpha) or alpha != 1.0, summed=math.isnan(beta) or beta != 0.0)

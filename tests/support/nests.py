@@ -105,7 +105,7 @@ def buffers(nest: LoopNest) -> tuple[Array, Array]:
 
 
 def meaning(*parts: LoopNest, like: LoopNest | None = None) -> list[int]:
-    """What running `parts` in turn makes of the buffers of `like` (the first part, if not given)."""
+    """Run `parts` in turn on the buffers of `like` (by default the first part)."""
     src, dst = buffers(like or parts[0])
     for part in parts:
         interpret(part, src, dst, factors_of(part.compute, 0.75, -1.5))

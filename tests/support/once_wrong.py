@@ -1,4 +1,4 @@
-"""Problems that once read or wrote beside a tensor, left padding as it was, or gave other values."""
+"""Problems that once read or wrote outside a tensor, left padding as it was, or gave other values."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class ComputingOneDNN(OneDNN):
     _attr: Handle | None = None
 
     def answers(self, case: Case, work: CaseWork, shapes: Mapping[int, rs.MemoryDesc]) -> dict[int, Array]:
-        """What the case writes, by argument, in logical order. `shapes`: the descriptor of each argument.
+        """Return the results of the case, by argument, in logical order. `shapes`: the descriptors.
 
         Raises OneDNNError for what the library has not.
         """

@@ -170,7 +170,7 @@ def mismatch(
     where: tuple[Places, Places],
     result: dict[str, np.ndarray],
 ) -> str:
-    """What differs between the results where nothing may, or "".
+    """Return a difference between the results where none is allowed, or "".
 
     `buffers` are source and destination as they were. oneDNN's elements are expected but for what `excused`
     lists; zero is expected in the padding, and the old bytes in the gaps.
@@ -211,7 +211,7 @@ def _exact(case: Case, src: np.ndarray, old: np.ndarray) -> np.ndarray:
 
 
 def excused(values: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
-    """Where we may differ from any kernel of oneDNN, given the exact values."""
+    """Return the elements that may differ from any kernel of oneDNN, given the exact values."""
     if ours.dtype.kind in "iu":
         return np.isnan(values) & (ours == 0)  # N4
     excused = np.isnan(ours.astype(np.float32)) & np.isnan(theirs.astype(np.float32))  # payloads
@@ -225,7 +225,7 @@ def excused(values: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndar
 
 
 def _faults(case: Case, kernel: str, read: np.ndarray, values: np.ndarray, ours: np.ndarray) -> np.ndarray:
-    """Where one kernel of oneDNN errs and others do not (3.13), and we are right.
+    """Return the elements where one kernel of oneDNN errs and others do not (3.13), and restride is right.
 
     Its reference moves s32 through f32, and adds a zero point of 0.0, which makes 0.0 of -0.0. Its JIT
     kernels make the least integer of 2**31 and more from 16-bit floats.

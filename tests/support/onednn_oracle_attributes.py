@@ -148,7 +148,7 @@ def run_restride(case: AttributeCase, src: Bytes, old: Bytes) -> tuple[str, Byte
 
 
 def mismatch(case: AttributeCase, src: Bytes, old: Bytes, ours: Bytes, theirs: Bytes, kernel: str) -> str:
-    """What differs where nothing may, or "". Padding is zero."""
+    """Return a difference where none is allowed, or "". Padding is zero."""
     src_md, dst_md = case.mds
     kind, at = dst_md.data_type, places(dst_md, case.dims)
     got, want, before = (elements_of(data, kind).copy() for data in (ours, theirs, old))
@@ -168,7 +168,7 @@ def mismatch(case: AttributeCase, src: Bytes, old: Bytes, ours: Bytes, theirs: B
 
 
 def _forgiven(values: Reals, ours: Bits, theirs: Bits, kind: DataType) -> npt.NDArray[np.bool_]:
-    """What may differ for any kernel, and zeros of either sign, as the reference adds 0.0."""
+    """Return allowed differences of any kernel, including the sign of zeros: the reference adds 0.0."""
     mine, other = ours.view(kind.numpy), theirs.view(kind.numpy)
     zeros = (mine == 0) & (other == 0)
     return excused(values, mine, other) | zeros

@@ -12,7 +12,7 @@ _QUERY_DST = 133
 
 
 class Several(OneDNNPrimitive):
-    """A primitive of several sources; `dst` is what it writes, `scales` what it reads beside them."""
+    """A primitive of several sources; `dst` is what it writes, `scales` other values that it reads."""
 
     dst: OneDNNDesc
     scales: Sequence[OneDNNMemory]

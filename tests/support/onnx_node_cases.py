@@ -1,4 +1,4 @@
-"""ONNX's own cases of operators and small models: each run by restride, beside the results that come with it.
+"""ONNX's own cases of operators and small models: each run by restride, compared with the included results.
 
 python -m support.onnx_node_cases 'reduce_log|softmax'
 python -m support.onnx_node_cases sequence simple pytorch-operator pytorch-converted
@@ -24,7 +24,7 @@ PASSES, REFUSED, WRONG = "passes", "refused", "wrong"
 
 
 class Outcome(NamedTuple):
-    """What became of a case: a verdict, and the message of an error, or how results differ."""
+    """The result of a case: a verdict, and the message of an error, or the difference."""
 
     case: str
     operator: str
@@ -110,7 +110,7 @@ def _array(value: Any) -> Any:
 
 
 def _difference(own: Any, other: Any, case: Any) -> str:
-    """How a result differs from what is expected; "" where it does not."""
+    """Return the difference of a result from the expected one; "" for none."""
     if not isinstance(other, np.ndarray | np.generic):
         return f"a {type(other).__name__} is expected"
     if own.shape != other.shape or own.dtype != other.dtype:

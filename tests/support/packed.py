@@ -13,14 +13,14 @@ F4_MAGNITUDES = {
     DataType.f4_e2m1: (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
     DataType.f4_e3m0: (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
 }
-"""What the codes of 4-bit floats without a sign stand for."""
+"""The values of the codes of 4-bit floats without a sign."""
 NF4_NUMBERS = """
     -1 -0.6961928009986877 -0.5250730514526367 -0.39491748809814453 -0.28444138169288635 -0.18477343022833334
     -0.09105003625154495 0 0.07958029955625534 0.16093020141124725 0.24611230194568634 0.33791524171829224
     0.44070982933044434 0.5626170039176941 0.7229568362236023 1
 """
 NF4 = np.array(NF4_NUMBERS.split(), np.float64).astype(np.float32)
-"""What those of nf4 stand for, as bitsandbytes has them."""
+"""The values of the codes of nf4 in bitsandbytes."""
 
 
 def elements_of(data: Array, data_type: DataType) -> Array:

@@ -1,6 +1,6 @@
-"""What pooling and its gradient are by the plainest loops over positions of windows.
+"""Pooling and its gradient in plain loops over positions of windows.
 
-`windows`: strides, kernel, dilation, padding in front and behind, a number of each for each spatial dim.
+`windows`: strides, kernel, dilation, padding before and after, a number of each for each spatial dim.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def exact(alg: str, s: Reals, alpha: float, beta: float) -> Long:
 
 
 def ulps(got: Reals, wanted: Long) -> Long:
-    """How far each result is from the exact value, in units of the last place of its type."""
+    """Return the error of each result in units of the last place of its type."""
     with np.errstate(all="ignore"):
         nearest = wanted.astype(got.dtype)
         off = np.abs(got - wanted) / np.spacing(np.abs(nearest))

@@ -1,4 +1,4 @@
-"""What a problem makes of raw bytes, as a hash: every machine must print the same lines.
+"""Hashes of the results of problems on raw bytes: every machine must print the same lines.
 
     PYTHONPATH=src:tests python -m support.problem_bits FIRST STEP RANDOMS
 

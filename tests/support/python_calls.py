@@ -1,4 +1,4 @@
-"""How many functions of Python a call goes through."""
+"""Counts of the Python functions that a call runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def python_calls(run: Callable[[], object], endings: tuple[str, ...] = ("",)) -> int:
-    """How many functions `run` calls; `endings`: of the files whose functions count."""
+    """Return the number of functions that `run` calls; `endings`: of the files that count."""
     found: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -66,7 +66,7 @@ def broadcast_dims(rng: random.Random, dims: Dims) -> Dims:
 
 
 def random_windows(rng: random.Random, sizes: Dims) -> tuple[tuple[Dims, ...], Dims]:
-    """Strides, kernel, dilation, padding in front and behind; and the sizes of the result."""
+    """Strides, kernel, dilation, padding before and after; and the sizes of the result."""
     found = [_window(rng, size) for size in sizes]
     *windows, results = zip(*found, strict=True)
     return tuple(windows), results

@@ -1,4 +1,4 @@
-"""Random ONNX graphs of tensors of f32, s64, s32 and booleans, beside onnxruntime.
+"""Random ONNX graphs of tensors of f32, s64, s32 and booleans, compared with onnxruntime.
 
     python -m support.random_graphs FIRST COUNT
 

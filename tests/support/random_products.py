@@ -79,15 +79,15 @@ def _product_types(rng: random.Random, *, has_bytes: bool) -> tuple[str, str, st
 
 
 def _attr(rng: random.Random, types: tuple[str, str, str], dims: Dims, per_channel: int) -> rs.PrimitiveAttr:
-    """Scales, zero points and post-ops, as quantised networks have them. `per_channel`: the weights' mask."""
+    """Scales, zero points and post-ops, as quantized networks have them. `per_channel`: the weights' mask."""
     attr, ops = rs.PrimitiveAttr(), rs.PostOps()
     if rng.random() < 0.5:
         return attr
-    is_quantised = types[1] == "s8"
-    if is_quantised or rng.random() < 0.2:
+    is_quantized = types[1] == "s8"
+    if is_quantized or rng.random() < 0.2:
         attr.set_scales(rs.ARG_SRC, 0, None if rng.random() < 0.5 else [0.5])
         attr.set_scales(rs.ARG_WEIGHTS, rng.choice((0, per_channel)))
-    if is_quantised and rng.random() < 0.5:
+    if is_quantized and rng.random() < 0.5:
         attr.set_zero_points(rs.ARG_SRC, 0, None if rng.random() < 0.5 else [3])
     for _ in range(rng.choice((0, 1, 1, 2))):
         kind = rng.choice(("eltwise", "eltwise", "binary", "sum"))

@@ -112,7 +112,7 @@ def compiled(case: Reduced, isa: Isa, caches: CacheSizes = COMMON) -> CpuExecuta
 
 
 def found(case: Reduced, data: Bytes, isa: Isa, caches: CacheSizes = COMMON) -> tuple[Array, ...]:
-    """What kernels find."""
+    """Return the results of kernels."""
     results = case.new_results()
     run(compiled(case, isa, caches), data.ctypes.data, [bits.ctypes.data for bits in results])
     return case.values(results)
@@ -126,7 +126,7 @@ def run(executable: CpuExecutable, src: int, outs: Sequence[int]) -> None:
 
 
 def interpreted(case: Reduced, data: Bytes) -> tuple[Array, ...]:
-    """What the interpreter finds."""
+    """Return the results of the interpreter."""
     results = case.new_results()
     kinds = [storage_dtype(tensor.data_type) for tensor in case.tree.tensors]
     flats = [bits.view(kind) for bits, kind in zip((data, *results), kinds, strict=True)]

@@ -11,7 +11,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _matrix(alg: str, src: int, dst: int) -> Array:
-    """What each element of the destination takes of each of the source, along one dim."""
+    """Return the weights of each source element in each destination element, along one dim."""
     found = np.zeros((dst, src))
     for out in range(dst):
         at = float(

@@ -138,7 +138,7 @@ def _layer(cell: str, x: Array, weights: Array, states: Array, bias: Array, h: A
 
 
 def reference(cell: str, direction: str, values: Mapping[int, Array]) -> dict[int, Array]:
-    """What an execution writes, by argument, in doubles."""
+    """Return the results of an execution, by argument, in doubles."""
     wide = {arg: value.astype(np.float64) for arg, value in values.items()}
     source, weights, states = (wide[arg] for arg in (1, rs.ARG_WEIGHTS_LAYER, rs.ARG_WEIGHTS_ITER))
     layers, runs, _, gates, channels = weights.shape

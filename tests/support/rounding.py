@@ -48,7 +48,7 @@ _FINITE = {
 
 
 def reals_of(bits: Bits, data_type: DataType, real: type[np.floating[Any]]) -> Reals:
-    """What bits stand for, as f32 or f64; s32 and f64 are rounded where f32 cannot hold them."""
+    """Return the values of bits, as f32 or f64; s32 and f64 are rounded if f32 cannot hold them."""
     with np.errstate(all="ignore"):
         return values_of(bits, data_type).astype(real)
 

@@ -43,7 +43,7 @@ class SharedBuffer(DeviceBuffer):
 
 
 class SecondExecutable:
-    """What the CPU compiles, without the way to call it on addresses."""
+    """A kernel compiled for the CPU that cannot be called on addresses."""
 
     call = None
 

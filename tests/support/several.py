@@ -1,4 +1,4 @@
-"""What a concat and a sum must write, straight from `MemoryDesc.offset`: no plan has a part in it."""
+"""Expected results of concat and sum, computed from `MemoryDesc.offset`, without any plan."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def can_stream(case: ShuffleCase, machine: Machine) -> bool:
 
 
 def ways(case: ShuffleCase, isa: Isa) -> list[str]:
-    """How the last stage of a case may write."""
+    """The ways in which the last stage of a case may write."""
     machine = cpu.machine_of(isa, COMMON)
     return ["stored", *["flushed"] * can_pour(case, machine), *["streamed"] * can_stream(case, machine)]
 

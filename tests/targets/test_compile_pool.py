@@ -49,7 +49,7 @@ def _text(number: int) -> str:
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Pool]:
-    """A pool of its own, whose workers are gone afterwards."""
+    """A pool of its own, whose workers are gone afterward."""
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("given-up")))
     made = _Pool()
     monkeypatch.setattr(compile_pool, "_pool", made)
@@ -382,7 +382,7 @@ def test_standard_files_may_be_closed(closed: str, tmp_path: Path) -> None:
     ids=lambda variables: next(iter(variables)),
 )
 def test_the_interpreter_may_be_set_up_in_any_way(variables: dict[str, str]) -> None:
-    # Where the environment has no site-packages of its own, the parent's path is spelt out.
+    # Where the environment has no site-packages of its own, the parent's path is spelled out.
     path = os.pathsep.join(entry for entry in sys.path if entry)
     environment = {**os.environ, "PYTHONPATH": path, **variables}
     program = """

@@ -43,7 +43,7 @@ def test_all_symbols_of_a_library_live_as_long_as_it():
     assert library.address("answer") == first
 
 
-def test_closing_unloads_and_says_so_afterwards():
+def test_closing_unloads_and_says_so_afterward():
     library = _load(ANSWER)
     library.address("answer")
     library.close()

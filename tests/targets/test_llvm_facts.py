@@ -1,4 +1,4 @@
-"""What LLVM says of itself and of this machine: kept on disk, and the same from there."""
+"""Facts about LLVM and this machine: stored on disk, and read back unchanged."""
 
 from __future__ import annotations
 

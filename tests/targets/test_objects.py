@@ -32,7 +32,7 @@ SETTINGS = ("JIT_DUMP", "JIT_PROFILE", "CACHE_DIR")
 
 
 def run(cwd: Path, *args: str, **settings: str) -> tuple[str, str]:
-    """What a program of one kernel prints, in a folder and with settings of its own."""
+    """Run a program of one kernel with a given folder and settings; return its output."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith(SETTINGS)}
     package = str(Path(rs.__file__).resolve().parents[1])
     env = kept | {"RESTRIDE_CACHE_DIR": "", "PYTHONPATH": package} | settings

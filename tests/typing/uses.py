@@ -111,7 +111,7 @@ net({"x": x, "t": tensor})
 assert_type(net(x, out=tensor), Tensor)
 assert_type(net(x, out={"y": x}), NDArray[Any] | Any)
 net.prepare()
-net.prepare((1, 3, 224, 224), (5,), told=lambda ready, steps: None)
+net.prepare((1, 3, 224, 224), (5,), progress=lambda ready, steps: None)
 net.prepare({"x": (1, 3, 224, 224), "size": [2]})
 net.save(Path("model.net"), (1, 3, 224, 224))
 

@@ -69,7 +69,7 @@ def _tag(rng: random.Random) -> tuple[str, int]:
 
 
 def _case(rng: random.Random) -> tuple[str, str, str]:
-    """What is typed: a layout, dims, a type; every fourth is damaged."""
+    """Return inputs: a layout, dims, a type; every fourth is damaged."""
     kind = rng.randrange(8)
     if kind == 0:
         text, dims = rng.choice(_TEXTS), ""
@@ -101,7 +101,7 @@ def _message(error: rs.Error) -> str:
 
 
 def _python(text: str, dims: str, kind: str) -> dict[str, Any]:
-    """What Python reads: offsets of a few indices and the fields, or the message without its hint."""
+    """Return Python's answer: offsets of a few indices and the fields, or the message without its hint."""
     try:
         shape = typed(parse_shape, dims) if dims else None
         if _CUTE.match(text):

@@ -22,7 +22,7 @@ _RELU = rs.graph.EltwiseOperation("eltwise_relu")
 
 
 class _OpenTags(HTMLParser):
-    """What is opened and not closed; tags of SVG may close themselves."""
+    """Return tags that are opened and not closed; tags of SVG may close themselves."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ def test_the_page_is_one_well_formed_file_without_scripts():
     assert "aBcd" in text
 
 
-def test_tensors_of_one_pixel_are_called_what_their_colour_says():
+def test_tensors_of_one_pixel_are_called_what_their_color_says():
     md = rs.MemoryDesc((1, 32, 1, 1), "f32", "acdb")
     assert md == rs.MemoryDesc(md.dims, "f32")
     graph = _graph()

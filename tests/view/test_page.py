@@ -230,12 +230,12 @@ def test_before_and_after_are_side_by_side_and_scroll_to_what_is_pointed_at(tmp_
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "is_dark"), [(0, True), (1, False)], ids=["dark", "light"])
-def test_letters_stand_out_from_the_paper_in_the_colours_of_the_desktop(
+def test_letters_stand_out_from_the_paper_in_the_colors_of_the_desktop(
     tmp_path: Path, scheme: int, is_dark: bool
 ) -> None:
     script = (
-        "const parts = (colour) => colour.match(/\\d+/g).slice(0, 3).map(Number);"
-        "const light = (colour) => parts(colour).reduce((a, b) => a + b) / 765;"
+        "const parts = (color) => color.match(/\\d+/g).slice(0, 3).map(Number);"
+        "const light = (color) => parts(color).reduce((a, b) => a + b) / 765;"
         "const style = (where, of) => light(getComputedStyle(document.querySelector(where))[of]);"
         "return [style('body', 'backgroundColor'), style('td.element', 'backgroundColor'),"
         "  style('td.element', 'color'), style('h1', 'color'), style('figcaption .place', 'color')];"

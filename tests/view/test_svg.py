@@ -66,7 +66,7 @@ def test_a_small_picture_is_whole_and_hatches_its_padding() -> None:
     assert len(hatched) == 60
 
 
-def test_an_element_keeps_its_colour_in_every_layout() -> None:
+def test_an_element_keeps_its_color_in_every_layout() -> None:
     def fills(tag: str) -> dict[str, str]:
         found = cells(svg(rs.MemoryDesc((2, 5, 3, 2), "f32", tag)))
         return {str(index_of(cell)): cell.find(f"{_SVG}rect").attrib["fill"] for cell in found}  # type: ignore[union-attr]

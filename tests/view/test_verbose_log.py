@@ -151,6 +151,7 @@ _EXPECTED = {
     "torch-resnet50": ("torch", ["constant reorders", "undone reorders"]),
     "torch-bert": ("torch", ["copies"]),
     "openvino": ("openvino", ["input reorders", "padding"]),
+    "tensorflow": ("tensorflow", ["constant reorders"]),
     "onednn": ("onednn", ["undone reorders", "plain formats", "reference code", "padding"]),
 }
 
@@ -169,6 +170,14 @@ def test_only_what_is_repeated_counts_as_constant() -> None:
     again = report(_read(pack, product, pack, product, pack, product), 1.0)["findings"]
     assert [(each["finding"], each["calls"], each["ms"]) for each in again] == [("constant reorders", 2, 4.0)]
     assert not report(_read(pack, product, product, product), 1.0)["findings"]
+
+
+def test_equal_layers_at_the_end_are_not_taken_for_runs() -> None:
+    first, layer, last = (_line("reorder", "src abcd dst ABcd8b8a", f"{n}x16x3x3") for n in (8, 16, 32))
+    assert _read(*[first, layer, last, last] * 2).period == (4, 2)
+    assert _read(*[first, layer, last, last] * 5).period == (4, 5)
+    assert _read(first, *[layer, last, last] * 3).period == (3, 3)
+    assert _read(first, layer, last, last).period == (1, 2)
 
 
 def test_a_pair_whose_tensor_is_read_between_is_needed() -> None:

@@ -119,7 +119,7 @@ def test_empty_tensors_have_no_picture() -> None:
 
 
 def cells(md: MemoryDesc) -> dict[int, str]:
-    """What the picture draws at each offset; each line's byte is checked on the way."""
+    """Return the picture's contents at each offset, checking each line's byte."""
     walk = Walk.over(md.layout)
     (row,) = walk.row.levels
     lies = [
@@ -212,17 +212,17 @@ def test_pictures_of_huge_layouts_stay_small_and_show_both_ends(md: MemoryDesc) 
     assert "⋮" in text or "…" in text
 
 
-def test_a_window_inside_a_block_shows_its_neighbours_dotted() -> None:
+def test_a_window_inside_a_block_shows_its_neighbors_dotted() -> None:
     md = MemoryDesc((2, 32), "f32", "aB16b").submemory_desc((2, 4), (0, 0))
     assert show(md).splitlines()[-2].split()[-13:-1] == ["··"] * 12
 
 
-def test_colour_only_where_asked_for() -> None:
+def test_color_only_where_asked_for() -> None:
     md = MemoryDesc((1, 17), "f32", "aB16b")
     assert "\x1b" not in show(md)
-    coloured = show(md, ink=TextStyle(colour=True))
-    assert re.sub(r"\x1b\[[\d;]+m", "", coloured) == show(md)
-    assert "\x1b[2m░░\x1b[0m" in coloured
+    colored = show(md, ink=TextStyle(color=True))
+    assert re.sub(r"\x1b\[[\d;]+m", "", colored) == show(md)
+    assert "\x1b[2m░░\x1b[0m" in colored
 
 
 def test_ascii_pictures_are_ascii() -> None:

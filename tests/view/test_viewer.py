@@ -1,4 +1,4 @@
-"""What the methods of a descriptor show: in a terminal, in a notebook, in words."""
+"""Pictures of descriptors: in a terminal, in a notebook, in words."""
 
 from __future__ import annotations
 
@@ -95,15 +95,15 @@ def test_show_prints_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in text
 
 
-def test_show_is_coloured_on_a_terminal_only(
+def test_show_is_colored_on_a_terminal_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("restride.view.terminal.is_terminal", lambda stream: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     _SMALL.show()
-    coloured = capsys.readouterr().out
-    assert "\x1b[38;5;27m 0\x1b[0m" in coloured
+    colored = capsys.readouterr().out
+    assert "\x1b[38;5;27m 0\x1b[0m" in colored
     monkeypatch.setenv("NO_COLOR", "1")
     _SMALL.show()
     assert "\x1b" not in capsys.readouterr().out

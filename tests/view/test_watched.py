@@ -47,7 +47,7 @@ def _off() -> Iterator[None]:
 
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """What the logger of restride writes."""
+    """Record the output of restride's logger."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     logging.getLogger("restride").addHandler(handler)
@@ -101,6 +101,68 @@ def test_the_logger_names_nodes_harmlessly_and_verbose_lines_stay_as_they_are(
     assert "convolution" in said
     assert "node:" not in said
     assert ",network," not in said
+
+
+_ALL = {"event", "primitive", "implementation", "node", "formats", "dims", "time_ms"}
+
+
+def test_records_say_what_ran_where_and_for_how_long(caplog: pytest.LogCaptureFixture) -> None:
+    net = network("means")
+    net(IMAGE)
+    with caplog.at_level("DEBUG", "restride"):
+        net(IMAGE)
+        rs.reorder(X, "acdb")
+    found: dict[str, Any] = {
+        record.restride["primitive"]: record.restride  # type: ignore[attr-defined]
+        for record in caplog.records
+        if record.restride["event"] == "exec"  # type: ignore[attr-defined]
+    }
+    convolution, reorder = found["convolution"], found["reorder"]
+    assert convolution["node"] == "means"
+    assert convolution["dims"] == "1x8x6x6"
+    assert convolution["formats"].count("f32") >= 2
+    assert convolution["implementation"]
+    assert (reorder["node"], reorder["dims"]) == ("", "2x3x2x2")
+    assert "src" in reorder["formats"]
+    assert all(record["time_ms"] > 0 and set(record) >= _ALL for record in found.values())
+    json.dumps(list(found.values()))
+
+
+def test_a_record_of_a_failed_call_has_the_inputs(caplog: pytest.LogCaptureFixture) -> None:
+    net = network()
+    with caplog.at_level("WARNING", "restride"):
+        for wrong in (np.ones((3, 2)), {"a": IMAGE, "b": np.ones(5, np.int8)}, {"x": object()}, 3):
+            with pytest.raises(rs.InvalidArguments):
+                net(wrong)
+    records = [record.restride for record in caplog.records]  # type: ignore[attr-defined]
+    assert [(each["formats"], each["dims"]) for each in records] == [
+        ("float64", "3x2"),
+        ("a:float32 b:int8", "1x8x6x6 5"),
+        ("x:object", ""),
+        ("int", ""),
+    ]
+    assert [each["code"] for each in records] == ["RS-G13", "RS-G12", "RS-A04", "RS-G13"]
+    for each in records:
+        assert (each["event"], each["primitive"]) == ("error", "network")
+        assert each["where"]
+        assert each["why"]
+        assert set(each) >= _ALL
+
+
+def test_a_record_of_a_failed_call_has_the_node_that_does_not_accept_its_inputs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", "m"]) for name in "xy")
+    weights = onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")
+    node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "dense")
+    net = rs.onnx.load(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y], [weights])))
+    seen = []
+    told = rs.add_hook("error", seen.append)
+    with caplog.at_level("WARNING", "restride"), told, pytest.raises(rs.InvalidArguments):
+        net(np.ones((2, 5), np.float32))
+    assert [each.node for each in seen] == ["dense"]
+    assert [record.restride["node"] for record in caplog.records] == ["dense"]  # type: ignore[attr-defined]
 
 
 def test_logging_that_is_disabled_turns_nothing_on(log: io.StringIO) -> None:
@@ -322,6 +384,13 @@ def test_networks_and_plans_have_pictures_and_nothing_is_planned_for_them() -> N
         assert "<iframe srcdoc=" in picture
         assert "convolution" in picture
         assert "<b>" not in picture
+
+
+def test_plans_of_reorders_have_pictures_of_both_sides() -> None:
+    picture = rs.plan(rs.MemoryDesc((1, 20, 4, 4), "f32", "nchw"), "nChw16c")._repr_html_()
+    assert picture.count("<svg") == 2
+    assert "moves" in picture
+    assert "<summary>loops and schedule</summary>" in picture
 
 
 def test_quantized_tensors_have_pictures() -> None:

@@ -1,1 +1,1 @@
-"""`restride demo`: the main job on real data, checked, and timed beside NumPy and memcpy."""
+"""`restride demo`: the main job on real data, checked, and timed compared with NumPy and memcpy."""

@@ -1,4 +1,4 @@
-"""What the demo works on: photographs and a model's weights that others made, else data made here."""
+"""Data of the demo: photographs and a model's weights from elsewhere, else generated data."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _picture(name: str) -> Array:
         raise Absent("scikit-image is not installed: pip install 'restride[demo]'")
     image: Array = importlib.import_module("skimage.io").imread(folder / "data" / name)
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] < 3:
-        raise Absent(f"{name} is no colour photograph")
+        raise Absent(f"{name} is no color photograph")
     return np.ascontiguousarray(image[:, :, :3])
 
 

@@ -1,4 +1,4 @@
-"""The demo's work: tensors moved there and back, how fast beside NumPy and memcpy, and whether rightly."""
+"""The demo's work: tensors moved there and back, their speed compared with NumPy and memcpy, and checks."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def photo_trips(person: Data, cat: Data, views: int) -> Iterator[Trip]:
 
 
 def weight_trips(data: Data) -> Iterator[Trip]:
-    """The convolutions of a model, blocked for f32 kernels and quantised for s8 kernels, and back."""
+    """The convolutions of a model, blocked for f32 kernels and quantized for s8 kernels, and back."""
     tensors = list(data.arrays.values())
     scales = [127 / float(np.abs(x).max() or 1) for x in tensors]
     unscaled = [None] * len(tensors)
@@ -170,13 +170,13 @@ def _all_of(calls: Sequence[Call]) -> Call:
 
 
 def _step(problem: PeerProblem) -> float:
-    """What one step of the quantised type is worth; 0 where the way there loses nothing."""
+    """Return the size of a step of the quantized type; 0 if the conversion is exact."""
     loses = problem.dst_dtype.kind in "iu" and problem.src_dtype.kind not in "iu"
     return 1 / problem.scale if loses and problem.scale else 0.0
 
 
 def _differs(part: TripTensor, result: Array) -> str:
-    """How the tensor that came back differs from the one that left, beyond what rounding explains."""
+    """Return the difference between the tensor and its round trip, beyond rounding."""
     step = _step(part.problem)
     if not step:
         count = int(np.count_nonzero(part.source != result))

@@ -2,9 +2,9 @@
 
 Photographs come from scikit-image (pip install 'restride[demo]'), weights from the silero-vad wheel, which is
 read, not installed (pip download --no-deps silero-vad -d .demo; `make demo` does both). What is missing is
-replaced by generated data, and said so. Every answer is checked element by element; speed is in 1e9 bytes
-read and written per second, the best of a few rounds, beside NumPy's best way and memcpy: the fastest plain
-copy of as many bytes in as many pieces, or copy and fill where more is written than read.
+replaced by generated data, and reported. Every answer is checked element by element; speed is in 1e9 bytes
+read and written per second, the best of a few rounds, compared with NumPy's best way and memcpy: the fastest
+plain copy of as many bytes in as many pieces, or copy and fill if more is written than read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ What to try next:
 
 
 def add_arguments(parser: Parser) -> None:
-    """Where the wheel lies, and less work."""
+    """Parse the path of the wheel, and options for less work."""
     parser.add_argument(
         "--data", type=Path, default=Path(".demo"), metavar="FOLDER", help="where the silero_vad wheel lies"
     )
@@ -110,5 +110,5 @@ def _verdict(sources: Mapping[str, Data], rows: list[TripRow]) -> str:
 
 
 def _ratios(rows: list[TripRow]) -> tuple[list[float], list[float]]:
-    """How many times as fast as NumPy each row is, and which part of the speed of a copy."""
+    """Return the speedup of each row over NumPy, and its fraction of the speed of a copy."""
     return [row.restride / row.numpy for row in rows], [row.restride / row.memcpy for row in rows]

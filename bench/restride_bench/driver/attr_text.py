@@ -30,13 +30,13 @@ _GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
 OF_DST = {name.replace("_use_dst_for_bwd", "_dst"): name for name in ELTWISE_OF_DST}
 """The functions whose gradient is found from the result, by benchdnn's names, as restride names them."""
 ELTWISE_NAMES = {
-    **{spelt: name for name in ELTWISE for spelt in (name, f"eltwise_{name}")},
+    **{spelled: name for name in ELTWISE for spelled in (name, f"eltwise_{name}")},
     "srelu": "soft_relu",
     **{name: name for name in OF_DST},
     **{f"eltwise_{name}": short for short, name in OF_DST.items()},
 }
 """The functions by all the names that benchdnn takes, in small letters, and their names here."""
-BINARY_NAMES = {spelt: name for name in (*BINARY, "select") for spelt in (name, f"binary_{name}")}
+BINARY_NAMES = {spelled: name for name in (*BINARY, "select") for spelled in (name, f"binary_{name}")}
 """The binary operations, likewise."""
 _POST_OPS = {
     **{name: name for name in ("sum", "prelu", "dw", "eltwise_undef", "binary_undef")},

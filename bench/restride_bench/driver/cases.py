@@ -42,7 +42,7 @@ Context = Annotated[str, matching(_CONTEXT, "it is THREADS[:CORE_TYPE[:THREADS_P
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What all cases have: dims, a name that means nothing, attributes, and which implementations will do.
+    """The common part of all cases: dims, an arbitrary name, attributes, and the accepted implementations.
 
     `dims` are those of the result. A problem of several tensors has `vdims`, the dims of each, as many as the
     longest has: those that a tensor leaves out are 1. `problem` is how a problem in letters was written.
@@ -124,7 +124,7 @@ class Case:
         return iter(())
 
     def tensors(self, is_forward: bool) -> dict[str, rs.MemoryDesc]:
-        """All that is read and written, beside what attributes need: by the name of the argument, what is
+        """All inputs and outputs, without those of attributes: by the name of the argument, what is
         read in front, source and destination first of their kind.
         """
         raise NotImplementedError
@@ -138,11 +138,11 @@ class Case:
         raise NotImplementedError
 
     def formula(self, values: Values) -> Values:
-        """What is right, in f64 and by name, of what is read, a destination that is summed included."""
+        """Return the expected results for the inputs, in f64 and by name. A destination may be an input."""
         raise NotImplementedError
 
     def tolerance(self, name: str) -> Tolerance:
-        """How near an answer has to be to the formula."""
+        """The tolerance of results compared with the formula."""
         raise NotImplementedError
 
     def is_written(self, name: str) -> bool:
@@ -202,12 +202,12 @@ class Case:
         return CaseOperand(name, md, values=partial(self.values, name))
 
     def reads(self) -> list[CaseOperand]:
-        """What is read, the source first, beside what attributes need."""
+        """The inputs, source first, without those of attributes."""
         tensors = self.tensors(self.is_forward)
         return [self.operand(name, md) for name, md in tensors.items() if not self.is_written(name)]
 
     def writes(self) -> list[CaseOperand]:
-        """What is written, the destination first, and checked."""
+        """The outputs that are checked, destination first."""
         tensors = self.tensors(self.is_forward)
         made = [self.operand(name, md) for name, md in tensors.items() if self.is_written(name)]
         others = [one if one.name in self.summed else replace(one, values=None) for one in made[1:]]

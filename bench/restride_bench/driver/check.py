@@ -1,4 +1,4 @@
-"""Is an answer right? Elements beside the reference engine's, padding, gaps, and the bytes around (N14)."""
+"""Checks of answers: elements against the reference engine, padding, gaps, and surrounding bytes (N14)."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class GuardedStorage:
         self.bytes: Bytes = self.whole[GUARD : GUARD + nbytes]
 
     def is_intact(self) -> bool:
-        """False where something was written beside the storage."""
+        """False if something was written outside the storage."""
         edges = self.whole[:GUARD], self.whole[GUARD + self.bytes.size :]
         return all(bool((edge == _CANARY).all()) for edge in edges)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found: why it is wrong, or the empty string; how many elements of how many; some of them.
+    """The result of a check: why it failed, or ""; the numbers of wrong and of all elements; examples.
 
-    `zeros` is which part of them is zero, `trusted` how much of that says nothing.
+    `zeros`: the part of them that is zero. `trusted`: the largest part at which the check is trusted.
     """
 
     reason: str = ""
@@ -117,9 +117,9 @@ def _words(values: Array) -> Array:
 
 
 def _outside(operand: CaseOperand, got: GuardedStorage, before: Callable[[], Bytes]) -> str:
-    """What is wrong beside the elements."""
+    """Return what is wrong apart from the elements."""
     if not got.is_intact():
-        return "canaries: bytes beside the destination were written"
+        return "canaries: bytes outside the destination were written"
     if not _has_zero_padding(operand, got.bytes):
         return "padding is not zero"
     if not _keeps_gaps(operand, got.bytes, before):

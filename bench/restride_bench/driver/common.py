@@ -82,7 +82,7 @@ Word = Annotated[bool, Knob(lambda knob, text: parse_bool(knob, text or "1"))]
 
 @dataclass(frozen=True, slots=True)
 class CommonKnobs:
-    """How cases are run."""
+    """Options for running cases."""
 
     mode: str = "C"
     mode_modifier: Annotated[str, Knob(_parse_modifier)] = ""
@@ -168,7 +168,7 @@ class CommonKnobs:
 
     @property
     def engine_index(self) -> int:
-        """Which engine of its kind."""
+        """The index of the engine among those of its kind."""
         return int(self.engine[len(self.engine_kind) + 1 :] or 0)
 
 

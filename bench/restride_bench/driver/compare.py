@@ -54,7 +54,7 @@ _WITHOUT_SIGN = ("clip", "clip_v2", "elu", "relu")
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How near is near enough: `threshold` of relative differences. `zeros`: which part of the elements, in
+    """Tolerances: `threshold` of relative differences. `zeros`: the part of the elements, in
     percent, may be zero before an answer is mistrusted. `has_nan`: infinities and NaN are right where they
     are expected. `allows` says of elements that are too far off whether they will do nevertheless.
     """
@@ -67,7 +67,7 @@ class Tolerance:
     scales: Factors = ()
 
     def trusted_zeros(self, data_type: DataType) -> float:
-        """Which part of the elements may be zero; more where all that is negative becomes zero."""
+        """The part of the elements that may be zero; more where negative values become zero."""
         is_cut = data_type is DataType.u8 or any(
             op.name == "abs" or (op.name.removesuffix("_dst") in _WITHOUT_SIGN and op.number(0, 0.0) == 0.0)
             for op in self.post_ops

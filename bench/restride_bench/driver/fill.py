@@ -75,7 +75,7 @@ def whole_numbers(dims: Sequence[int], low: int, high: int, seed: int) -> Array:
 def eltwise_values(
     dims: Sequence[int], data_type: DataType, alpha: float, beta: float, has_infinities: bool, seed: int
 ) -> Array:
-    """What functions of one value are tried with: values of all sizes, and where exp and mish overflow, and
+    """Inputs of functions of one value: values of all sizes, the points where exp and mish overflow, and
     the numbers alpha and beta; as the type has them, none -0.0.
     """
     count, kinds = int(np.prod(dims)), 15 if has_infinities else 13

@@ -1,4 +1,4 @@
-"""What primitives mean, in f64 and without any of restride's code: post-ops, scales, functions, windows."""
+"""Expected results of primitives, in f64, without restride's code: post-ops, scales, functions, windows."""
 
 from __future__ import annotations
 

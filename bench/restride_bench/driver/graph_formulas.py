@@ -1,4 +1,4 @@
-"""What graphs of oneDNN's driver mean, in f64 and without any of restride's code."""
+"""Expected results of graphs of oneDNN's driver, in f64 and without any of restride's code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def graph_input(tensor: Json, seed: int, is_positive: bool) -> Array:
 
 
 def graph_results(graph: Json, inputs: Mapping[str, Array], is_rounded: bool = False) -> dict[str, Array]:
-    """What the operations make of the inputs; each result may be rounded to its type."""
+    """Compute the operations on the inputs; each result may be rounded to its type."""
     values = {name: np.asarray(x, bool if x.dtype == bool else float) for name, x in inputs.items()}
     with np.errstate(all="ignore"):
         for each in operations(graph):

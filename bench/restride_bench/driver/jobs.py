@@ -37,7 +37,7 @@ def results(tests: Sequence[Test], count: int) -> Iterator[Result]:
 
 
 def processes(tests: Sequence[Test], jobs: int) -> int:
-    """How many processes to use; `jobs` is what was asked for, 0 for no wish.
+    """Return the number of processes to use; `jobs` is the requested number, 0 for automatic.
 
     It is one where times are taken, which would disturb each other, and where tests are told before they run.
     """
@@ -56,7 +56,7 @@ def _run_one(numbered: Numbered) -> Result:
 
 
 def _create_ahead(tests: Sequence[Numbered]) -> None:
-    """What the modifier P asks for: primitives made in several threads at once. They stay in the cache."""
+    """Create primitives in several threads at once, for the modifier P. They stay in the cache."""
     wanted = [
         test for index, test in tests if "P" in test.common.mode_modifier and index >= test.common.start
     ]
@@ -130,7 +130,7 @@ def _chunks(tests: Sequence[Numbered]) -> list[Sequence[Numbered]]:
 
 
 def _small(chunk: Sequence[Numbered]) -> list[Numbered]:
-    """What processes run. The others run here, one by one, so that no two ask for the memory at once."""
+    """The tests that run in processes. Large ones run here, one by one, to limit memory."""
     return [numbered for numbered in chunk if not _is_large(numbered)]
 
 

@@ -41,11 +41,11 @@ class Strides(Several):
         return ":".join("x".join(map(str, side)) for side in self)
 
     def formats(self, *tags: str) -> tuple[Any, ...]:
-        """What each tensor is described by: strides, or else the tag."""
+        """The description of each tensor: strides, or else the tag."""
         return tuple(side or tag for side, tag in zip(self, tags, strict=True))
 
     def why_invalid(self, **tags: str) -> Iterator[str]:
-        """Why strides make no sense beside the tags of the same tensors, which are any or abx by default."""
+        """Why strides make no sense with the tags of the same tensors, which are any or abx by default."""
         for side, (name, tag) in zip(self, tags.items(), strict=True):
             if side and tag not in ("any", "abx"):
                 yield f"Invalid case: strides and a tag, {tag}, for {name}"
@@ -54,7 +54,7 @@ class Strides(Several):
 ROW_MAJOR, FOLLOWING = Several(("abx",)), Several(("abx", "any"))
 F32_TWICE, F32_THRICE = Several(("f32",) * 2), Several(("f32",) * 3)
 NO_STRIDES, NO_STRIDES_OF_THREE = Strides(((), ())), Strides(((), (), ()))
-"""What most knobs of several tensors are by default."""
+"""The default of most knobs of several tensors."""
 
 
 def knob_text(field: str, value: Any) -> str:
@@ -74,7 +74,7 @@ def knob_text(field: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """How one value is read.
+    """The parser of one value.
 
     A knob takes a list of values, separated by commas, unless commas belong to its one value. `field` is what
     it sets, where that has another name than the knob; `excludes` a field that is empty as soon as it is set.
@@ -102,7 +102,7 @@ def unquoted(text: str) -> str:
 
 
 def of_value(parse: Callable[[str], Any]) -> Parse:
-    """What is read without the name of its knob, for attributes."""
+    """Return a parser that ignores the name of its knob, for attributes."""
     return lambda knob, text: parse(text)
 
 
@@ -153,7 +153,7 @@ def parse_real(knob: str, text: str) -> float:
 
 
 def matching(pattern: str, why: str, hint: str = "", *, is_lower: bool = False, empty: str = "") -> Knob:
-    """What the pattern finds, as it was written or in small letters; `why` says in words what that is.
+    """Return a parser of what the pattern matches, unchanged or in lower case; `why` describes it in words.
 
     `empty` is what an empty text stands for.
     """

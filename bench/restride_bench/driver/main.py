@@ -55,7 +55,7 @@ def _run(expansion: Expansion) -> int:
 
 
 def unused_peers(tests: Sequence[Test]) -> list[str]:
-    """What is said of peers that are named where nothing is measured."""
+    """Return notices about peers that are named although nothing is measured."""
     unused = dict.fromkeys((t.common.mode, t.common.peers) for t in tests if not t.common.times)
     return [
         f"--peers={','.join(peers)} is SKIPPED in mode {mode}, which measures nothing"

@@ -61,7 +61,7 @@ class CaseOperand:
         return replace(self, md=pd.query_md("exec_arg_md", self.arg))
 
     def readable(self, held: Bytes) -> tuple[rs.MemoryDesc, Bytes]:
-        """Where the elements are read: of an opaque format, those that it was made of."""
+        """The place where the elements are read; for an opaque format, its source."""
         if self.md.format_kind == "blocked" or self.values is None:
             return self.md, held
         plain = rs.MemoryDesc(self.md.dims, self.md.data_type)

@@ -1,4 +1,4 @@
-"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers)."""
+"""Peers of restride: the same problem, the same source, in turn, round after round (--peers)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Call = Callable[[], object]
 
 
 class _PreparedPeer(NamedTuple):
-    """What is timed of one peer: one call, or all ways to copy bytes; its kernel and answer."""
+    """The calls to time for one peer: one call, or all ways to copy bytes; its kernel and answer."""
 
     calls: Mapping[str, Call]
     kernel: str = ""
@@ -59,7 +59,7 @@ def beside(
                 calls.update(peer.calls)
             except Exception as reason:  # Whatever a peer fails of, it is not restride that failed.
                 refused[name] = _why(reason)
-        # The slowest decides how many calls make a sample: a clock read is nothing beside it.
+        # The slowest decides how many calls make a sample, so that a clock read is negligible.
         number = min(map(batch_size, calls.values()))
         times = alternate(calls, rounds=common.fix_times_per_prb or _ROUNDS, number=number)
     measured = [_peer_time(name, case, times, peer, answer) for name, peer in ready.items()]
@@ -85,7 +85,7 @@ def _padded_with_zeros(md: rs.MemoryDesc, held: Bytes) -> Bytes:
 
 
 def _prepared(name: str, case: Case, source: Bytes, size: int) -> _PreparedPeer:
-    """What is timed of one peer whose answer has so many bytes; of memcpy copies of as many as are moved."""
+    """Return the calls to time for a peer whose result has so many bytes; memcpy copies the bytes moved."""
     threads = rs.get_num_threads()
     if name == _MEMCPY:
         src, dst = (storage((source.size + size) // 2) for _ in range(2))
@@ -151,7 +151,7 @@ def _check_type(name: str, *unasked: str) -> None:
 
 
 def arithmetic_of(case: ReorderCase) -> PeerArithmetic:
-    """What a reorder computes on its way. Raises PeerRefusal for what peers are not asked.
+    """Return the arithmetic of a reorder. Raises PeerRefusal for arithmetic that is not given to peers.
 
     Scales along a dim are as many as the case has, with other values.
     """

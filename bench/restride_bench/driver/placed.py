@@ -1,4 +1,4 @@
-"""Where the memories of a run lie: in storage of the host, or in USM that holds the same, canaries too."""
+"""Placement of the memories of a run: host storage, or USM with the same contents, canaries included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How problems are written: dims, `2x64x3x3`, and letters, `mb2ic16_ih14oh7kh3sh2ph1_n"name"`.
+"""The notation of problems: dims, `2x64x3x3`, and letters, `mb2ic16_ih14oh7kh3sh2ph1_n"name"`.
 
 Letters come in pairs with a number behind each, in any order; underscores mean nothing, and a name begins
 with `n`. `ih` stands for `iw` too where there is no `iw`, and `id` for both.
@@ -51,7 +51,7 @@ def _shapes(text: str, pattern: re.Pattern[str], hint: str) -> tuple[list[Dims],
 
 @dataclass(frozen=True, slots=True)
 class LetteredProblem:
-    """What a problem says: its text without the name, the name, numbers by their letters."""
+    """A parsed problem: its text without the name, the name, numbers by their letters."""
 
     text: str
     name: str
@@ -64,7 +64,7 @@ class LetteredProblem:
 
     @property
     def ndims(self) -> int:
-        """How many spatial dims there are: from the outermost on that has a number; `pd0` is none."""
+        """The number of spatial dims, counted from the outermost one that has a number; `pd0` is none."""
         said = [key[1:] for key, number in self.numbers.items() if number != (key[0] == "s")]
         return max((3 - place for place, letter in enumerate(_SPATIAL) if letter in said), default=0)
 

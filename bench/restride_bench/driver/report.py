@@ -38,7 +38,7 @@ def peer_line(peer: PeerTime) -> str:
 
 @dataclass
 class DriverReport:
-    """What has been found so far. `keeps_cases` is for --json; `processes` is how many share the work,
+    """The results so far. `keeps_cases` is for --json; `processes` is the number that share the work,
     `planned` how many tests there are; `notices` is what is to be said of them all.
     """
 

@@ -1,4 +1,4 @@
-"""What became of a test: its status, what it took, and how fast it was."""
+"""The result of a test: its status, time and speed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Perf:
 
 @dataclass(frozen=True, slots=True)
 class PeerTime:
-    """One peer beside restride: least and median ms, and how many times longer it took, with quartiles.
+    """One peer of restride: least and median ms, and how many times longer it took, with quartiles.
 
     `refused` says why it could not do the work; then there are no times. `other_answer`: its bits differ.
     """
@@ -66,7 +66,7 @@ class PeerTime:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test. `stages` are the seconds that each stage took."""
+    """The result of one test. `stages`: the seconds of each stage."""
 
     status: Outcome
     reason: str = ""

@@ -124,7 +124,7 @@ def _runs(network: RnnNetwork, values: Named) -> list[list[_LayerRun]]:
 
 
 def states_of(network: RnnNetwork, values: Named) -> dict[str, Array]:
-    """What a forward step writes, by name. A sum of states that are bytes is one of bytes, and saturates."""
+    """Return the results of a forward step, by name. A sum of byte states is of bytes, and saturates."""
     found = _runs(network, values)
     last = [runs[-1].h[1:][network.order(d)] for d, runs in enumerate(found)]
     if network.direction == "bidirectional_concat":

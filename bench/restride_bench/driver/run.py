@@ -62,7 +62,7 @@ def create(test: Test) -> None:
 
 
 def _left_out(test: Test) -> Result | None:
-    """What becomes of a test that is not run; None for one that is."""
+    """Return the result of a test that is not run; None for one that is."""
     try:
         reason = why_skipped(test)
     except Exception as error:
@@ -234,7 +234,7 @@ class _TestRun:
         return replace(dst, md=rs.MemoryDesc(dst.md.dims, fields[2], dst.format))
 
     def _before(self, operand: CaseOperand) -> Bytes:
-        """What a storage held before the run."""
+        """The contents of the storages before the run."""
         inputs = self._inputs() if self.work.in_place else {}
         return self._output(operand, fill.POISON, inputs).bytes
 
@@ -244,7 +244,7 @@ class _TestRun:
         return BoundPrimitive(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
 
     def _exact(self) -> dict[int, Array]:
-        """What the formula says, of inputs that no run has touched."""
+        """The results of the formula, from inputs that no run has touched."""
         work, held = self.work, self._held
         read = {one.name: one.readable(held[one.arg]) for one in work.reads}
         if self.test.case.has_sum:
@@ -255,7 +255,7 @@ class _TestRun:
         return {one.arg: exact[one.name] for one in work.writes}
 
     def _reference(self) -> _Storages:
-        """What the reference engine answers into storage with another poison."""
+        """The results of the reference engine, in storage with another poison."""
         engines, inputs = Engines.of(rs.Engine("reference")), self._inputs()
         outputs = self._outputs(fill.OTHER_POISON, inputs)
         pd = self.work.create(engines.src, engines.dst)
@@ -272,7 +272,7 @@ class _TestRun:
         errors, total = sum(v.errors for v in verdicts), sum(v.total for v in verdicts)
         reason = next((v.reason for v in verdicts if v.reason), "")
         if not all(storage.is_intact() for storage in inputs.values()):
-            reason = reason or "canaries: bytes beside an input were written"
+            reason = reason or "canaries: bytes outside an input were written"
         if errors or reason:
             lines = tuple(line for v in verdicts for line in v.lines)
             return Result(Outcome.FAILED, reason, errors, total, lines)

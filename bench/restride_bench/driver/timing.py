@@ -1,4 +1,4 @@
-"""How long one execution takes: rounds, until the time or the number of rounds is reached."""
+"""Timing of one execution: rounds, until the time or the number of rounds is reached."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_done(rounds: int, begin: float, common: CommonKnobs) -> bool:
 
 
 def _batch(call: Call) -> int:
-    """How many calls make a sample: doubled until they last. The first ones, which are slow, do not count."""
+    """Return the number of calls per sample, doubled until they last. Slow first calls do not count."""
     sample(call, _WARM_UP)
     number = 1
     while sample(call, number) * number < _BATCH:

@@ -25,7 +25,7 @@ RATES = (
 
 
 def full(template: str, own: str) -> str:
-    """What `def`, `csv` or a template of one's own stands for. `own`: what `csv` has of a driver."""
+    """Expand `def`, `csv` or a custom template. `own`: the fields of `csv` for a driver."""
     known = {
         "def": f"perf,%engine%,%impl%,%name%,%prb%,{_TIMES}",
         "csv": f"perf,%engine%,%impl%,%name%,{own},{_TIMES}",

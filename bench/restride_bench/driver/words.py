@@ -53,7 +53,7 @@ def read(name: str, driver: str, folder: Path | None) -> tuple[list[Word], Path]
 
 
 def found(name: str, driver: str, folder: Path | None, knob: str) -> Path:
-    """Where a file lies that a knob names. `folder` is that of the batch file which does.
+    """Return the path of a file that a knob names. `folder` is that of the batch file that names it.
 
     It is looked for there, then as given, then in `inputs/DRIVER`. Raises UsageError where it is not found.
     """

@@ -34,7 +34,7 @@ ARGS = {
 
 @dataclass(frozen=True, slots=True)
 class CaseWork:
-    """What a case runs: its attributes, and all that is read and written, source and destination first.
+    """The work of a case: its attributes, and all inputs and outputs, source and destination first.
 
     `scratchpads` is the one that an execution is passed, or none.
     """
@@ -86,7 +86,7 @@ class CaseWork:
         return replace(self, reads=reads, writes=writes, scratchpads=() if md.is_zero() else (pad,))
 
     def tolerance(self, one: CaseOperand) -> Tolerance:
-        """How near to the formula an answer has to be, attributes considered."""
+        """The tolerance of results compared with the formula, including attributes."""
         case = self.case
         return replace(case.tolerance(str(one.name)), post_ops=case.attr_post_ops, scales=case.attr_scales)
 
@@ -138,7 +138,7 @@ def _factors(kind: int, factor: FactorText, case: Case, make: Callable[[int], fi
 
 
 def factor_extents(case: Case, factor: FactorText) -> Dims:
-    """How many values scales or zero points have along each dim of their tensor."""
+    """Return the number of values of scales or zero points along each dim of their tensor."""
     dims, mask = case.attr_dims(factor.arg), case.attr_mask(factor)
     shared = (1,) * (len(dims) - len(factor.groups)) + factor.groups
     return tuple(

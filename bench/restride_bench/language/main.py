@@ -37,7 +37,7 @@ _RESTRIDE, _ONNX_RUNTIME = "restride", "ONNX Runtime"
 
 
 def add_arguments(parser: Parser) -> None:
-    """Where the wheels and the pages lie, and other questions."""
+    """Parse the paths of the wheels and the pages, and other questions."""
     parser.add_argument(
         "--data", type=Path, default=Path(".demo"), metavar="FOLDER", help="where the wheels of MiniLM lie"
     )
@@ -49,7 +49,7 @@ def add_arguments(parser: Parser) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What one runtime made of all texts: a vector each, and the seconds that it took."""
+    """The results of one runtime for all texts: a vector each, and the seconds taken."""
 
     vectors: Array
     seconds: float
@@ -132,7 +132,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def runtimes(encoder: Encoder, batches: Sequence[Batch]) -> dict[str, Encode]:
-    """What encodes a batch: restride, its plans made, and ONNX Runtime where it is installed.
+    """Return the encoders of a batch: restride, with its plans, and ONNX Runtime if it is installed.
 
     Raises RuntimeFailure for a model of other outputs.
     """

@@ -28,7 +28,7 @@ class Paragraph:
 
     @property
     def words(self) -> str:
-        """What an encoder is given: a paragraph alone often does not name its subject."""
+        """The input of an encoder; a paragraph alone often does not name its subject."""
         return f"{self.heading}. {self.text}"
 
 

@@ -24,7 +24,7 @@ from restride.runtime.alloc import Array
 from restride.view.names import aligned
 
 from ..onnx_runtime import session_of
-from .models import Models, as_colours, models_in, page
+from .models import Models, as_colors, models_in, page
 from .reader import LineRead, PageReader
 
 RULES = ("plain", "greedy", "optimal")
@@ -33,7 +33,7 @@ _ROUNDS = 5
 
 
 def add_arguments(parser: Parser) -> None:
-    """Where the wheel lies, and another picture."""
+    """Parse the path of the wheel, and another picture."""
     parser.add_argument(
         "--data", type=Path, default=Path(".demo"), metavar="FOLDER", help="where the wheel of rapidocr lies"
     )
@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """What the three networks did under one rule: reorders of a run, bytes that these move, and seconds."""
+    """The result of the networks under one rule: reorders of a run, bytes that they move, and seconds."""
 
     rule: str
     reorders: int
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> CommandResult:
 
 
 def _picture(path: Path | None) -> tuple[Array, str]:
-    return page() if path is None else (as_colours(np.load(path, allow_pickle=False)), path.name)
+    return page() if path is None else (as_colors(np.load(path, allow_pickle=False)), path.name)
 
 
 def _measured(models: Models, rule: str, picture: Array) -> tuple[RuleRow, list[LineRead]]:
@@ -110,7 +110,7 @@ def _measured(models: Models, rule: str, picture: Array) -> tuple[RuleRow, list[
 
 
 def _by_onnx_runtime(models: Models, picture: Array) -> list[LineRead] | None:
-    """What ONNX Runtime reads; None where it is not installed."""
+    """Return the text that ONNX Runtime reads; None if it is not installed."""
     sessions = [session_of(getattr(models, name)) for name in _NETWORKS]
     if None in sessions:
         return None

@@ -48,7 +48,7 @@ def models_in(folder: Path) -> Models:
 
 
 def _characters(model: bytes) -> tuple[str, ...]:
-    """What the classes of recognition stand for: nothing, the characters of the model's notes, a space."""
+    """The meaning of the classes of recognition: nothing, the characters of the model's notes, a space."""
     notes = {each.key: each.value for each in read_message("model", memoryview(model)).metadata_props}
     return ("", *notes["character"].splitlines(), " ")
 
@@ -63,16 +63,16 @@ def page() -> tuple[Array, str]:
         raise RuntimeFailure(
             "demo-network: there is no photograph",
             code="RS-C04",
-            why="scikit-image, which brings one, is not installed",
+            why="scikit-image, which contains one, is not installed",
             hint="pip install 'restride[demo]', or name a picture: --picture photo.npy",
         )
     found: Array = importlib.import_module("skimage.io").imread(
         Path(spec.origin).parent / "data" / "page.png"
     )
-    return as_colours(found), "page.png of scikit-image"
+    return as_colors(found), "page.png of scikit-image"
 
 
-def as_colours(picture: Array) -> Array:
+def as_colors(picture: Array) -> Array:
     """A picture as (h, w, 3) u8. Raises RuntimeFailure for what is none."""
     if picture.dtype == np.uint8 and picture.ndim == 2:
         picture = np.stack([picture] * 3, -1)

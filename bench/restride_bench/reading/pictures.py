@@ -14,9 +14,9 @@ _MARGIN = 1.6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextLine:
-    """A tilted rectangle: its centre (y, x), the unit vector along it, and its half width and half height."""
+    """A tilted rectangle: its center (y, x), the unit vector along it, and its half width and half height."""
 
-    centre: Array
+    center: Array
     along: Array
     width: float
     height: float
@@ -28,7 +28,7 @@ class TextLine:
 
     def turned(self) -> TextLine:
         """The same, read from the other end."""
-        return TextLine(self.centre, -self.along, self.width, self.height)
+        return TextLine(self.center, -self.along, self.width, self.height)
 
     @classmethod
     def around(cls, points: Array) -> TextLine:
@@ -39,10 +39,10 @@ class TextLine:
         across = np.array([along[1], -along[0]])
         places = (points - middle) @ np.stack([along, across], 1)
         low, high = places.min(0) - 0.5, places.max(0) + 0.5
-        centre = middle + (low[0] + high[0]) / 2 * along + (low[1] + high[1]) / 2 * across
+        center = middle + (low[0] + high[0]) / 2 * along + (low[1] + high[1]) / 2 * across
         width, height = (high - low) / 2
         margin = _MARGIN * width * height / (width + height)
-        return cls(centre, along, float(width + margin), float(height + margin))
+        return cls(center, along, float(width + margin), float(height + margin))
 
     def cut(
         self, picture: Array, scale: tuple[float, float], height: int, most_columns: int = 1 << 14
@@ -54,7 +54,7 @@ class TextLine:
         columns = min(max(1, round(height * self.width / self.height)), most_columns)
         x = (np.arange(columns) + 0.5) / columns * 2 * self.width - self.width
         y = (np.arange(height) + 0.5) / height * 2 * self.height - self.height
-        places = self.centre + y[:, None, None] * self.across + x[None, :, None] * self.along
+        places = self.center + y[:, None, None] * self.across + x[None, :, None] * self.along
         return sampled(picture, places * scale)
 
 

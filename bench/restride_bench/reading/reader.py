@@ -22,7 +22,7 @@ _IS_TURNED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class LineRead:
-    """What a line says, and how sure the network is of its characters, on average."""
+    """The text of a line, and the average confidence of the network in its characters."""
 
     text: str
     score: float
@@ -30,12 +30,12 @@ class LineRead:
 
 @dataclass(frozen=True, slots=True)
 class PageReader:
-    """The three networks: `PageReader(characters, detect, direct, recognise)(picture)` gives the lines."""
+    """The three networks: `PageReader(characters, detect, direct, recognize)(picture)` gives the lines."""
 
     characters: Sequence[str]
     detect: Run
     direct: Run
-    recognise: Run
+    recognize: Run
 
     def __call__(self, picture: Array) -> list[LineRead]:
         """The lines of a picture (h, w, 3) of u8, from the top down."""
@@ -43,7 +43,7 @@ class PageReader:
         return self.read(picture, lines, scale) if lines else []
 
     def lines(self, picture: Array) -> tuple[list[TextLine], tuple[float, float]]:
-        """Where lines are, in the pixels that the network sees, and the scale from these to the picture's."""
+        """Find the lines, in pixels of the network's input, and the scale from these to the picture's."""
         factor = max(_SHORT_SIDE / min(picture.shape[:2]), 1.0)
         height, width = (max(round(n * factor / _MULTIPLE), 1) * _MULTIPLE for n in picture.shape[:2])
         chances = self.detect(as_batch([resized(picture, (height, width))]))[0, 0]
@@ -55,7 +55,7 @@ class PageReader:
         )
 
     def read(self, picture: Array, lines: Sequence[TextLine], scale: tuple[float, float]) -> list[LineRead]:
-        """What the lines say."""
+        """Read the text of the lines."""
         cut = [line.cut(picture, scale, _ROWS) for line in lines]
         squeezed = [line.cut(picture, scale, _ROWS, _DIRECTION_COLUMNS) for line in lines]
         turned = self.direct(as_batch(squeezed, _DIRECTION_COLUMNS))
@@ -63,7 +63,7 @@ class PageReader:
         doubtful = [place for place, chance in enumerate(turned[:, 1]) if chance > _IS_TURNED]
         cut += [lines[place].turned().cut(picture, scale, _ROWS) for place in doubtful]
         widest = max(_LEAST_COLUMNS, *(each.shape[1] for each in cut))
-        chances = self.recognise(as_batch(cut, -(-widest // _MULTIPLE) * _MULTIPLE))
+        chances = self.recognize(as_batch(cut, -(-widest // _MULTIPLE) * _MULTIPLE))
         found = [self._decoded(each) for each in chances]
         for place, other in zip(doubtful, found[len(lines) :], strict=True):
             found[place] = max(found[place], other, key=lambda line: line.score)

@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 class Rule(NamedTuple):
-    """How a function counts groups: its name, its parameter, and the split of dims and axis."""
+    """The way a function counts groups: its name, its parameter, and the split of dims and axis."""
 
     call: str
     parameter: str

@@ -12,13 +12,14 @@ import numpy as np
 
 from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int, short_repr
+from ..desc.viewer import viewer
 from ..errors import Error, refuse
 from ..model.implementation import Implementation, compiled
 from ..model.scheduling import (
     by_schedule,
     launching,
     made_memories,
+    measured,
     parse_wanted,
     search_for,
     why_fixed,
@@ -31,7 +32,7 @@ from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..runtime.timing import Measured, quartiles, time_call
+from ..runtime.timing import Measured
 from ..schedule.cost import InstructionWork, KernelWork, Prediction, predict
 from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from ..typing import ArrayLike, Factor, FormatLike, Host, OtherArray, PostOpsLike, TypeLike
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
-
-_MOST_ROUNDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +86,14 @@ class _Job:
             return self
         return replace(self, rates=rates_of(host_processor()))
 
-    def measure(self, rounds: int) -> None:
+    def measure(self, rounds: object) -> None:
         """Execute on new memory objects and record the time: through a primitive if it has this schedule."""
         memories = self.memories()
         if self.is_scheduled:
             call = launching(self.implementation, self.executable, memories)
         else:
             call = self._execute_on(memories)
-        low, median, high = quartiles(time_call(call, rounds))
-        self.log.append(Measured(median, low, high, rounds, self.threads, self.problem.moved_bytes))
+        self.log.append(measured(self.implementation, call, rounds))
 
     @property
     def threads(self) -> int:
@@ -190,10 +188,7 @@ class Plan:
         that fits in a cache is measured in the cache. Raises OutOfMemory if the memory objects cannot be
         allocated, InvalidArguments unless the number of rounds is positive.
         """
-        count = parse_int(rounds, "measure: rounds")
-        if not 1 <= count <= _MOST_ROUNDS:
-            raise refuse("RS-V05:rounds", count=short_repr(count), most_rounds=_MOST_ROUNDS)
-        self._job.measure(count)
+        self._job.measure(rounds)
         return self._job.log[-1]
 
     @property
@@ -241,6 +236,9 @@ class Plan:
             f"speed    {foretold}; {measured}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
+
+    def _repr_html_(self) -> str:
+        return str(viewer().watched().html_of(self))
 
     def _shared(self, threads: int) -> str:
         if not self._job.engine.device.is_host:
@@ -354,5 +352,5 @@ def _plan_of(job: _Job) -> Plan:
 def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
     """Return the descriptor; Unimplemented for dims, strides or an offset known only at execution."""
     if md.layout.has_runtime:
-        raise refuse("RS-S17:dims-known-only", name=name, md=md)
+        raise refuse("RS-S17:dims-known-only", what="plan", name=name, md=md)
     return md

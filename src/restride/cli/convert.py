@@ -24,7 +24,8 @@ converted by their values if a rule names a type. Tensors whose shapes do not fi
 of 688 in blocks of 256, are all listed before anything is written, with types that fit; --fallback converts
 them to such a type.
 Scales outside blocks are written as separate tensors, NAME_scale and NAME_zero_point. restride reads layouts
-and scales back from the file's metadata; all other programs read the physical arrays.
+and scales back from the file's metadata; all other programs read the physical arrays, and the config.json of
+a model then makes transformers and vLLM refuse the folder.
 """
 
 from __future__ import annotations
@@ -116,6 +117,11 @@ def run(options: argparse.Namespace) -> CommandResult:
         report = run_conversion(options.source, options.target, rules, words)
     for rule in () if options.json else report.unused_rules:
         print_stderr(f"warning: the rule {rule} matches no tensor, or only those of earlier rules")
+    for name in () if options.json else report.marked:
+        print_stderr(
+            f"warning: only restride reads some of these weights; {shown(name)} makes transformers and vLLM "
+            "refuse them"
+        )
     values = {"source": options.source, "target": options.target, "dry_run": options.dry_run}
     values |= asdict(report)
     lacks = bool(report.misfits) and options.fallback is None

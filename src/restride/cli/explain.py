@@ -23,7 +23,7 @@ from ..view.names import axis_names
 from ..view.stored import stored_text
 from . import described
 from .output import CommandResult, width
-from .refusals import Refusal, is_like_a_code, listed, refusals, spelt_out
+from .refusals import Refusal, is_like_a_code, listed, refusals, spelled_out
 from .usage import Parser, UsageError, wrong_usage
 
 __all__ = ["add_arguments", "run"]
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> CommandResult:
         return CommandResult(listed(), {"codes": {code: entry.title for code, entry in refusals().items()}})
     if options.dims is None and is_like_a_code(options.format) and not options.format.endswith(".npy"):
         _refuse_type(options)
-        entry = _entry(spelt_out(options.format))
+        entry = _entry(spelled_out(options.format))
         return CommandResult(entry.text(width()), {**asdict(entry), "example": entry.script()})
     tensor_format = described.stored_format(options)
     if tensor_format is not None:

@@ -124,7 +124,7 @@ def prepare(net: Network, *dims: Dims) -> None:
             progress.total = steps
             progress.advance(ready - progress.done)
 
-        net.prepare(*dims, told=report)
+        net.prepare(*dims, progress=report)
 
 
 def _picture(path: str, mean: list[float], std: list[float]) -> Array:

@@ -1,4 +1,4 @@
-"""The descriptions of error codes, from the catalogue: one entry for each code."""
+"""The descriptions of error codes, from the catalog: one entry for each code."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def is_like_a_code(text: str) -> bool:
     return _LIKE_A_CODE.fullmatch(text) is not None
 
 
-def spelt_out(text: str) -> str:
+def spelled_out(text: str) -> str:
     """Return a code as in messages: `n9` is RS-N09."""
     short = _SHORT.fullmatch(text.upper())
     return f"RS-{short[1]}{int(short[2]):02}" if short else text.upper()

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> CommandResult:
         return _show_cute(options)
     tensor_format = stored_format(options)
     if tensor_format is not None and options.at is not None:
-        raise wrong_usage("--at with a stored format", why="its parts have layouts of their own")
+        raise wrong_usage("--at with a stored format", why="its parts have separate layouts")
     if tensor_format is not None:
         if os.path.exists(options.format):
             name = shown(options.format)

@@ -29,7 +29,7 @@ def ended_by_signals() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise `Terminated` inside the block, unless it is already ending because of
     them or Ctrl-C: then they do not disturb the cleanup.
 
-    Handlers are restored afterwards. A signal that is ignored, as with nohup, or handled by other code is
+    Handlers are restored afterward. A signal that is ignored, as with nohup, or handled by other code is
     left alone. Only the main thread receives signals: in other threads nothing is done.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -35,7 +35,7 @@ def check_attr_of(
     """
     try:
         if attr.rnn is not None:
-            raise refuse("RS-R26:quantisation-recurrent-network")
+            raise refuse("RS-R26:quantization-recurrent-network")
         _check_arguments(attr, tensors)
         for name, arg, factor in _factors_with_names(attr):
             dims = tensors[arg].dims

@@ -48,7 +48,7 @@ _USE_DST = "_use_dst_for_bwd"
 ELTWISE_OF_DST = tuple(
     alg + _USE_DST for alg in ("clip_v2", "elu", "exp", "logistic", "relu", "sqrt", "tanh")
 )
-"""Those whose gradient is computed from the result. Forward they are the same as without the suffix."""
+"""Algorithms whose gradient is computed from the result. Forward they are the same as without the suffix."""
 
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 """oneDNN's binary algorithms with one additional operand, by name."""

@@ -75,7 +75,7 @@ def pairs(b: Builder, nibbles: Value, can: Abilities, *, are_clean: bool) -> Val
 
 
 def load_run(b: Builder, data_type: DataType, base: Value, first: int, count: int) -> Value:
-    """Load `count` consecutive elements, `first` elements after `base`, touching no byte besides theirs."""
+    """Load `count` consecutive elements, `first` elements after `base`, touching no other byte."""
     whole = base.type.startswith("ptr")
     nibbles = _from_byte(b, base, first, count) if whole else _from_half(b, base, first, count)
     return with_sign(b, nibbles) if data_type is DataType.s4 else nibbles

@@ -14,7 +14,7 @@ from ..schedule.moves.blocks import BlockRange, Blocks, FusedSums
 from ..schedule.moves.interleaved import InterleavedNests
 from ..schedule.trees.schedule import schedule_tree
 from .builder import Builder, Value, i64
-from .entry import OPTIMISE
+from .entry import OPTIMIZE
 from .kernel import KernelParams, NestWriter, Style, load_params, load_pointer, module_text, share_of
 from .staged import FlushWriter, StageWriter
 from .tile_registers import TileAddresses
@@ -168,7 +168,7 @@ def emit_fused_sums(fused: FusedSums, style: Style) -> str:
     b = style.builder()
     _FusedSumsWriter(b, fused, style).emit()
     b.line("ret void")
-    return f"{OPTIMISE} {_SUMS}\n{module_text(b)}"
+    return f"{OPTIMIZE} {_SUMS}\n{module_text(b)}"
 
 
 class _FusedSumsWriter(BlocksWriter):

@@ -236,7 +236,7 @@ class NibbleWords(Products):
 
     @property
     def _is_moved(self) -> bool:
-        """Whether an offset makes signed integers nonnegative."""
+        """True if an offset makes signed integers nonnegative."""
         groups = self.kernel.groups_of_sums
         return groups is not None and groups.moved > 0
 

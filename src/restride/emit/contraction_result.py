@@ -46,7 +46,7 @@ class ResultWriter:
         return self.kernel.types[access]
 
     def _is_plain_integer(self) -> bool:
-        """Whether sums of integers are the result, in a type that they become in one step."""
+        """True if sums of integers are the result, in a type that they become in one step."""
         return (
             self.kernel.is_integral
             and [type(result.value) for result in self.kernel.results] == [Ref]
@@ -61,7 +61,7 @@ class ResultWriter:
         return from_real(self.b, value, data_type, self.style.can)
 
     def _is_never_subnormal(self) -> bool:
-        """Whether results are sums from an instruction that flushes subnormals to zero."""
+        """True if results are sums from an instruction that flushes subnormals to zero."""
         are_sums = all(isinstance(result.value, Ref) for result in self.kernel.results)
         return are_sums and self.kernel.is_dot and self.style.can.bfloat_of_normals
 

@@ -28,7 +28,7 @@ _PARAMS = Value("ptr", "%params")
 _FLOAT, _DOUBLE = "float", "double"
 # Functions whose f64 result, rounded to f32, equals that of f32: they round once.
 _ROUNDED_ONCE = frozenset(("abs", "clip", "clip_v2", "relu", "round", "sqrt", "square"))
-# The operations that f64 has besides those of f32.
+# The operations of f64 that f32 lacks.
 _WIDE = (DataType.s32, DataType.f64)
 
 

@@ -31,7 +31,7 @@ class TileAxis:
 
     @property
     def is_linear(self) -> bool:
-        """Whether every operand moves by a stride."""
+        """True if every operand moves by a stride."""
         return all(isinstance(stride, int) for stride in (self.src, self.dst, *self.more))
 
 

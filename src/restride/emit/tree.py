@@ -26,7 +26,7 @@ from ..schedule.trees.plan import (
     sections_of,
 )
 from .builder import Builder, Value, i64
-from .entry import OPTIMISE
+from .entry import OPTIMIZE
 from .kernel import Style, load_pointer, module_text, share_of
 from .tree_items import FoldSlots, ItemWriter
 from .tree_values import scalar_index
@@ -97,7 +97,7 @@ def emit_tree(schedule: TreeSchedule, style: Style) -> str:
         step = b.op("sub", i64(count - 1), turn) if schedule.tree.backwards and schedule.asks_ahead else turn
         writer.step(grid, step, start)
     b.line("ret void")
-    return OPTIMISE + "\n" + module_text(b)
+    return OPTIMIZE + "\n" + module_text(b)
 
 
 def _scalar(b: Builder, schedule: TreeSchedule, at: Value) -> Value:

@@ -385,7 +385,7 @@ class ItemWriter:
             return False
         accesses = [(item.tensor, item.index) for item in (even, odd)]
         tensor = self._tensor(even.tensor)
-        if run.count(even.tensor) != run.valid or not self._are_neighbours(*accesses):
+        if run.count(even.tensor) != run.valid or not self._are_neighbors(*accesses):
             return False
         if even.tensor in self._read_again or any(
             self.schedule.computed[access] or run.digit.stride(access) != 2 for access in accesses
@@ -404,7 +404,7 @@ class ItemWriter:
         self._forget_tensors(cursor, {even.tensor})
         return True
 
-    def _are_neighbours(self, first: Access, second: Access) -> bool:
+    def _are_neighbors(self, first: Access, second: Access) -> bool:
         """Return whether the second element follows the first."""
         (name, before), (other, after) = first, second
         if name != other:

@@ -81,7 +81,9 @@ def convert(
             it, all such tensors are listed in an error, or in the report of a dry run
 
     The result gets its name when it is complete and on disk, in one step; until then an existing file stays.
-    It is then replaced, as by `rs.save`: only the command requires --force. A folder must be empty.
+    It is then replaced, as by `rs.save`: only the command requires --force. A folder must be empty. The
+    `config.json` of a model in it describes its AWQ or GPTQ layers, and makes transformers and vLLM refuse
+    the folder if only restride reads some of the weights.
 
     Raises InvalidArguments for damaged files and rules that do not match, RuntimeFailure if the system
     refuses access or the source changes meanwhile, OutOfMemory if `memory` does not suffice.

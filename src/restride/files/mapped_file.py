@@ -1,4 +1,4 @@
-"""A plain file mapped into memory: pages take memory only once read, and can be released afterwards."""
+"""A plain file mapped into memory: pages take memory only once read, and can be released afterward."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def path_text(path: object, what: str, hint: str) -> str:
 def check_link(folder: str, path: str) -> None:
     """Refuse a link that leads out of the folder. Raises InvalidArguments that names it.
 
-    In the cache of Hugging Face, snapshots of a model are links to the `blobs` beside them.
+    In the cache of Hugging Face, snapshots of a model link to the adjacent folder `blobs`.
     """
     root, target = os.path.realpath(folder), os.path.realpath(path)
     model, mark, _ = root.rpartition(f"{os.sep}snapshots{os.sep}")

@@ -114,7 +114,7 @@ class _Rechunking:
                 self._mover.close()
         self._unsafe.make_safe()
         if self._state_now() != self._state:
-            raise refuse("RS-F08:src-changed-while", told=self._names[0])
+            raise refuse("RS-F08:src-changed-while", source=self._names[0])
 
     def _state_now(self) -> str:
         """Return a hash that changes with the files of the source; "" if they are not local."""

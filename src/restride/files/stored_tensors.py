@@ -282,6 +282,16 @@ def is_row_major(desc: MemoryDesc) -> bool:
     return desc.layout == MemoryDesc(desc.dims, desc.data_type).layout
 
 
+def is_private(array: StoredArray) -> bool:
+    """Return True if only restride reads the numbers of an array: they have scales of their own, or another
+    layout or type than the file says.
+    """
+    desc = array.desc
+    return array.scaling is not None or (
+        desc is not None and not (is_row_major(desc) and array.kind is KIND_OF_TYPE.get(desc.data_type))
+    )
+
+
 def array_of(name: str, desc: MemoryDesc, scaling: Scaling | None = None) -> StoredArray:
     """Return the physical array of a tensor with this descriptor."""
     kind = KIND_OF_TYPE.get(desc.data_type)

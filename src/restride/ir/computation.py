@@ -83,7 +83,7 @@ class Computation:
 
     @property
     def args(self) -> tuple[int, ...]:
-        """The arguments that an execution must pass besides source and destination."""
+        """The arguments that an execution must pass other than source and destination."""
         return tuple(operand.arg for operand in self.operands if operand.values is None)
 
     @property

@@ -106,7 +106,7 @@ def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of the chain besides the source: old destination bits, scalars, and bits of each operand."""
+    """The inputs of the chain except the source: bits of the old destination, scalars, bits of operands."""
 
     old: Array | None = None
     scalars: tuple[float, ...] = ()

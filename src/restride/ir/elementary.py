@@ -397,4 +397,4 @@ ELEMENTARY = {
         single_in_double=True,
     ),
 }
-"""Functions of trees by name, besides those of `ir/eltwise_formulas.py`; post-ops do not have them."""
+"""Functions of trees by name, in addition to those of `ir/eltwise_formulas.py`; post-ops do not have them."""

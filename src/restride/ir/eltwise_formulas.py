@@ -80,12 +80,12 @@ class EltwiseFunction:
 
     @property
     def needs_double(self) -> bool:
-        """Whether f32 cannot be computed without f64."""
+        """True if f32 cannot be computed without f64."""
         return self.is_all_double or self.single_in_double
 
     @property
     def is_all_double(self) -> bool:
-        """Whether f32 is computed in f64."""
+        """True if f32 is computed in f64."""
         return self.in_double and self.single is None
 
 

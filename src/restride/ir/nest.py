@@ -56,7 +56,7 @@ _SYMBOLS = {"mul": "*", "add": "+", "sub": "-", "div": "/"}
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor besides source and destination: its type, and the offset of its first element."""
+    """A tensor other than source and destination: its type, and the offset of its first element."""
 
     data_type: DataType
     base: int = 0
@@ -92,17 +92,17 @@ class Step:
 
     @property
     def is_accumulation(self) -> bool:
-        """Whether a further source is added, times a scalar."""
+        """True if a further source is added, times a scalar."""
         return self.name == "add" and self.operand >= 0 and self.factor == SCALAR
 
     @property
     def is_eltwise(self) -> bool:
-        """Whether it is a function of the value alone."""
+        """True if it is a function of the value alone."""
         return self.name not in _NOT_ELTWISE
 
     @property
     def is_sum(self) -> bool:
-        """Whether the step reads the old destination."""
+        """True if the step reads the old destination."""
         return self.name in _SUMS
 
 
@@ -118,12 +118,12 @@ class Compute:
 
     @property
     def is_move(self) -> bool:
-        """Whether the value is only converted."""
+        """True if the value is only converted."""
         return not self.steps
 
     @property
     def reads_destination(self) -> bool:
-        """Whether the old destination is read."""
+        """True if the old destination is read."""
         return any(step.is_sum and step.operand < 0 for step in self.steps)
 
     @property
@@ -225,12 +225,12 @@ class Axis:
 
     @property
     def is_linear(self) -> bool:
-        """Whether every operand moves by a stride."""
+        """True if every operand moves by a stride."""
         return isinstance(self.src, int) and isinstance(self.dst, int) and _are_linear(self.more)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every position is read."""
+        """True if every position is read."""
         return self.valid == self.extent
 
     @property
@@ -272,22 +272,22 @@ class LoopNest:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """True if there is nothing to write."""
         return any(a.extent == 0 for a in self.axes) or any(b.padded == 0 for b in self.bounds)
 
     @property
     def is_zero(self) -> bool:
-        """Whether every position writes zero."""
+        """True if every position writes zero."""
         return any(a.valid == 0 for a in self.axes)
 
     @property
     def has_nibbles(self) -> bool:
-        """Whether a side has a 4-bit type."""
+        """True if a side has a 4-bit type."""
         return min(self.src_type.bits, self.dst_type.bits) < 8
 
     @property
     def shrinks(self) -> bool:
-        """Whether most traffic is reading: wider elements become bytes, or a quarter of their bits."""
+        """True if most traffic is reading: wider elements become bytes, or a quarter of their bits."""
         wide, narrow = self.src_type.bits, self.dst_type.bits
         return narrow <= 8 < wide or 4 * narrow <= wide
 

@@ -149,17 +149,17 @@ def _cover(digits: list[tuple[int, int]], size: int, padded: int) -> Iterator[Pi
         yield from (((end, 1, 0), *piece) for piece in _cover(inner, padded % step, padded % step))
 
 
-def normalise(nest: LoopNest) -> LoopNest:
+def normalize(nest: LoopNest) -> LoopNest:
     """Return the canonical form of an unbounded nest: contiguous axes fused, unit axes dropped, sorted.
 
     `for 2: src += 12, dst += 12` around `for 3: src += 4, dst += 4`  ->  `for 6: src += 4, dst += 4`.
     """
     if nest.is_zero:
-        return _normalise_zero(nest)
+        return _normalize_zero(nest)
     return _fold_units(replace(nest, axes=_fuse_and_sort(nest.axes)))
 
 
-def _normalise_zero(nest: LoopNest) -> LoopNest:
+def _normalize_zero(nest: LoopNest) -> LoopNest:
     """Zeros have no source: axes fuse by the destination alone, and one axis marks that nothing is read."""
     written = tuple(_forget_source(a) for a in nest.axes)
     whole = _fold_units(

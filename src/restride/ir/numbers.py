@@ -40,7 +40,7 @@ class Number(enum.Enum):
 
     @property
     def is_integer(self) -> bool:
-        """Whether these are integers."""
+        """True if these are integers."""
         return self.name.startswith("i")
 
     @property

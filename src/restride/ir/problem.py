@@ -22,5 +22,5 @@ class ProblemBase:
         return NOTHING
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the destination, by argument: none."""
+        """The outputs other than the destination, by argument: none."""
         return {}

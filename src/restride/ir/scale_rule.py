@@ -55,7 +55,7 @@ class ScaleRule:
 
     @property
     def is_power(self) -> bool:
-        """Whether scales are powers of two, as in the MX formats."""
+        """True if scales are powers of two, as in the MX formats."""
         return self.scale_type is DataType.e8m0
 
     @property
@@ -127,5 +127,5 @@ class ScaleRule:
 
     @property
     def _is_clipped(self) -> bool:
-        """Whether elements are 8-bit floats, which would become infinite or NaN beyond their limits."""
+        """True if elements are 8-bit floats, which would become infinite or NaN beyond their limits."""
         return self.data_type in (DataType.f8_e4m3, DataType.f8_e5m2)

@@ -245,7 +245,7 @@ class LoopTree:
 
     @property
     def wide(self) -> bool:
-        """Whether everything is computed in f64."""
+        """True if everything is computed in f64."""
         return self.number is Number.f64
 
     def tensor(self, name: str) -> TreeTensor:
@@ -277,7 +277,7 @@ class LoopTree:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """True if there is nothing to write."""
         sizes = {tensor.name: tensor.padded for tensor in self.tensors}
         return all(0 in sizes[name] for name in self.written)
 

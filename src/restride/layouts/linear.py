@@ -247,7 +247,7 @@ class ComposedLayout(LayoutFunction):
     @classmethod
     @raises_at_the_call
     def parse(cls, text: str) -> ComposedLayout:
-        """What `str` has written: `Sw<3,3,3> o 0 o (8,64):(64,1)`. Raises InvalidArguments for other text."""
+        """Parse the output of `str`: `Sw<3,3,3> o 0 o (8,64):(64,1)`. Raises InvalidArguments on error."""
         match = _COMPOSED.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             raise refuse("RS-A18:composed", text=short_repr(text))

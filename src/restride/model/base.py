@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from inspect import Signature
-from typing import Any, ClassVar, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex
 
 from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, NAMES, is_output
 from ..desc.attr import Attr, PrimitiveAttr
@@ -21,6 +21,9 @@ from .getters import DescGetters
 from .implementation import Implementation
 from .prop_kind import PrimitiveKind
 from .query import Query, parse_integer_query, parse_md_query
+
+if TYPE_CHECKING:
+    from ..runtime.timing import Measured
 
 set_header(header)
 
@@ -106,6 +109,41 @@ class PrimitiveDescBase(DescGetters):
     def impl_info_str(self) -> str:
         """Return `jit:<instruction set>:<kind of kernel>`, or `ref:any` for the reference implementation."""
         return self._implementation().name
+
+    @property
+    def why(self) -> str:
+        """The reason for these kernels."""
+        return self._implementation().why
+
+    @property
+    def ir(self) -> str:
+        """The kernels as LLVM IR, several after comments with their numbers; empty if none is compiled."""
+        return self._kernel_text(is_assembly=False)
+
+    @property
+    def asm(self) -> str:
+        """The kernels as assembly, as in `ir`; empty for SYCL, where drivers compile them."""
+        return self._kernel_text(is_assembly=True)
+
+    def _kernel_text(self, *, is_assembly: bool) -> str:
+        load_whole("restride.model.scheduling")
+        from .scheduling import kernel_text
+
+        return kernel_text(self._implementation(), is_assembly=is_assembly)
+
+    def measure(self, *, rounds: int = 15) -> Measured:
+        """Run it on temporary memory objects and return how long it took.
+
+        `rounds`: samples after a warm-up. Caches are warm: work that fits in a cache is measured in the
+        cache. Raises OutOfMemory if the memory objects cannot be allocated, Unimplemented for dims known only
+        at execution, InvalidArguments unless the number of rounds is positive.
+        """
+        load_whole("restride.model.scheduling")
+        from .scheduling import launching, made_memories, measured
+
+        impl = self._implementation()
+        memories = made_memories(impl, self._exec_args())
+        return measured(impl, launching(impl, impl.executable, memories), rounds)
 
     @property
     def schedule(self) -> str:
@@ -258,7 +296,7 @@ class PrimitiveDescBase(DescGetters):
         """Return the fields of a verbose line."""
         raise NotImplementedError
 
-    # Outputs besides the destination that can be written exactly where another argument is read.
+    # Outputs other than the destination that can be written exactly where another argument is read.
     _in_place: ClassVar[Mapping[int, int]] = {}
 
     def _tensors(self) -> dict[int, MemoryDesc]:

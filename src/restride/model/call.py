@@ -149,7 +149,7 @@ class Call:
 
 
 class _OtherMemories:
-    """The memory objects of a call besides source and destination, in the form for kernels and devices."""
+    """The memory objects of a call other than source and destination, in the form for kernels and devices."""
 
     __slots__ = (
         "_constants",
@@ -221,7 +221,7 @@ class _OtherMemories:
         return COMPLETED
 
     def _are_apart(self, memories: Sequence[Memory], buffers: Sequence[Buffer]) -> bool:
-        """Return True if outputs besides the destination are writable and disjoint from everything else."""
+        """True if outputs other than the destination are writable and disjoint from everything else."""
         for at in self._outputs:
             low, high = memories[at]._lo, memories[at]._hi
             others = (memory for other, memory in enumerate(memories) if other != at)

@@ -42,7 +42,7 @@ class Problem(Protocol):
         """Return the work, independent of an engine."""
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """Return the outputs besides the destination, by argument."""
+        """Return the outputs other than the destination, by argument."""
 
     def computation(self) -> Computation:
         """Return the computation: its scalars, and the origins of its operands."""
@@ -112,11 +112,11 @@ class Implementation:
         return other
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the destination, by argument."""
+        """The outputs other than the destination, by argument."""
         return self.problem.outputs()
 
     def more_descs(self) -> dict[int, MemoryDesc]:
-        """The tensors of an execution besides source and destination, by argument."""
+        """The tensors of an execution other than source and destination, by argument."""
         return {**self.computation.descs(), **self.outputs()}
 
     def direct_call(self) -> tuple[Callable[[int, int, int], None] | None, int]:

@@ -180,7 +180,7 @@ class OperationProblem(ProblemBase):
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the destination, by argument."""
+        """The outputs other than the destination, by argument."""
         return {arg: getattr(self, name) for arg, name in self.also_writes.items()}
 
     def by_argument(self) -> dict[int, MemoryDesc]:

@@ -7,6 +7,7 @@ from ..desc.layout import RUNTIME_DIM, BlockedLayout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..ir.program import Program, Slot
+from ..runtime.arguments import NO_KERNELS
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .implementation import Problem
@@ -18,6 +19,7 @@ class DeferredExecutable:
     why = "some dims or strides are known only at execution"
     scratch_bytes, threads = 0, 1
     call = lowered = None
+    kernels = NO_KERNELS
     schedule = "# chosen at execution"
 
     def __init__(self, name: str, program: Program) -> None:

@@ -205,7 +205,7 @@ class AttentionProblem(OperationProblem):
 
     @property
     def is_wide(self) -> bool:
-        """Whether everything is computed in f64."""
+        """True if everything is computed in f64."""
         return is_computed_wide(self.query, self.key, self.value, self.dst)
 
     @property

@@ -159,7 +159,7 @@ class WindowedSource:
 
     @property
     def is_copy(self) -> bool:
-        """Whether bits are copied unchanged."""
+        """True if bits are copied unchanged."""
         return self.computed.compute.is_move and self.src.data_type is self.window.dst.data_type
 
 

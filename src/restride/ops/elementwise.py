@@ -534,7 +534,7 @@ class ElementwiseProblem(OperationProblem):
 
     @property
     def is_of_integers(self) -> bool:
-        """Whether it is computed in integers; a choice counts, since it moves the bits of its elements."""
+        """True if it is computed in integers; a choice counts, since it moves the bits of its elements."""
         types = [md.data_type for md in self.srcs]
         has_no_reals = all(kind.is_integral or kind is DataType.boolean for kind in types)
         return self.algorithm == "where" or (has_no_reals and FUNCTIONS[self.algorithm].integers is not None)

@@ -63,7 +63,7 @@ class LrnParameters:
 
     @property
     def has_roots(self) -> bool:
-        """Whether the power is two square roots."""
+        """True if the power is two square roots."""
         return self.beta == _THREE_QUARTERS
 
     def window_dims(self, ndims: int) -> range:
@@ -87,7 +87,7 @@ class LrnParameters:
 
     @property
     def reach(self) -> int:
-        """How far a window extends to each side."""
+        """The number of elements of a window on each side of its center."""
         return (self.local_size - 1) // 2
 
     def power(self, omega: Expr) -> Expr:
@@ -139,7 +139,7 @@ class _ChannelRows:
         self.index: list[Affine | TreeAxis] = [TreeAxis(f"d{dim}", n) for dim, n in enumerate(md.dims)]
         self.outer = tuple(TreeAxis(f"d{dim}", n) for dim, n in enumerate(md.dims) if dim != 1)
         self.positions: tuple[TreeAxis, ...] = ()
-        if _has_neighbours(md) and md.ndims > 2:
+        if _has_neighbors(md) and md.ndims > 2:
             most = max(_ROW_ELEMENTS // (self.channels + 2 * self.reach), 1)
             size = next(n for n in range(min(md.dims[-1], most), 0, -1) if md.dims[-1] % n == 0)
             tile, position = TreeAxis("tile", md.dims[-1] // size), TreeAxis("position", size)
@@ -152,7 +152,7 @@ class _ChannelRows:
         if parameters.algorithm != ACROSS or not md.nelems:
             return False
         size = md.dims[1] + 2 * parameters.reach
-        return size <= (_MOST_SHARED if _has_neighbours(md) else _MOST_OF_A_LANE)
+        return size <= (_MOST_SHARED if _has_neighbors(md) else _MOST_OF_A_LANE)
 
     def new(self, name: str) -> TreeTensor:
         """Return a row."""
@@ -242,7 +242,7 @@ class LrnProblem(OperationProblem):
 
     @property
     def _has_rows(self) -> bool:
-        """Whether rows are faster; windows of plain formats are read in place."""
+        """True if rows are faster; windows of plain formats are read in place."""
         return _ChannelRows.are_kept(self.parameters, self.src) and self.src.layout.blocks[1] > 1
 
     def _by_rows(self, src: TreeTensor, dst: TreeTensor) -> Each:
@@ -314,7 +314,7 @@ class LrnBackwardProblem(GradientProblem):
 
     @property
     def is_wide(self) -> bool:
-        """Whether everything is computed in f64."""
+        """True if everything is computed in f64."""
         return is_computed_wide(self.src, self.diff_src, self.diff_dst)
 
     def computation(self) -> Computation:
@@ -404,7 +404,7 @@ class LrnBackwardProblem(GradientProblem):
         return Program(slots, steps, (max(nbytes, 1),) * 2, scalars=4).verify()
 
 
-def _has_neighbours(md: MemoryDesc) -> bool:
+def _has_neighbors(md: MemoryDesc) -> bool:
     """Return whether channels are adjacent in memory, or blocked."""
     return md.layout.blocks[1] > 1 or abs(md.layout.strides[1]) == 1
 

@@ -186,7 +186,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def has_runtime(self) -> bool:
-        """Whether dims or strides are known only at execution."""
+        """True if dims or strides are known only at execution."""
         return any(md.layout.has_runtime for md in (*self.tensors, self.bias) if not md.is_zero())
 
     def slots(self) -> tuple[Slot, ...]:
@@ -248,7 +248,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _quantizes_rows(self) -> bool:
-        """Whether products are of integers although the source is float."""
+        """True if products are of integers although the source is float."""
         (kind, k), size = (self.tensors[1].data_type, self.tensors[1].dims[-2]), self.group
         # Products of two byte vectors need a dot-product instruction.
         has_kernel = kind.bits < _BYTE or kernel_pack(DataType.s8, DataType.s8) > 1
@@ -256,13 +256,13 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _rounds_rows(self) -> bool:
-        """Whether products are of bf16 although the source is wider."""
+        """True if products are of bf16 although the source is wider."""
         is_lower = self._mode != "strict" and self.tensors[1].data_type.bits < _BYTE
         return self.group is not None and is_lower and not self._quantizes_rows and has_dots_of_bf16()
 
     @property
     def _moves_columns(self) -> bool:
-        """Whether weights become f32 in blocks, one group of columns at a time: for enough rows of source."""
+        """True if weights become f32 in blocks, one group of columns at a time: for enough rows of source."""
         src, weights, dst = self.tensors
         rows, columns = dst.dims[-2], weights.dims[-1]
         if self.group is not None:
@@ -276,7 +276,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether both factors are multiplied unconverted, by one matrix without blocks."""
+        """True if both factors are multiplied unconverted, by one matrix without blocks."""
         src, weights, _ = self.tensors
         if self.has_runtime or self.grown or self.is_wide or self.pack > 1 or not self.terms:
             return False
@@ -285,7 +285,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _goes_by_rows(self) -> bool:
-        """Whether there are so few rows that weights are read in place."""
+        """True if there are so few rows that weights are read in place."""
         _, weights, dst = self.tensors
         is_few = dst.dims[-2] <= MOST_BY_ROWS and weights.size >= LEAST_COLUMN_BYTES
         return is_few and self._is_plain and has_rows(weights) and weights.dims[-1] >= LEAST_COLUMNS
@@ -306,7 +306,7 @@ class MatmulProblem(ProductProblem):
 
     @property
     def _sums_groups(self) -> bool:
-        """Whether scales or zero points of the weights are applied to sums of groups."""
+        """True if scales or zero points of the weights are applied to sums of groups."""
         scale, zero = self.attr.scale_of(ARG_WEIGHTS), self.attr.zero_point_of(ARG_WEIGHTS)
         columns = 1 << self.dst.ndims - 1
         is_inside = zero is not None or (
@@ -340,7 +340,7 @@ class MatmulProblem(ProductProblem):
         )
 
     def _has_groups(self, arg: int) -> bool:
-        """Whether a factor has scales or zero points that vary within a row or column."""
+        """True if a factor has scales or zero points that vary within a row or column."""
         columns = 1 << self.dst.ndims - 1
         masks = {ARG_SRC: (0,), ARG_WEIGHTS: (0, columns)}[arg]
         value_args = self.attr.scale_of(arg), self.attr.zero_point_of(arg)

@@ -130,7 +130,7 @@ class NormFlags:
 
     @property
     def has_relu(self) -> bool:
-        """Whether negative results become 0."""
+        """True if negative results become 0."""
         return self.fuse_norm_relu or self.fuse_norm_add_relu
 
 
@@ -269,7 +269,7 @@ class NormForwardProblem(Normalization, OperationProblem):
         return {arg: md for arg, md, is_read in candidates if is_read}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the destination, by argument."""
+        """The outputs other than the destination, by argument."""
         outputs: dict[int, MemoryDesc] = {}
         if self.is_training and not self.flags.use_global_stats:
             outputs = {} if self.flags.rms_norm else {ARG_MEAN: self.stats}
@@ -347,7 +347,7 @@ class NormForwardProblem(Normalization, OperationProblem):
 
     @property
     def _has_columns(self) -> bool:
-        """Whether adjacent elements belong to different rows."""
+        """True if adjacent elements belong to different rows."""
         return self.src.layout.blocks[-1] == 1 and self.src.layout.outer_order[-1] != self.src.ndims - 1
 
     def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
@@ -357,10 +357,10 @@ class NormForwardProblem(Normalization, OperationProblem):
         src = tensors["src"].load(*elements.at)
         if self.flags.use_global_stats:
             mean = None if is_rms else tensors["mean"].load(*axes.stats)
-            use_known_stats(loops, scale, mean, tensors["variance"].load(*axes.stats), "factor", "centre")
+            use_known_stats(loops, scale, mean, tensors["variance"].load(*axes.stats), "factor", "center")
         else:
             compute_stats(loops, scale, src, self._stats_stores(parts, axes), is_rms=is_rms)
-        distance: Expr = src if is_rms else src - loops.of_channel("centre")
+        distance: Expr = src if is_rms else src - loops.of_channel("center")
         normal = distance * loops.of_channel("factor")
         loops.each_element(self._result(parts, elements, normal, is_scaled=True))
         loops.write(self.work_bytes)
@@ -500,7 +500,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         return {arg: md for arg, md, is_read in candidates if is_read}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the gradient of the source, by argument."""
+        """The outputs other than the gradient of the source, by argument."""
         candidates = (
             (ARG_DIFF_SCALE, self.diff_weights, self.has_weights and self.flags.use_scale),
             (ARG_DIFF_SHIFT, self.diff_weights, self.has_weights and self.flags.use_shift),
@@ -546,10 +546,10 @@ class NormBackwardProblem(Normalization, GradientProblem):
         loops, tensors = ChannelLoops(parts, ChannelAxes.of(axes, self.src)), parts.tensors
         elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
         mean = None if is_rms else tensors["mean"].load(*axes.stats)
-        names = ("inverse", "factor", "centre")
+        names = ("inverse", "factor", "center")
         use_known_stats(loops, scale, mean, tensors["variance"].load(*axes.stats), *names)
         dy, src = self._gradient(parts, elements), tensors["src"].load(*elements.at)
-        distance: Expr = src if is_rms else src - loops.of_channel("centre")
+        distance: Expr = src if is_rms else src - loops.of_channel("center")
         value: Expr = Ref("dy") * loops.of_channel("factor")
         if not self.flags.use_global_stats:
             share_gradients(loops, scale, dy, distance)
@@ -602,7 +602,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
 
     @property
     def _needs_sums(self) -> bool:
-        """Whether the gradient of the source uses those of scale and shift."""
+        """True if the gradient of the source uses those of scale and shift."""
         return self.kind is NormKind.batch and not self.flags.use_global_stats
 
     def _gradient(self, parts: ProgramParts, axes: NormAxes) -> Expr:

@@ -166,7 +166,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def is_forward(self) -> bool:
-        """Whether the result is written."""
+        """True if the result is written."""
         return self.direction is FORWARD
 
     @property
@@ -203,7 +203,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def has_bias(self) -> bool:
-        """Whether a bias is added to the sums."""
+        """True if a bias is added to the sums."""
         return self.is_forward and not self.bias.is_zero()
 
     def outputs(self) -> dict[int, MemoryDesc]:
@@ -240,7 +240,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def is_transformed(self) -> bool:
-        """Whether factors are transformed before they are multiplied."""
+        """True if factors are transformed before they are multiplied."""
         return False
 
     @property
@@ -252,12 +252,12 @@ class ProductProblem(OperationProblem):
 
     @property
     def is_integral(self) -> bool:
-        """Whether integers are summed, which is exact."""
+        """True if integers are summed, which is exact."""
         return self.is_forward and all(data_type.is_integral for data_type in self.factor_types)
 
     @property
     def is_wide(self) -> bool:
-        """Whether everything is computed in f64, which is also exact for sums of integers."""
+        """True if everything is computed in f64, which is also exact for sums of integers."""
         return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
 
     def computation(self) -> Computation:

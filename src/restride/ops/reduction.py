@@ -164,7 +164,7 @@ class ReductionProblem(OperationProblem):
 
     @property
     def is_norm(self) -> bool:
-        """Whether the algorithm has p and eps."""
+        """True if the algorithm has p and eps."""
         return self.algorithm in NORMS
 
     def computation(self) -> Computation:
@@ -205,7 +205,7 @@ class ReductionProblem(OperationProblem):
 
     @property
     def _is_shifted(self) -> bool:
-        """Whether the extreme of unsigned integers is found by comparing signed ones."""
+        """True if the extreme of unsigned integers is found by comparing signed ones."""
         is_order = self.algorithm in ("max", "min")
         return is_order and self._number.is_integer and self.src.data_type is DataType.u64
 

@@ -103,7 +103,7 @@ class ReorderProblem(ProblemBase):
         return weights_program(self.src, self.dst)
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the destination, by argument."""
+        """The outputs other than the destination, by argument."""
         if self.attr.compensation is None:
             return {}
         load_whole("restride.ops.programs.compensation")
@@ -114,7 +114,7 @@ class ReorderProblem(ProblemBase):
 
     @property
     def has_runtime(self) -> bool:
-        """Whether dims or strides are known only at execution."""
+        """True if dims or strides are known only at execution."""
         return self.src.layout.has_runtime or self.dst.layout.has_runtime
 
     @property

@@ -117,7 +117,7 @@ class _Resampling:
 
     @property
     def is_wide(self) -> bool:
-        """Whether everything is computed in f64."""
+        """True if everything is computed in f64."""
         return any(needs_double(md.data_type) for _, md in (self.read, self.written))
 
     def planned(self) -> tuple[Program, Computation]:
@@ -342,7 +342,7 @@ class ResamplingProblem(OperationProblem):
 
     @property
     def _has_tables(self) -> bool:
-        """Whether a plan has tables of the positions that are read."""
+        """True if a plan has tables of the positions that are read."""
         pairs = zip(self.src.dims, self.dst.dims, strict=True)
         return max((m for n, m in pairs if n != m), default=0) <= _LONGEST_TABLE
 

@@ -51,7 +51,7 @@ from .rnn_checks import (
     MORE_WEIGHTS,
     RNNFlags,
     check_network,
-    check_quantisation,
+    check_quantization,
     check_slope,
     parse_direction,
     parse_flags,
@@ -148,7 +148,7 @@ class RnnProblem(RecurrentProblem):
         mds = read_tensors(call, cell)
         check_network(call.what, mds, {}, cell, direction)
         attr = call.attr("rnn_qparams")
-        check_quantisation(call.what, attr, mds, is_inference=not trains)
+        check_quantization(call.what, attr, mds, is_inference=not trains)
         pack = kernel_pack(mds["src_layer"].data_type, mds["weights_layer"].data_type)
         problem = cls(cell, direction, trains, RnnTensors.of(mds), kernel_block(), attr, pack)
         return replace(problem, tensors=problem.tensors.chosen(problem.preferred()))
@@ -180,13 +180,13 @@ class RnnProblem(RecurrentProblem):
         return self.tensors.dst_layer
 
     @property
-    def is_quantised(self) -> bool:
-        """Whether the network computes on bytes."""
+    def is_quantized(self) -> bool:
+        """True if the network computes on bytes."""
         return self.tensors.src_layer.data_type is DataType.u8
 
     def computation(self) -> Computation:
         """For bytes: the scale, the shift, 1 / scale, and the factors that dequantize each gate's sums."""
-        if not self.is_quantised:
+        if not self.is_quantized:
             return NOTHING
         qparams = self.attr.rnn or RnnQparams()
         scalars = qparams.data_scale, qparams.data_shift, 1 / qparams.data_scale
@@ -206,7 +206,7 @@ class RnnProblem(RecurrentProblem):
         return {NAMES[name]: md for name, md in self.tensors.items().items() if name not in OUTPUTS}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the states of the last layer."""
+        """The outputs other than the states of the last layer."""
         tensors = self.tensors.items()
         outputs = {NAMES[name]: tensors[name] for name in OUTPUTS[1:] if name in tensors}
         return {**outputs, **({ARG_WORKSPACE: self.workspace.desc} if self.trains else {})}
@@ -264,7 +264,7 @@ class RnnGradientProblem(RecurrentProblem):
         mds, gradients = read_tensors(call, cell), read_tensors(call, cell, "diff_")
         check_network(call.what, mds, gradients, cell, direction)
         attr = call.attr()
-        check_quantisation(call.what, attr, mds, is_inference=False)
+        check_quantization(call.what, attr, mds, is_inference=False)
         adds = parse_flags(call.what, call.flags) is RNNFlags.undef
         tensors, outputs = RnnTensors.of(mds), RnnTensors.of(gradients, "diff_").chosen({})
         problem = cls(cell, direction, tensors, outputs, kernel_block(), attr, adds)
@@ -300,7 +300,7 @@ class RnnGradientProblem(RecurrentProblem):
         return {**tensors, **gradients, ARG_WORKSPACE: self.workspace.desc}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """The outputs besides the gradient of the source."""
+        """The outputs other than the gradient of the source."""
         outputs = {GRADIENTS[name]: md for name, md in self.gradients.items().items() if name not in OUTPUTS}
         del outputs[self.writes]
         return outputs

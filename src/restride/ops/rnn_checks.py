@@ -300,7 +300,7 @@ def _check_bytes(what: str, mds: Mapping[str, MemoryDesc]) -> None:
             )
 
 
-def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, is_inference: bool) -> None:
+def check_quantization(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, is_inference: bool) -> None:
     """Raise if attributes quantize a network that is not of bytes, or if their scales do not fit."""
     _, _, _, gates, channels = mds["weights_layer"].dims
     is_byte = mds["src_layer"].data_type is DataType.u8
@@ -317,7 +317,7 @@ def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, 
         why = "1 / (scale of data * scale of weights) is not a normal f32"
     else:
         return
-    raise refuse("RS-X04:quantisation-not-fit", what=what, attr=attr.verbose_str(), why=why)
+    raise refuse("RS-X04:quantization-not-fit", what=what, attr=attr.verbose_str(), why=why)
 
 
 def _fits_f32(data_scale: float, scale: float) -> bool:

@@ -109,7 +109,7 @@ class SumProblem(SeveralProblem):
 
     @property
     def is_wide(self) -> bool:
-        """Whether everything is added in f64."""
+        """True if everything is added in f64."""
         types = {md.data_type for md in (*self.srcs, self.dst)}
         is_whole = all(t.is_integral or t is DataType.boolean for t in types)
         is_exact = is_whole and set(self.scales) == {1.0} and len(self.srcs) > 1

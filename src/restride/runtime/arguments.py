@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from ..frozen import dataclass
@@ -23,6 +24,10 @@ class Arguments:
     buffers: tuple[Buffer, ...]
     scalars: tuple[float, ...] = ()
     scratch: Buffer | None = None
+
+
+NO_KERNELS: Mapping[str, Lowered] = MappingProxyType({})
+"""The kernels of an executable that compiles none."""
 
 
 class Executable(Protocol):
@@ -65,6 +70,10 @@ class Executable(Protocol):
     @property
     def lowered(self) -> Lowered | None:
         """The lowered kernel of the nest that does the work, or None."""
+
+    @property
+    def kernels(self) -> Mapping[str, Lowered]:
+        """All kernels in the order of launches, by names as in schedules, `kernel(n)`."""
 
     def prepare(self) -> object:
         """Compile."""

@@ -13,7 +13,7 @@ from ..ir.interpret_nest import interpret
 from ..ir.program import NestStep, Place, Program, RepeatStep, TreeStep
 from ..loading import load_whole
 from .alloc import Buffer, address_of
-from .arguments import Arguments, Executable
+from .arguments import NO_KERNELS, Arguments, Executable
 from .device import Queue
 from .event import COMPLETED, Event
 from .host import HostDevice
@@ -45,6 +45,7 @@ class ReferenceExecutable:
     schedule = "# the interpreter has none"
     scratch_bytes, threads = 0, 1
     call = lowered = None
+    kernels = NO_KERNELS
 
     def __init__(self, program: Program) -> None:
         self.program = program

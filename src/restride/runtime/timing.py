@@ -20,7 +20,7 @@ class Measured:
     """Seconds of one execution: the median over `rounds` samples, with the quartiles.
 
     `moved_bytes` are those read and written; `threads` is the number that could share the work, or of
-    work-items on a SYCL device.
+    work-items on a SYCL device; `flops` are the operations in sums of products, two for each product.
     """
 
     seconds: float
@@ -29,11 +29,17 @@ class Measured:
     rounds: int
     threads: int
     moved_bytes: int
+    flops: int = 0
 
     @property
     def gb_per_s(self) -> float:
         """Bytes read and written, in 1e9 per second, at the median."""
         return self.moved_bytes / self.seconds / 1e9
+
+    @property
+    def gflop_per_s(self) -> float:
+        """Operations in 1e9 per second, at the median; 0 for everything but sums of products."""
+        return self.flops / self.seconds / 1e9
 
     @property
     def spread(self) -> float:

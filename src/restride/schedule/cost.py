@@ -1,15 +1,14 @@
-"""How long a move will take, predicted: from the instructions of its kernel and the bytes that they move.
+"""A prediction of the time of a move, from the instructions of its kernel and the bytes that they move.
 
-    seconds = call + region where threads share the work + both of these, of which the longer hides most:
-        the instructions of a core's part, each by what it costs,
-        the bytes over the bandwidth of where they lie, for moves whose neighbours lie like these.
+    seconds = call + region if threads share the work + these two, which mostly overlap:
+        the instructions of a core's part, each times its cost,
+        the bytes over the bandwidth of the cache or memory, for moves with neighbors in the same places.
 
-`targets/instructions.py` counts the instructions in the code. The rates (`machine.Rates`) were measured once,
-and not on your machine, unless they are measured: `docs/performance.md` says how far they are off. What knows
-better is `Plan.measure`; and the roofline of the standing benchmark shows what was predicted beside what was
-measured.
+`targets/instructions.py` counts the instructions in the code. The default rates (`machine.Rates`) were
+measured on one machine; `docs/performance.md` gives the errors of the predictions. `Plan.measure` is more
+accurate, and the roofline of the standing benchmark shows predicted and measured times.
 
-Formats of networks are chosen without code, by `KernelWork`: by the bytes, and the kind of the kernel.
+Formats of networks are chosen by `KernelWork`, without code: by the bytes and the kind of the kernel.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from typing import NamedTuple
 
 from .machine import CURVES, IN_CACHES, RATES, Machine, Rates, curve_sizes
 
-# The longer of the time of instructions and of bytes hides most of the other: as in this norm of both.
+# The times of instructions and bytes overlap: they are combined in this norm.
 _NORM = 2.5
-# Past the caches a byte that is written weighs this much more than one of a copy, one that is read less.
+# Past the caches a written byte costs this much more than a byte of a copy, and a byte that is read less.
 _WRITTEN = 0.4
 
 
 class Instructions(NamedTuple):
-    """Vector instructions of an execution: `simple` ones, which are all but stores, and `stores`; `crowded`:
-    lines, of those that a tile reads or writes, that push each other out of the first cache.
+    """Vector instructions of an execution: `stores`, and `simple` for all others; `crowded`: lines of tiles
+    that evict each other from the first cache.
     """
 
     simple: float
@@ -40,9 +39,9 @@ class Instructions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InstructionWork:
-    """What a kernel does whose code was read: instructions, bytes in all and those that are written.
+    """The work of a kernel whose code was read: instructions, all bytes and the bytes that are written.
 
-    `bits`: of the narrower type. `place`: how neighbours on one side lie on the other (`moves/tiling.py`).
+    `bits`: of the narrower type. `place`: how neighbors on one side lie on the other (`moves/tiling.py`).
     """
 
     instructions: Instructions
@@ -55,7 +54,7 @@ class InstructionWork:
 
 @dataclass(frozen=True, slots=True)
 class KernelWork:
-    """What a kernel has to do: its kind, bytes read and written, positions of the nest, threads to share it.
+    """The work of a kernel: its kind, bytes read and written, positions of the nest, threads to share it.
 
     `read_first`: bytes of the destination whose lines come from memory before they are written, because no
     streaming store writes them.
@@ -100,8 +99,8 @@ def _in_core(code: InstructionWork, rates: Rates) -> float:
 
 
 def _in_caches(code: InstructionWork, machine: Machine, rates: Rates) -> float:
-    """Seconds of the bytes, by the speed of moves like this one at the sizes that were measured on both sides
-    of it. At the size of the last cache speed makes a step, as from there on lines are written past it.
+    """Seconds of the bytes, interpolated between the measured speeds of similar moves at the next smaller and
+    larger sizes. Speed jumps at the size of the last cache, because larger moves write past it.
     """
     curves = dict(zip(CURVES, rates.curves, strict=True))
     names = [code.place] if code.place == "copy" else [f"{code.place} {bits}" for bits in (8, 32)]
@@ -119,7 +118,7 @@ def _in_caches(code: InstructionWork, machine: Machine, rates: Rates) -> float:
 
 
 def _between(sizes: Sequence[int], speeds: Sequence[float], size: int) -> float:
-    """The speed at a size, by those at the nearest ones: all in logarithms."""
+    """The speed at a size, interpolated between the nearest ones in logarithms."""
     for (low, slow), (high, fast) in pairwise(zip(sizes, speeds, strict=True)):
         if size <= high:
             part = max(log2(max(size, 1) / low), 0.0) / log2(high / low)
@@ -128,7 +127,7 @@ def _between(sizes: Sequence[int], speeds: Sequence[float], size: int) -> float:
 
 
 def _mean(low: float, high: float, part: float) -> float:
-    """The geometric mean of two speeds, of which the second counts for so large a part."""
+    """The geometric mean of two speeds; `part` is the weight of the second."""
     mean: float = low ** (1 - part) * high**part
     return mean
 

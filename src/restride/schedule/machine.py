@@ -121,7 +121,7 @@ class Machine:
     - `permutations` (instructions): of two registers in a tile; with more, registers run out. In cache,
       compared with stages: with 20 to 90 of them 1.0 to 2.0 times as fast, with 165 0.7 to 0.95, with 308
       0.5 to 0.7.
-    - `held_sums` (registers): accumulators of column sums, besides those that the products need.
+    - `held_sums` (registers): accumulators of column sums, other than those that the products need.
     - `sum_bytes` (bytes): of independent accumulators, so that none waits for the previous one; a core has
       room for at most twice as many.
     - `terms_per_byte` (multiply-adds): take as long as moving a byte.

@@ -39,7 +39,7 @@ class _ProgramWriter:
 
     @property
     def is_aliased(self) -> bool:
-        """Whether a source may share bytes with the destination."""
+        """True if a source may share bytes with the destination."""
         return self._program.is_aliased
 
     def temporary(self, nbytes: int) -> Place:

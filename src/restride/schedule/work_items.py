@@ -17,7 +17,7 @@ from itertools import accumulate
 from math import prod
 
 from ..ir.nest import LoopNest
-from ..ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
+from ..ir.nest_rewrites import normalize, peel, peeled_boxes, split_read
 from .machine import LIMITS, DeviceFacts, Machine
 from .moves.local_square import LocalSquare, square_of
 from .moves.loop_order import Grid, Order, order_loops
@@ -40,7 +40,7 @@ def schedule_items(nest: LoopNest, device: DeviceFacts, tiles: bool = True) -> t
         return tuple(replace(plan, streams=False, prefetch=0) for plan in plans)
     for index, axis in enumerate(nest.axes):
         if not axis.is_whole and not nest.is_zero:
-            parts = map(normalise, split_read(nest, index))
+            parts = map(normalize, split_read(nest, index))
             return tuple(plan for part in parts for plan in schedule_items(part, device, tiles))
     along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
     square = square_of(nest, device, *along_src, *along_dst) if along_src and along_dst else None
@@ -174,7 +174,7 @@ class ItemPlan:
 
     @property
     def splits_bytes(self) -> bool:
-        """Whether 4-bit elements of one byte would be in different items: then it must not be compiled."""
+        """True if 4-bit elements of one byte would be in different items: then it must not be compiled."""
         if not self.nest.has_nibbles:
             return False
         return self.guarded is not None or not moves_whole_bytes(box.plan for box in self.boxes)
@@ -187,7 +187,7 @@ def plan_items(nest: LoopNest, device: DeviceFacts) -> ItemPlan:
     """Schedule a nonempty nest for a device."""
     if peeled_boxes(nest) > LIMITS.boxes_of_items:
         return ItemPlan(nest, device, (), nest)
-    boxes = list(map(normalise, peel(nest)))
+    boxes = list(map(normalize, peel(nest)))
     tiles = len(boxes) <= LIMITS.tiled_boxes_of_items
     plans = (plan for box in boxes for plan in schedule_items(box, device, tiles))
     return ItemPlan(nest, device, tuple(map(Items, plans)))

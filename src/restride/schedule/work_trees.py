@@ -97,7 +97,7 @@ class TreePlan:
 
     @property
     def needs_double(self) -> bool:
-        """Whether something is computed in f64, or an element is one."""
+        """True if something is computed in f64, or an element is one."""
         parts = parts_in(items_of(self.tree.items))
         has_double = any(tensor.data_type is DataType.f64 for tensor in self.tree.tensors)
         return self.tree.wide or has_double or any(map(_is_costly, parts))

@@ -1,6 +1,6 @@
 """The compiler as a separate process: compiles texts that arrive on a socket, one after another.
 
-It is started with nothing but this package (see `compile_worker`), so that it loads little besides llvmlite.
+It is started with nothing but this package (see `compile_worker`), so that it loads little except llvmlite.
 It ends when the socket closes, as when the process at the other end exits, and when it had no work for a
 while.
 """

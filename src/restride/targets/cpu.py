@@ -10,7 +10,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..frozen import dataclass
 from ..ir.nest import LoopNest
-from ..ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
+from ..ir.nest_rewrites import in_pairs, normalize, peel, peeled_boxes
 from ..loading import load_whole
 from ..schedule.machine import LIMITS, LINE, Machine
 from ..schedule.moves.schedule import Schedule, moves_whole_bytes, needs_square, scatters_rows, schedule
@@ -214,7 +214,7 @@ class _NestLowering:
 
 def boxes_of(nest: LoopNest) -> list[LoopNest]:
     """Return the boxes of a nest, each without bounds and in its normal form."""
-    return [in_pairs(normalise(box)) for box in peel(nest)]
+    return [in_pairs(normalize(box)) for box in peel(nest)]
 
 
 def splits_bytes(lowered: Lowered) -> bool:

@@ -226,9 +226,9 @@ def _write_loop(code: LoopCode, isa: Isa) -> str:
     return emit_tree(code.schedule, style_of(isa))
 
 
-def lower_grid(plan: str, numbers: tuple[int, ...], steps: int, isa: Isa, told: tuple[str, str]) -> Lowered:
-    """Lower a table of calls: the same code for all grids. `told`: the kind, and the reason."""
-    kind, why = told
+def lower_grid(plan: str, numbers: tuple[int, ...], steps: int, isa: Isa, about: tuple[str, str]) -> Lowered:
+    """Lower a table of calls: the same code for all grids. `about`: the kind, and the reason."""
+    kind, why = about
     return Lowered(plan, _write_grid, isa, kind, why, steps, code="grid", numbers=numbers)
 
 

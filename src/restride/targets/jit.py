@@ -16,7 +16,7 @@ import os
 import sys
 from typing import Any
 
-from restride.emit.entry import OPTIMISE
+from restride.emit.entry import OPTIMIZE
 from restride.targets.isa import Isa
 from restride.targets.llvm import LLVM_LOCK, binding_with_host, binding_with_targets, llvm
 from restride.targets.mapped_code import MappedCode, mapped_code
@@ -39,7 +39,7 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
     """
     with LLVM_LOCK:
         machine = _target_machine(isa)
-        module = _optimise(ir_text, isa, machine)
+        module = _optimize(ir_text, isa, machine)
         return bytes(_with_llvm_errors("emit object code", isa, machine.emit_object, module))
 
 
@@ -48,7 +48,7 @@ def assembly(ir_text: str, isa: Isa) -> str:
     with LLVM_LOCK:
         machine = _target_machine(isa)
         return str(
-            _with_llvm_errors("emit assembly", isa, machine.emit_assembly, _optimise(ir_text, isa, machine))
+            _with_llvm_errors("emit assembly", isa, machine.emit_assembly, _optimize(ir_text, isa, machine))
         )
 
 
@@ -132,7 +132,7 @@ def load(obj: bytes) -> Library:
     return Library(name, tracker)
 
 
-def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
+def _optimize(ir_text: str, isa: Isa, machine: Any) -> Any:
     """Return the verified module after the few passes that straight-line vector code needs: inlining.
 
     Full pipelines were measured: 5 to 30 ms more for the same speed of the loops, because addresses leave
@@ -148,14 +148,14 @@ def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1))
-    optimised = ir_text.partition("\n")[0].removeprefix(OPTIMISE) if ir_text.startswith(OPTIMISE) else None
-    if optimised == "":
+    optimized = ir_text.partition("\n")[0].removeprefix(OPTIMIZE) if ir_text.startswith(OPTIMIZE) else None
+    if optimized == "":
         _add_tree_passes(passes)
     passes.run(module, builder)
-    if optimised:
+    if optimized:
         passes = binding.create_new_function_pass_manager()
         _add_tree_passes(passes)
-        passes.run(module.get_function(optimised.strip()), builder)
+        passes.run(module.get_function(optimized.strip()), builder)
     return module
 
 

@@ -65,12 +65,12 @@ class Lowered:
 
     @property
     def streams(self) -> bool:
-        """Whether it writes past the caches."""
+        """True if it writes past the caches."""
         return self.unaligned is not None
 
     @property
     def key(self) -> tuple[Any, Isa]:
-        """The values that the code depends on, besides the compiler."""
+        """The values that the code depends on, other than the compiler."""
         return (self.plan if self.code is None else self.code, self.isa)
 
     def as_measured(self) -> Lowered:

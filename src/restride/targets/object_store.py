@@ -218,7 +218,7 @@ class ObjectStore:
 
 
 def _warn(text: str) -> None:
-    log_event(text, event="cache")
+    log_event(text, {"event": "cache"})
     warnings.warn(text, RuntimeWarning, stacklevel=_callers_level())
 
 

@@ -42,7 +42,7 @@ class ScheduleStore:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was found yet."""
+        """True if nothing was found yet."""
         return not self._texts
 
     def find(self, size: int, threads: int, choose: Callable[[], ScheduleChoice]) -> Schedule | None:

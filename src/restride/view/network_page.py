@@ -21,7 +21,7 @@ __all__ = ["NetworkPicture", "network_page"]
 # Pixels: height of a row, distance between lanes, and from the edge to the first lane.
 _ROW, _LANE, _EDGE = 26, 18, 14
 # Number of colors for formats that are not row-major; further formats share the last.
-_COLOURS = 7
+_COLORS = 7
 
 
 @dataclass(frozen=True)
@@ -35,33 +35,33 @@ class NetworkPicture:
 
 def network_page(name: str, pictures: Sequence[NetworkPicture]) -> str:
     """Return the page of a network: a picture for each rule; the last one is shown first."""
-    colours = _Colours.of(pictures)
+    colors = _Colors.of(pictures)
     return _PAGE.format(
         title=escape(name),
         style=asset("page.css") + asset("network.css"),
         radios="".join(_radio(place, len(pictures)) for place in range(len(pictures))),
         tabs="".join(_tab(place, picture) for place, picture in enumerate(pictures)),
-        legend="".join(colours.legend()),
+        legend="".join(colors.legend()),
         reorder=_REORDER,
-        pictures="".join(_picture(place, picture, colours) for place, picture in enumerate(pictures)),
+        pictures="".join(_picture(place, picture, colors) for place, picture in enumerate(pictures)),
     )
 
 
 @dataclass(frozen=True)
-class _Colours:
+class _Colors:
     """The color of each format: 0 for row-major tensors, then by the bytes of their tensors."""
 
     numbers: dict[str, int]
 
     @classmethod
-    def of(cls, pictures: Sequence[NetworkPicture]) -> _Colours:
+    def of(cls, pictures: Sequence[NetworkPicture]) -> _Colors:
         sizes: dict[str, int] = {}
         for picture in pictures:
             for row in picture.rows:
                 for _, md in row.writes:
                     sizes[_class(md)] = sizes.get(_class(md), 0) + md.size
         names = sorted((name for name in sizes if name != _PLAIN), key=lambda name: -sizes[name])
-        return cls({_PLAIN: 0} | {name: 1 + place % _COLOURS for place, name in enumerate(names)})
+        return cls({_PLAIN: 0} | {name: 1 + place % _COLORS for place, name in enumerate(names)})
 
     def __getitem__(self, md: MemoryDesc) -> int:
         return self.numbers[_class(md)]
@@ -111,25 +111,25 @@ def _tab(place: int, picture: NetworkPicture) -> str:
     )
 
 
-def _picture(place: int, picture: NetworkPicture, colours: _Colours) -> str:
+def _picture(place: int, picture: NetworkPicture, colors: _Colors) -> str:
     rows, lanes = with_lanes(picture.rows)
     count = 1 + max((row.lane for row in rows), default=0)
     count = max([count, *(1 + lane.lane for lane in lanes)])
     width = 2 * _EDGE + _LANE * (count - 1)
     longest = max((row.seconds for row in rows), default=0.0) or 1.0
     head = "".join(f"<th>{word}</th>" for word in _HEADINGS)
-    body = "".join(_row(row, colours, longest) for row in rows)
+    body = "".join(_row(row, colors, longest) for row in rows)
     style = f"margin-left:{width}px;width:calc(100% - {width}px)"
     return (
-        f'<section class="rule" id="p{place}"><div class="net">{_lanes(rows, lanes, colours, width)}'
+        f'<section class="rule" id="p{place}"><div class="net">{_lanes(rows, lanes, colors, width)}'
         f'<table style="{style}"><thead><tr>{head}</tr></thead>{body}</table></div></section>\n'
     )
 
 
-def _row(row: NetworkRow, colours: _Colours, longest: float) -> str:
+def _row(row: NetworkRow, colors: _Colors, longest: float) -> str:
     md = row.writes[0][1] if row.writes else row.reads[0][1]
     dims = "×".join(map(str, md.dims))
-    chip = f'<span class="chip f{colours[md]}"></span>{escape(_called(md))}'
+    chip = f'<span class="chip f{colors[md]}"></span>{escape(_called(md))}'
     time = ""
     if row.seconds:
         share = max(1.0, 100 * row.seconds / longest)
@@ -148,10 +148,10 @@ def _row(row: NetworkRow, colours: _Colours, longest: float) -> str:
 # --- lanes --------------------------------------------------------------------------------------------------
 
 
-def _lanes(rows: Sequence[NetworkRow], lanes: Sequence[Lane], colours: _Colours, width: float) -> str:
+def _lanes(rows: Sequence[NetworkRow], lanes: Sequence[Lane], colors: _Colors, width: float) -> str:
     height = _ROW * len(rows)
-    paths = "".join(path for lane in lanes for path in _paths(lane, colours[lane.md]))
-    marks = "".join(_mark(place, row, colours) for place, row in enumerate(rows))
+    paths = "".join(path for lane in lanes for path in _paths(lane, colors[lane.md]))
+    marks = "".join(_mark(place, row, colors) for place, row in enumerate(rows))
     words = f"{len(rows)} rows from top to bottom; the lines are tensors"
     return (
         f'<svg class="lanes" width="{width}" height="{height}" role="img" aria-label="{words}">'
@@ -163,28 +163,28 @@ def _at(lane: int, row: float) -> tuple[float, float]:
     return _EDGE + _LANE * lane, _ROW * (row + 0.5)
 
 
-def _paths(lane: Lane, colour: int) -> Iterator[str]:
+def _paths(lane: Lane, color: int) -> Iterator[str]:
     """Draw the line down the lane, and across to each row that reads the tensor in another one."""
     x, top = _at(lane.lane, lane.row)
     below = [row for row, other in lane.readers if other == lane.lane]
     beside = [(row, other) for row, other in lane.readers if other != lane.lane]
     end = max([_at(0, row)[1] for row in below] + [_at(0, row)[1] - _ROW for row, _ in beside], default=top)
     if end > top:
-        yield f'<path class="l{colour}" d="M{x} {top}V{end}"/>'
+        yield f'<path class="l{color}" d="M{x} {top}V{end}"/>'
     for row, other in beside:
         to_x, to_y = _at(other, row)
         start, middle = to_y - _ROW, to_y - _ROW / 2
-        yield f'<path class="l{colour}" d="M{x} {start}C{x} {middle} {to_x} {middle} {to_x} {to_y}"/>'
+        yield f'<path class="l{color}" d="M{x} {start}C{x} {middle} {to_x} {middle} {to_x} {to_y}"/>'
 
 
-def _mark(place: int, row: NetworkRow, colours: _Colours) -> str:
+def _mark(place: int, row: NetworkRow, colors: _Colors) -> str:
     x, y = _at(row.lane, place)
     tip = f"<title>{escape(row.name)}: {escape(row.why or row.words)}</title>"
     if row.kind == "reorder":
         return f'<path class="reorder" d="M{x} {y - 7}l7 7l-7 7l-7-7z">{tip}</path>'
     md = row.writes[0][1] if row.writes else row.reads[0][1]
     radius = 3 if row.kind == "view" else 5
-    return f'<circle class="m{colours[md]} {row.kind}" cx="{x}" cy="{y}" r="{radius}">{tip}</circle>'
+    return f'<circle class="m{colors[md]} {row.kind}" cx="{x}" cy="{y}" r="{radius}">{tip}</circle>'
 
 
 _REORDER = '<svg width="16" height="16"><path class="reorder" d="M8 1l7 7l-7 7l-7-7z"/></svg>'

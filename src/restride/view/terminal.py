@@ -19,7 +19,7 @@ def ink() -> TextStyle:
     plain = TextStyle() if sys.stdout is not None and _takes(sys.stdout, TextStyle().characters) else ASCII
     if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return plain
-    return replace(plain, colour=True)
+    return replace(plain, color=True)
 
 
 def is_terminal(stream: TextIO | None) -> bool:

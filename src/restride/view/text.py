@@ -33,7 +33,7 @@ class TextStyle:
     dots: str = "…"
     arrow: str = "→"
     frame: str = "│─┌┬┐├┼┤└┴┘"
-    colour: bool = False
+    color: bool = False
 
     @property
     def characters(self) -> str:
@@ -52,15 +52,15 @@ class TextStyle:
 
     def dim(self, text: str) -> str:
         """Return `text` in the style of padding and rules."""
-        return f"\x1b[2m{text}\x1b[0m" if self.colour else text
+        return f"\x1b[2m{text}\x1b[0m" if self.color else text
 
-    def tint(self, text: str, colour: int) -> str:
+    def tint(self, text: str, color: int) -> str:
         """Return `text` in the style of elements, in one of a terminal's 256 colors."""
-        return f"\x1b[38;5;{colour}m{text}\x1b[0m" if self.colour else text
+        return f"\x1b[38;5;{color}m{text}\x1b[0m" if self.color else text
 
     def bold(self, text: str) -> str:
         """Return `text` in the style of headings."""
-        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+        return f"\x1b[1m{text}\x1b[0m" if self.color else text
 
 
 ASCII = TextStyle(hatch="#", beyond="-", skip=":", dots="..", arrow="->", frame="|-+++++++++")

@@ -40,6 +40,8 @@ _STRIDES = re.compile(r"[0-9]+(x[0-9]+)*")
 _LETTERS = re.compile(r"([a-z]+)(-?[0-9]+)")
 _DIMS = re.compile(r"[0-9]+(x[0-9]+)*")
 # Words in the other lines of a log that identify its framework.
+# Repetitions that cover this share of the most that any cover count as covering as much.
+_NEARLY = 0.9
 _FRAMEWORKS = {"torch": b"torch", "openvino": b"openvino", "tensorflow": b"tensorflow"}
 
 
@@ -364,7 +366,11 @@ def _int(text: str) -> int:
 
 
 def _period(newest_first: Sequence[int]) -> tuple[int, int]:
-    """Return the shortest p with which the first 2p of the sequence repeat, and how many times p fits."""
+    """Return the shortest p whose repetitions cover nearly as much of the sequence as any, and how many
+    times p fits.
+
+    Equal layers at the end of a model repeat too, but cover less than runs of the whole model.
+    """
     count = len(newest_first)
     matches = [0] * count  # matches[p]: how far the sequence equals itself p places later
     left = right = 0
@@ -375,7 +381,7 @@ def _period(newest_first: Sequence[int]) -> tuple[int, int]:
         matches[place] = length
         if place + length > right:
             left, right = place, place + length
-        if length >= place:
-            # Continue counting repetitions to the end.
-            return place, 1 + length // place
-    return 0, 1
+    covered = {place: place + length for place, length in enumerate(matches) if length >= place > 0}
+    enough = _NEARLY * max(covered.values(), default=0)
+    best = next((place for place, length in covered.items() if length >= enough), 0)
+    return (best, 1 + matches[best] // best) if best else (0, 1)

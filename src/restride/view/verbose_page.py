@@ -17,7 +17,7 @@ __all__ = ["verbose_page"]
 # The picture: width, height of a lane, and the maximum number of executions, the last ones.
 _WIDTH, _LANE, _MOST = 1200.0, 30, 4000
 _NARROWEST = 0.6
-_COLOURS = 7
+_COLORS = 7
 _MOST_LEGEND, _MOST_LANES, _LONGEST = 14, 10, 160
 _PLAIN, _OTHER = "row-major", "other"
 
@@ -25,7 +25,7 @@ _PLAIN, _OTHER = "row-major", "other"
 def verbose_page(name: str, log: VerboseLog, report: str) -> str:
     """Return the page of a log, with the text of its report."""
     shown = log.executions[-_MOST:]
-    colours = _colours(log)
+    colors = _colors(log)
     notes = [f"{duration(sum(each.ms for each in shown) / 1e3)} in oneDNN, without the time between"]
     if len(shown) < len(log.executions):
         notes.append(f"the last {len(shown)} of {len(log.executions)} executions")
@@ -33,8 +33,8 @@ def verbose_page(name: str, log: VerboseLog, report: str) -> str:
         title=escape(f"{name[-_LONGEST:]}: where oneDNN's time goes"),
         style=asset("page.css") + asset("network.css") + _STYLE,
         notes=escape("; ".join(notes)),
-        legend="".join(_legend(colours)),
-        timeline=_timeline(log, shown, colours),
+        legend="".join(_legend(colors)),
+        timeline=_timeline(log, shown, colors),
         report=escape(report),
     )
 
@@ -48,23 +48,23 @@ def _format(p: LoggedPrimitive) -> str:
     return _PLAIN if is_plain else tensor.format
 
 
-def _colours(log: VerboseLog) -> dict[str, int]:
+def _colors(log: VerboseLog) -> dict[str, int]:
     """Return the color number of each format: 0 for row-major tensors, the others by their time."""
     times: dict[str, float] = {}
     for p, ms in zip(log.primitives, log.times, strict=True):
         times[_format(p)] = times.get(_format(p), 0.0) + ms
     names = sorted((name for name in times if name != _PLAIN), key=lambda name: -times[name])
-    return {_PLAIN: 0} | {name: 1 + place % _COLOURS for place, name in enumerate(names)}
+    return {_PLAIN: 0} | {name: 1 + place % _COLORS for place, name in enumerate(names)}
 
 
-def _legend(colours: dict[str, int]) -> Iterator[str]:
-    for name in list(colours)[:_MOST_LEGEND]:
-        yield f'<li><span class="chip f{colours[name]}"></span>{escape(name)}</li>'
-    if len(colours) > _MOST_LEGEND:
-        yield f"<li>{len(colours) - _MOST_LEGEND} more</li>"
+def _legend(colors: dict[str, int]) -> Iterator[str]:
+    for name in list(colors)[:_MOST_LEGEND]:
+        yield f'<li><span class="chip f{colors[name]}"></span>{escape(name)}</li>'
+    if len(colors) > _MOST_LEGEND:
+        yield f"<li>{len(colors) - _MOST_LEGEND} more</li>"
 
 
-def _timeline(log: VerboseLog, shown: list[Execution], colours: dict[str, int]) -> str:
+def _timeline(log: VerboseLog, shown: list[Execution], colors: dict[str, int]) -> str:
     """Draw a lane for each kind of primitive, by descending time; the rest share the last."""
     times: dict[str, float] = {}
     for each in shown:
@@ -80,7 +80,7 @@ def _timeline(log: VerboseLog, shown: list[Execution], colours: dict[str, int]) 
         width = max(_NARROWEST, each.ms * scale)
         words = f"{p.kind} {p.problem[:_LONGEST]} {p.formats[:_LONGEST]} {p.implementation}"
         bars.append(
-            f'<rect class="m{colours[_format(p)]}" x="{start * scale:.2f}" y="{lane * _LANE + 3}" '
+            f'<rect class="m{colors[_format(p)]}" x="{start * scale:.2f}" y="{lane * _LANE + 3}" '
             f'width="{width:.2f}" height="{_LANE - 6}"><title>{escape(words)}: {duration(each.ms / 1e3)}'
             "</title></rect>"
         )

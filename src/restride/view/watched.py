@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from ..arrays.reorder_plan import Plan
 from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..graph.network.network import Network
 from ..graph.network.plan import NetworkPlan
@@ -15,6 +16,7 @@ from .names import aligned
 from .network_page import NetworkPicture, network_page
 from .network_rows import network_rows
 from .notebook import html_of_memory
+from .svg import svg
 from .units import data_size, duration
 
 __all__ = ["html_of", "of_roof", "profile_text", "rate_text"]
@@ -77,6 +79,8 @@ def html_of(value: object) -> str:
         return head + (
             _html_of_plan(plan) if plan else "not planned yet: call it, or <code>net.plan()</code>"
         )
+    if isinstance(value, Plan):
+        return _html_of_reorder(value)
     assert isinstance(value, QuantizedTensor)
     return _html_of_quantized(value)
 
@@ -126,6 +130,18 @@ def _html_of_plan(plan: NetworkPlan) -> str:
     height = min(_HEAD + _ROW * len(rows), _MOST_HEIGHT)
     style = f"width:100%;height:{height}px;border:0"
     return f'<iframe srcdoc="{escape(page)}" style="{style}" title="{escape(head)}"></iframe>'
+
+
+def _html_of_reorder(plan: Plan) -> str:
+    """Return the layouts of both sides, followed by the loops and the schedule, collapsed."""
+    head, _, loops = str(plan).partition("\nnest\n")
+    sides = "".join(
+        f'<div style="overflow-x:auto"><div><b>{name}</b></div>{svg(md)}</div>'
+        for name, md in (("source", plan.src), ("destination", plan.dst))
+    )
+    pictures = f'<div style="display:flex;flex-wrap:wrap;align-items:start;gap:1em">{sides}</div>'
+    folded = f"<details><summary>loops and schedule</summary><pre>{escape(loops)}</pre></details>"
+    return f"<div><pre>{escape(head)}</pre>{pictures}{folded}</div>"
 
 
 def _html_of_quantized(tensor: QuantizedTensor) -> str:

@@ -1,7 +1,7 @@
 """Write the logs in this folder: python make_logs.py [NAME...].
 
-Needs torch and transformers, openvino, or onednn. Each model runs in its own process with ONEDNN_VERBOSE=all.
-Of the lines about dispatch, checks and creation only the first are kept.
+Needs torch and transformers, openvino, tensorflow-cpu, or onednn. Each model runs in its own process with
+ONEDNN_VERBOSE=all. Of the lines about dispatch, checks and creation only the first are kept.
 """
 
 import os
@@ -47,6 +47,24 @@ MODELS = {
         for run in range(3):
             print("run", run, request.infer([np.zeros((1, 3, 32, 32), np.float32)])[0].shape, flush=True)
         """,
+    "tensorflow": """
+        import tensorflow as tf
+        layers = tf.keras.layers
+        model = tf.keras.Sequential([
+            tf.keras.Input((32, 32, 3)),
+            layers.Conv2D(16, 3, padding="same", activation="relu"),
+            layers.MaxPool2D(),
+            layers.Conv2D(32, 3, padding="same"),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.GlobalAveragePooling2D(),
+            layers.Dense(10, activation="softmax"),
+        ])
+        print("TensorFlow", tf.__version__, flush=True)
+        call = tf.function(model, jit_compile=False)
+        for run in range(3):
+            print("run", run, call(tf.zeros((8, 32, 32, 3))).shape, flush=True)
+        """,
     "onednn": """
         from restride_bench.onednn import OneDNN
         onednn = OneDNN()
@@ -73,6 +91,7 @@ def main() -> None:
         settings = {
             "ONEDNN_VERBOSE": "all",
             "OMP_WAIT_POLICY": "passive",
+            "TF_ENABLE_ONEDNN_OPTS": "1",
             "ONEDNN_VERBOSE_TIMESTAMP": str(int(name == "onednn")),
         }
         done = subprocess.run(

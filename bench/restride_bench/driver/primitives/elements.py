@@ -28,7 +28,7 @@ from ..problems import parse_several_dims
 
 # --- eltwise ------------------------------------------------------------------------------------------------
 
-_FUNCTIONS = {spelt: alg for spelt, alg in ELTWISE_NAMES.items() if alg != "nan_to_zero"}
+_FUNCTIONS = {spelled: alg for spelled, alg in ELTWISE_NAMES.items() if alg != "nan_to_zero"}
 _ROUGHER = ("gelu_tanh", "elu", "swish", "tanh", "soft_relu", "mish", "log")
 _ROUGHER_FORWARD = ("elu_dst", "tanh_dst")
 _GIVING_NAN = ("exp", "exp_dst", "log", "pow", "sqrt", "sqrt_dst", "square")
@@ -181,7 +181,9 @@ class BinaryCase(Case):
     stag: knobs.TwoTags = knobs.FOLLOWING
     dtag: knobs.Tag = "any"
     strides: Annotated[Strides, knobs.strides("SRC0", "SRC1", "DST")] = knobs.NO_STRIDES_OF_THREE
-    alg: Annotated[str, caseless(also={spelt: name.upper() for spelt, name in BINARY_NAMES.items()})] = "ADD"
+    alg: Annotated[str, caseless(also={spelled: name.upper() for spelled, name in BINARY_NAMES.items()})] = (
+        "ADD"
+    )
     inplace: knobs.Flag = False
 
     @classmethod
@@ -376,7 +378,7 @@ class SoftmaxCase(Case):
         return (values * (-1 if is_negative else 1) / (1 if is_gradient else span)).reshape(self.dims)
 
     def source(self) -> Array:
-        """A few large numbers in each row, one or two of them a little larger, and next to nothing beside.
+        """A few large numbers in each row, one or two of them a little larger, and almost nothing else.
 
         All are positive or all negative; what is left of a row are few different results, none near another.
         """

@@ -58,7 +58,7 @@ class _GraphFile:
 
     @cached_property
     def limits(self) -> dict[str, float]:
-        """How far off an output may be: what is fused is not rounded between; what is not may be as far off
+        """The tolerance of an output: fused operations do not round in between; others may be off by as much
         as the types of the graph say.
         """
         is_wide = self.types <= {"f32", "boolean"}
@@ -154,7 +154,7 @@ class GraphCase(Case):
 
     @property
     def file(self) -> _GraphFile:
-        """What the file says."""
+        """The contents of the file."""
         return _read(self.path)
 
     def invalid(self) -> Iterator[str]:

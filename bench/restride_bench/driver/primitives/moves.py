@@ -1,4 +1,4 @@
-"""What moves elements: `--reorder --sdt=f32 --ddt=s8 --dtag=aBx16b 2x17x3`, shuffles, concats, sums."""
+"""Movement of elements: `--reorder --sdt=f32 --ddt=s8 --dtag=aBx16b 2x17x3`, shuffles, concats, sums."""
 # ruff: noqa: D102 (what every operation says, its base class explains)
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _parse_flags(knob: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormCase(Case):
-    """What all normalizations have; `flags` are benchdnn's letters."""
+    """The common part of all normalizations; `flags` are benchdnn's letters."""
 
     template: ClassVar[str] = "%dir%,%dt%,%tag%,%flags%,%DESC%"
     channel_dim: ClassVar[int] = 1

@@ -61,7 +61,7 @@ def sums_of(case: Case, values: Values, product: Callable[[Array, Array], Array]
 
 
 def invalid_attributes(case: Case, dst_type: str, *, shifts_floats: bool = False) -> Iterator[str]:
-    """Why attributes make no sense beside a result of this type; `shifts_floats`: floats have zero points."""
+    """Why attributes make no sense with a result of this type; `shifts_floats`: floats have zero points."""
     dst = DataType.parse(dst_type)
     for factor in case.attr_zero_points:
         if factor.arg == "dst" and not dst.is_integral and not shifts_floats:
@@ -84,7 +84,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductCase(Case):
-    """What convolutions and inner products share."""
+    """The common part of convolutions and inner products."""
 
     dir: Annotated[str, caseless("FWD_D", "FWD_B", "FWD_I", "BWD_D", "BWD_W", "BWD_WB")] = "FWD_B"
     dt: knobs.ThreeTypes = knobs.F32_THRICE
@@ -108,7 +108,7 @@ class ProductCase(Case):
 
     @property
     def terms(self) -> int:
-        """How many products a sum of this direction has, at most."""
+        """The largest number of products in a sum of this direction."""
         raise NotImplementedError
 
     def product(self, first: Array, second: Array) -> Array:
@@ -116,12 +116,12 @@ class ProductCase(Case):
         raise NotImplementedError
 
     def finish(self, total: Array, values: Values) -> Array:
-        """What becomes of sums."""
+        """Apply bias and attributes to sums."""
         return finished(self, total, values)
 
     @property
     def zeros(self) -> float:
-        """How many percent of a result may be zero."""
+        """The percentage of a result that may be zero."""
         return 70.0
 
     @property
@@ -296,7 +296,7 @@ class ConvCase(ProductCase):
 
     @property
     def zeros(self) -> float:
-        """Where windows leave gaps, much of what is under them."""
+        """The percentage of a result that may be zero: more where windows leave gaps."""
         return 100 - 30 / prod(self.window_strides)
 
     @property
@@ -356,7 +356,7 @@ class ConvCase(ProductCase):
 
     @property
     def fused_place(self) -> int:
-        """Which of the post-ops the depthwise convolution is; as many as there are where there is none."""
+        """The index of the depthwise convolution among the post-ops; their number if there is none."""
         kinds = [op.kind for op in self.attr_post_ops]
         return kinds.index("dw") if "dw" in kinds else len(kinds)
 

@@ -49,7 +49,7 @@ _BYTES = {
 _OTHERS = ("s8s8s8s8", "s8s8s8f32", "f32s8f32s8", "f32s8f32f32")
 # Data are value * scale + shift; two states in (-1, 1) add up to less than 256.
 _SCALE, _SHIFT = 48.0, 64.0
-# How much weights are larger as bytes, beside what keeps gates from being 0 or 1.
+# The extra scale of weights as bytes, in addition to the one that keeps gates from being 0 or 1.
 _WEIGHT_SCALE = 8.0
 _READ = ("src_layer", "src_iter", "src_iter_c", "weights_layer", "weights_iter", "bias")
 _TENSORS = (*_READ, "dst_layer", "dst_iter", "dst_iter_c")
@@ -130,7 +130,7 @@ class RnnCase(Case):
 
     @property
     def is_of_bytes(self) -> bool:
-        """True for a network that is quantised."""
+        """True for a network that is quantized."""
         return self.cfg in _BYTES
 
     @property
@@ -140,7 +140,7 @@ class RnnCase(Case):
 
     @property
     def directions(self) -> int:
-        """How many networks it is."""
+        """The number of networks."""
         return 2 if self.direction in ("concat", "sum") else 1
 
     @property
@@ -196,7 +196,7 @@ class RnnCase(Case):
         return rs.MemoryDesc(dims, self.type_of(name), tuple(strides))
 
     def prepare(self, attr: rs.onednn.PrimitiveAttr) -> None:
-        """Say how data and weights are quantised."""
+        """Say how data and weights are quantized."""
         if self.is_of_bytes:
             attr.set_rnn_data_qparams(_SCALE, _SHIFT)
             scales = [float(each) for each in self.weight_scales().reshape(-1)]
@@ -242,7 +242,7 @@ class RnnCase(Case):
 
     @property
     def spread(self) -> float:
-        """What weights are divided by, so that gates are not all 0 or 1."""
+        """The divisor of weights, chosen so that gates are not all 0 or 1."""
         return float(2.0 ** (3 + ceil(log2(max(self.dims[2], self.states)) / 2)))
 
     def weight_scales(self) -> Array:
@@ -293,7 +293,7 @@ class RnnCase(Case):
         if name == "workspace":
             return Tolerance(1.0, 100.0, allows=lambda points: np.ones(points.index.shape, np.bool_))
         if self.is_of_bytes:
-            # Where f32 and f64 round to different bytes, one step of quantisation is between them.
+            # Where f32 and f64 round to different bytes, one step of quantization is between them.
             limit = 1.01 if self.type_of(name) == "u8" else 1.01 / _SCALE
             return Tolerance(1e-5, 100.0, allows=lambda points: points.diff <= limit)
         steps, batch, _, channels = self.dims

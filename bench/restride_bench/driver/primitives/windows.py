@@ -121,7 +121,7 @@ class PoolCase(Case):
         return total, most, place
 
     def summands(self) -> Array | float:
-        """What sums are divided by."""
+        """The divisor of sums."""
         if self.alg == "avg_p":
             return float(np.prod(self.kernel))
         count = np.zeros(self.dims[2:])
@@ -205,7 +205,7 @@ class LrnCase(Case):
 
     @property
     def summands(self) -> int:
-        """How many positions a window has."""
+        """The number of positions of a window."""
         return int(self.local_size ** len(self.window_dims))
 
     def parameters(self, is_forward: bool) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class LrnCase(Case):
         return x
 
     def omega(self, src: Array) -> Array:
-        """What the source is divided by, before its exponent."""
+        """The divisor of the source, before its exponent."""
         return self.k + self.alpha * self.window_sums(src * src) / self.summands
 
     def terms(self, src: Array, gradient: Array) -> tuple[Array, Array]:
@@ -252,7 +252,7 @@ class LrnCase(Case):
         return near if self.is_forward else replace(near, allows=self.is_near)
 
     def is_near(self, points: Points) -> Array:
-        """True for what is near beside the terms that it is the difference of.
+        """True if the error is small relative to the terms of the difference.
 
         Each term is rounded as f32. Where they cancel, what is left of them is as far off as they are, and no
         sum of f32 has a small relative difference.
@@ -302,7 +302,7 @@ class ResamplingCase(Case):
         return {"algorithm": f"resampling_{self.alg}"}
 
     def tensors(self, is_forward: bool) -> dict[str, rs.MemoryDesc]:
-        """What is written is in the primitive's format."""
+        """Return the tensors; outputs are in the primitive's format."""
         src, dst = ((*self.dims[:2], *self.source), self.sdt), (self.dims, self.ddt)
         if is_forward:
             return {"src": rs.MemoryDesc(*src, self.tag), "dst": desc_of(*dst)}

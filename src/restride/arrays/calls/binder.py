@@ -184,7 +184,7 @@ class CompiledCall:
         self._call(src, dst, packed_address(words))
 
     def words(self, values: Values) -> bytes:
-        """Return the bytes that kernels read besides source and destination; they must outlive the run."""
+        """Return the bytes that kernels read other than source and destination; they must outlive the run."""
         return self._words.packed((), values)
 
     def _is_apart(self, index: int, src: int, dst: int) -> bool:
@@ -197,7 +197,7 @@ def _no_result() -> tuple[int, Any]:
 
 
 class ParamPacker:
-    """The words that kernels read besides source and destination, with the place of each value of a call.
+    """The words that kernels read other than source and destination, with the place of each value of a call.
 
     `more` further sources come first, then operands, then scalars.
     """

@@ -67,7 +67,7 @@ def _target_range(dtype: Any, symmetric: Any) -> TargetRange:
     kind = _KINDS.get(dtype) if type(dtype) is str else None
     kind = kind or parse_kind(dtype)
     if kind not in TARGETS:
-        raise refuse("RS-A15:values-quantised-s8", kind=kind)
+        raise refuse("RS-A15:values-quantized-s8", kind=kind)
     if not parse_bool("quantize: symmetric", symmetric) and not kind.is_integral:
         raise refuse("RS-A15:symmetric-false", kind=kind)
     return TARGETS[kind]

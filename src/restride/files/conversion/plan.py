@@ -30,6 +30,7 @@ from ..stored_tensors import (
     StoredTensor,
     array_of,
     is_dense,
+    is_private,
     plain_array,
 )
 from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, is_zarr_name
@@ -518,6 +519,7 @@ def _with_configs(
 ) -> tuple[list[DraftFile], list[PlacedStep]]:
     """The files and steps, with configurations of models that say how layers are quantized now."""
     gone: set[int] = set()
+    packed, scales = layers.ENDS["values"], layers.ENDS["scale"]
     for number, (name, _) in enumerate(files):
         read, folder = source.files[number], os.path.dirname(name)
         if not layers.is_config(name) or read.contents is not None:
@@ -528,30 +530,41 @@ def _with_configs(
             if source.files[placed.source].contents is not None
             and os.path.dirname(files[placed.targets[0][0]].name) == folder
         ]
-        packed, scales = layers.ENDS["values"], layers.ENDS["scale"]
-        made, arrays = (
-            _layers_made(beside),
-            {result.name: result for step in beside for result in step.results},
+        made = _layers_made(beside)
+        present = {
+            array.name: array
+            for file in files
+            if os.path.dirname(file.name) == folder
+            for array in file.image.arrays
+        }
+        kinds = {
+            layer: layers.layer_kind(
+                words.shape, () if (part := present.get(layer + scales)) is None else part.shape
+            )
+            for name, words in present.items()
+            if name.endswith(packed) and (layer := name.removesuffix(packed))
+        }
+        weights = layers.FolderWeights(
+            {layer: kind for layer, kind in kinds.items() if layer in made},
+            {layer: kind for layer, kind in kinds.items() if layer not in made},
+            [
+                name.removesuffix(layers.WEIGHT)
+                for name, array in present.items()
+                if name.endswith(layers.WEIGHT) and len(array.shape) == 2
+            ],
+            any(map(is_private, present.values())),
+            any(
+                name.endswith(layers.WEIGHT)
+                and array.kind.numpy is not None
+                and array.kind.numpy.kind in "iu"
+                for name, array in present.items()
+            ),
+            any(
+                step.source.stored_array.name.endswith(packed) and not isinstance(step, CopyStep)
+                for step in beside
+            ),
         )
-        is_read = any(
-            step.source.stored_array.name.endswith(packed) and not isinstance(step, CopyStep)
-            for step in beside
-        )
-        if not made and not is_read:
-            continue
-        kinds = set[tuple[str, int]]()
-        for layer, method in made.items():
-            desc = arrays[layer + packed].desc
-            assert desc is not None
-            kinds.add((method, desc.dims[1] // arrays[layer + scales].shape[0]))
-        present = (name.removesuffix(packed) for name in arrays if name.endswith(packed))
-        left = [layer for layer in present if layer not in made]
-        plain = [
-            name.removesuffix(layers.WEIGHT)
-            for name, array in arrays.items()
-            if name.endswith(layers.WEIGHT) and len(array.shape) == 2
-        ]
-        text = layers.config_text(read.path, kinds, list(made), left, plain)
+        text = layers.config_text(read.path, weights)
         if text is None:
             continue
         planned = [placed for placed in planned if placed.source != number]

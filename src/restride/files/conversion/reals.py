@@ -27,7 +27,7 @@ from ..places import FilePlace, TensorPlace, bytes_of
 from ..stored_tensors import KINDS, ElementKind, StoredArray, StoredTensor
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, ZarrPlace
-from .layers import ENDS, NAMES, NO_LAYERS, ORDER, WEIGHT, gptq_version
+from .layers import ENDS, NAMES, NO_LAYERS, ORDER, WEIGHT, gptq_version, layer_kind
 from .rules import REALS, WIDE_REALS, ConversionRule, rule_for
 from .sources import SourceFile
 from .tiles import Ints, compact, least_box
@@ -63,7 +63,7 @@ def as_read(
         elif (layer := _of_layer(tensor, by_name)) is not None:
             own = rule_for(layer.array.name, rules, array.name)
             if own is not None and _is_made_by(own, layer):
-                # What is beside the words comes with them.
+                # Scales and zero points are selected along with the words.
                 as_made |= {layer.array.name.removesuffix(WEIGHT) + end for end in (*ENDS.values(), ORDER)}
                 as_made.remove(array.name)
                 rule = own
@@ -186,11 +186,11 @@ def _of_layer(tensor: StoredTensor, by_name: Mapping[str, StoredTensor]) -> Stor
 
 
 def _stays(tensor: StoredTensor, rule: ConversionRule | None) -> bool:
-    """True for a tensor that a glob does not mean: floats of one axis, as norms and biases are, under a
-    stored format; what is no weight of a linear layer under a format of layers; integers under a type of
-    floats.
+    """True for a tensor that a glob does not select: floats of one axis, such as norms and biases, under a
+    stored format; tensors other than weights of a linear layer under a format of layers; integers under a
+    floating-point type.
 
-    The array of a .npy file has no name: every glob means it, integers too.
+    The array of a .npy file has no name: every glob selects it, even integers.
     """
     array = tensor.array
     named = None if rule is None else rule.named
@@ -201,28 +201,28 @@ def _stays(tensor: StoredTensor, rule: ConversionRule | None) -> bool:
     ):
         return False
     if data_type in REALS:
-        is_layer = len(array.shape) == 2 and not any(word in array.name for word in NO_LAYERS)
+        is_layer = len(array.shape) == 2 and not NO_LAYERS.search(array.name)
         return named is not None and (not is_layer if named in NAMES else len(array.shape) < 2)
     is_named = not tensor.path.lower().endswith(".npy")
     return data_type.kind != "float" and is_named and (named is not None or is_direct(rule))
 
 
-def _method_of(layer: StoredTensor) -> str:
-    """The format of a layer: the words of AWQ have one row for each of the inputs."""
-    is_awq = layer.parts["values"].array.shape[0] == layer.array.shape[1]
-    return "awq" if is_awq else "gptq"
+def _kind_of(layer: StoredTensor) -> tuple[str, int]:
+    """Return the format of a layer and the number of inputs that share a scale."""
+    return layer_kind(layer.parts["values"].array.shape, layer.parts["scale"].array.shape)
 
 
 def group_of(tensor: StoredTensor) -> int | None:
     """Of a layer how many inputs share a scale; None of other tensors."""
     if not tensor.parts or not tensor.stored_array.name.endswith(ENDS["values"]):
         return None
-    return tensor.array.shape[1] // tensor.parts["scale"].array.shape[0]
+    return _kind_of(tensor)[1]
 
 
 def _is_made_by(rule: ConversionRule, layer: StoredTensor) -> bool:
     """True where a rule makes of the layer what it is."""
-    is_same = rule.named == _method_of(layer) and rule.group in (None, (group_of(layer),))
+    method, group = _kind_of(layer)
+    is_same = rule.named == method and rule.group in (None, (group,))
     return is_same and layer.parts["scale"].array.kind.word == "F16"
 
 
@@ -233,7 +233,7 @@ def _as_gptq_has_it(tensor: StoredTensor, file: SourceFile | ZarrFolder) -> Stor
     not exist.
     """
     rows, groups = tensor.array.shape[1], tensor.parts["scale"].array.shape[0]
-    if _method_of(tensor) == "awq":
+    if _kind_of(tensor)[0] == "awq":
         return tensor
     name, path = tensor.array.name[:60], shown(tensor.path)
     version = gptq_version(os.path.dirname(file.path))

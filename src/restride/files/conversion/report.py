@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..stored_tensors import FileImage
+from .layers import ENDS, is_config, is_marked
 from .plan import Conversion
 from .rules import ConversionRule, rule_for
 from .sources import ConversionSource
@@ -56,7 +58,8 @@ class ConversionReport:
     tensors that got the fallback, or would be rejected without one, because their shapes do not match their
     rules. `is_model`: False for a .gguf file of tensors alone, without "general.architecture": no program
     runs it. `left`: tensors that globs match and do not convert, such as norms and embeddings: a rule with
-    the exact name does.
+    the exact name does. `marked`: configurations of models that now make other programs refuse the folder,
+    because only restride reads some of its weights.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -73,6 +76,7 @@ class ConversionReport:
     misfits: tuple[MisfitTensor, ...] = ()
     is_model: bool = True
     left: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
 
 
 def report_of(
@@ -102,7 +106,10 @@ def report_of(
     is_gguf = any(file.name.lower().endswith(".gguf") for file in work.files)
     used = {str(placed.step.rule) for placed in work.steps} | {misfit.rule for misfit in work.misfits}
     misfits, left = {misfit.name for misfit in work.misfits}, []
+    packed = {tensor.name for tensor in tensors if tensor.name.endswith(ENDS["values"])}
     for tensor in tensors:
+        if tensor.name.rpartition(".")[0] + ENDS["values"] in packed - {tensor.name}:
+            continue  # a part of a layer
         matching = None if tensor.rule or tensor.name in misfits else rule_for(tensor.name, rules)
         if matching is not None and not matching.is_copy and tensor.source == tensor.target:
             left.append(tensor.name)
@@ -117,5 +124,12 @@ def report_of(
         lost_metadata=work.lost_metadata,
         misfits=work.misfits,
         left=tuple(left),
+        marked=tuple(
+            file.name
+            for file in work.files
+            if is_config(file.name)
+            and isinstance(file.image, FileImage)
+            and any(is_marked(piece) for _, piece in file.image.pieces)
+        ),
         is_model=not is_gguf or any("general.architecture" in words for words in metadata),
     )

@@ -14,7 +14,7 @@ import numpy as np
 from ...runtime.alloc import Array
 
 Note = Mapping[str, bytes]
-"""What an operator saw, in one or more descriptions: it suffices that one of them stays the same."""
+"""One or more descriptions of what an operator saw; it is enough that one of them stays the same."""
 
 # Operators of ONNX, and layers of OpenVINO.
 EXTENTS = frozenset(("Shape", "ShapeOf", "Size"))

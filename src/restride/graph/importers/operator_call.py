@@ -178,7 +178,7 @@ class OperatorCall:
         return value if isinstance(value, str) else self.builder.constant(value)
 
     def parameter(self, value: Value) -> str:
-        """Return a parameter of a normalization as an f32 tensor of the graph, even beside 16-bit ones."""
+        """Return a parameter of a normalization as an f32 tensor of the graph, even if others are 16-bit."""
         kind = self.type_of(value)
         if kind is DataType.f64:
             raise self.unimplemented("it normalizes f64", "cast to f32 first")

@@ -65,7 +65,7 @@ def is_saved_network(path: str) -> bool:
 def read_network_file(path: str) -> NetworkFile:
     """Map the file of a network.
 
-    Raises InvalidArguments for another or a damaged file; RuntimeFailure if the system refuses.
+    Raises RuntimeFailure for another or a damaged file, and if the system refuses.
     """
     with opened(path, "a file that Network.save wrote") as file:
         magic, version, zero, nbytes, digest = HEAD.unpack(read_at(file, path, 0, HEAD.size))
@@ -123,7 +123,7 @@ class NetworkFile:
         return self._begin + place["start"], place["nbytes"]
 
     def check(self, number: int) -> None:
-        """Raise InvalidArguments if the bytes of a tensor differ from those that were written."""
+        """Raise RuntimeFailure if the bytes of a tensor differ from those that were written."""
         if number in self._checked:
             return
         if zlib.crc32(self.tensor(number).data) != self.header["tensors"][number]["crc32"]:
@@ -142,7 +142,7 @@ class NetworkFile:
 
 
 def machine_facts() -> list[str | int]:
-    """The facts, beside the graph, on which the choices of propagation depend."""
+    """The facts, in addition to the graph, on which the choices of propagation depend."""
     isa = host_isa()
     return [VERSION, isa.name, isa.features]
 

@@ -53,7 +53,7 @@ def dense_input(tensor: NetworkInput, x: Any) -> Array:
     array = numpy_of(x, name)
     if array.dtype != tensor.data_type.numpy:
         error = refuse(
-            "RS-G03:another-type",
+            "RS-G13",
             name=name,
             dtype=array.dtype,
             data_type=tensor.data_type,
@@ -112,7 +112,7 @@ def fixed_dims(tensor: NetworkInput) -> Dims:
     dims = tensor.dims
     if dims is not None and all(n is not None for n in dims):
         return tuple(n for n in dims if n is not None)
-    raise refuse("RS-G03:input-extents-run", wanted=tensor)
+    raise refuse("RS-G14", wanted=tensor)
 
 
 def _dims_text(dims: Sequence[int | None]) -> str:
@@ -122,7 +122,7 @@ def _dims_text(dims: Sequence[int | None]) -> str:
 def wrong_inputs(names: Sequence[str], inputs: Sequence[object]) -> Error:
     """Return the error of a call with inputs other than these names."""
     return refuse(
-        "RS-G12",
+        "RS-G12:network",
         x=", ".join(map(str, inputs)) or "none",
         names=", ".join(map(repr, names)) or "none",
     )

@@ -202,8 +202,8 @@ class Network:
         batches.
 
         Constants are mapped, and read at their first use; a machine that needs them in other formats converts
-        the plain ones. The file must not be changed while the network exists. Raises InvalidArguments for
-        another or a damaged file, RuntimeFailure if the system refuses.
+        the plain ones. The file must not be changed while the network exists. Raises RuntimeFailure for
+        another or a damaged file, and if the system refuses; a damaged tensor is found at its first use.
         """
         try:
             file = read_network_file(
@@ -270,26 +270,26 @@ class Network:
             return self._run(x, out=out)[0]
         except Error as error:
             error.drop_frames()
-            tell_error(self._rule, error)
+            tell_error(self._rule, error, x)
             raise
         except MemoryError:
             full = refuse("RS-D01:network")
-            tell_error(self._rule, full)
+            tell_error(self._rule, full, x)
             raise full from None
 
-    def prepare(self, *dims: InputDims, told: ProgressCallback | None = None, **named: Never) -> None:
+    def prepare(self, *dims: InputDims, progress: ProgressCallback | None = None, **named: Never) -> None:
         """Do the preparations of a first call with inputs of these dims: plan, compile, pack weights.
 
-        `dims`: as in `plan`; without them all that a file was saved for. `told`: called during preparation
-        with the number of steps that are ready, and their total number. Raises as a call does.
+        `dims`: as in `plan`; by default, all that a file was saved for. `progress`: called during
+        preparation with the number of steps that are ready, and their total number. Raises as a call does.
         """
         try:
             if named:
                 inputs = [each.name for each in self._inputs]
                 raise wrong_inputs(inputs, [f"{name!r} as a keyword" for name in named])
-            check_function("Network.prepare: told", told)
+            check_function("Network.prepare: progress", progress)
             for input_dims in self._all_dims(dims):
-                self._runner(input_dims, told or (lambda ready, steps: None))
+                self._runner(input_dims, progress or (lambda ready, steps: None))
         except Error as error:
             error.drop_frames()
             raise

@@ -64,12 +64,12 @@ class NetworkOutput:
         name = f"Network: out {self.name!r}"
         array = as_target(target, name)
         if not isinstance(array, np.ndarray):
-            raise refuse("RS-G03:no-array", name=name, type=type(target).__name__)
+            raise refuse("RS-G16:no-array", name=name, type=type(target).__name__)
         if not array.flags.writeable:
-            raise refuse("RS-G03:cannot-written", name=name)
+            raise refuse("RS-G16:cannot-written", name=name)
         if array.shape != self.dims or array.dtype != self.data_type.numpy:
             raise refuse(
-                "RS-G03:not-fit",
+                "RS-G16:not-fit",
                 name=name,
                 dtype=array.dtype,
                 shape=by(array.shape),
@@ -105,17 +105,17 @@ def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
         return {}
     if not isinstance(out, Mapping):
         if len(names) != 1:
-            raise refuse("RS-G03:out-array", names=", ".join(map(repr, names)))
+            raise refuse("RS-G16:out-array", names=", ".join(map(repr, names)))
         return {names[0]: out}
     unknown = [name for name in out if name not in names]
     if unknown:
         raise refuse(
-            "RS-G03:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
+            "RS-G16:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
         )
     arrays = [as_target(x, f"Network: out {name!r}") for name, x in out.items() if x is not None]
     numpy_arrays = [array for array in arrays if isinstance(array, np.ndarray)]
     for pair in combinations(numpy_arrays, 2):
         # NumPy may not find out in time: they then count as overlapping. Its stubs do not allow max_work.
         if np.may_share_memory(*pair, max_work=_MOST_WORK):  # type: ignore[arg-type]
-            raise refuse("RS-G03:arrays-out-overlap")
+            raise refuse("RS-G16:arrays-out-overlap")
     return out

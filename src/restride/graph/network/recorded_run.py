@@ -88,7 +88,7 @@ def keep_record(file_digest: bytes, dims: Sequence[Dims], record: RunRecord) -> 
 def find_record(file: NetworkFile, dims: Sequence[Dims]) -> RecordedRun | None:
     """Return the recorded run of a file for these dims; None if there is no record, or a kernel is missing.
 
-    Raises InvalidArguments if the bytes of a tensor are damaged.
+    Raises RuntimeFailure if the bytes of a tensor are damaged.
     """
     content = _store().default_store().get(_key(file.digest, dims))
     if content is None or default_pool().native_team() is None:

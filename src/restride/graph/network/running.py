@@ -135,14 +135,14 @@ class Runner:
         steps = self.prepare().steps
         return [step.time(duration) for step, duration in zip(steps, seconds, strict=True)]
 
-    def prepare(self, told: ProgressCallback | None = None) -> _Parts:
+    def prepare(self, progress: ProgressCallback | None = None) -> _Parts:
         """Compile all kernels, and convert the constants to their formats, unless that is done.
 
-        `told`: called after each step with the number of ready steps, and their total number.
+        `progress`: called after each step with the number of ready steps, and their total number.
         """
         if self._parts is None:
             with self._lock:
-                self._parts = self._parts or self._prepare_parts(told)
+                self._parts = self._parts or self._prepare_parts(progress)
         return self._parts
 
     def _prepare_parts(self, progress: ProgressCallback | None) -> _Parts:

@@ -96,7 +96,7 @@ class SavedNetwork:
             return naming_file(self._path, lambda: PlannedGraph(self._checked(form.graph(key), key)))
         largest = max((item.largest for item in self.forms), default=0)
         raise refuse(
-            "RS-G03:file-no-plan",
+            "RS-G15",
             dims=", ".join((f"{name}: {by(extents)}" for name, extents in dims.items())),
             plans="; ".join(", ".join(map(by, saved_dims)) for saved_dims in self._plans),
             largest=f"; and for batches of 1 to {largest} of these" if self.forms else "",
@@ -124,7 +124,7 @@ class SavedNetwork:
         return Memory.from_pointer(address, content.nbytes, md, _CPU, owner=content, readonly=True)
 
     def check(self, constant: Constant) -> None:
-        """Raise InvalidArguments if the values of a constant are damaged."""
+        """Raise RuntimeFailure if the values of a constant are damaged."""
         number = self._numbers.get(id(constant))
         if number is not None:
             self._file.check(self._header["constants"][number]["tensor"])

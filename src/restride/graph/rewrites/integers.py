@@ -1,4 +1,4 @@
-"""Nodes between quantized tensors compute with integers: `importers/onnx/quantised.py` output becomes int8.
+"""Nodes between quantized tensors compute with integers: `importers/onnx/quantized.py` output becomes int8.
 
     conv(dequantized x, dequantized w)             ->  conv(x, w) * scales + bias, sums of integers
     quantized relu(y), quantized y + z, ...        ->  epilogues of the node that makes y
@@ -231,7 +231,7 @@ class _IntegerPass:
     # --- products -------------------------------------------------------------------------------------------
 
     def _product(self, node: Node, operation: Operation) -> bool:
-        """Sum products of integers, and apply scales afterwards."""
+        """Sum products of integers, and apply scales afterward."""
         source, weights = self._floats.get(node.inputs[0]), self._integers.get(node.inputs[1])
         bias = self._values(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
         if source is None or weights is None or bias is None or source.integers.data_type not in _BYTES:
@@ -376,7 +376,7 @@ class _IntegerPass:
         return True
 
     def _averaged(self, node: Node, operation: ReductionOperation | PoolingOperation) -> bool:
-        """Average integers, and apply the scale afterwards."""
+        """Average integers, and apply the scale afterward."""
         source, algorithm = self._floats.get(node.inputs[0]), operation.algorithm
         if source is None or algorithm not in MEANS:
             return False

@@ -5,11 +5,11 @@ elements would take a few adjacent ones at a time. The channels of a group share
 stored in separate tensors `[n, c]`, so that the loops over elements do not deal with groups. The names of
 these tensors, with m and v the mean and the variance of a group, g = dy * scale and h = (x - m) * inverse:
 
-    inverse = 1 / sqrt(v + eps),  centre = m,  factor = scale * inverse
-    y = (x - centre) * factor + shift
+    inverse = 1 / sqrt(v + eps),  center = m,  factor = scale * inverse
+    y = (x - center) * factor + shift
 
     slope = inverse * inverse * mean(g * h),  offset = inverse * mean(g)
-    diff_src = dy * factor - (x - centre) * slope - offset
+    diff_src = dy * factor - (x - center) * slope - offset
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def use_known_stats(
 ) -> None:
     """Derive the numbers of channels, by these names, from known statistics."""
     factor: Expr = Ref("inverse") if scale is None else Ref("inverse") * scale.load(loops.axes.in_group)
-    values = {"inverse": Ref("inverse"), "factor": factor, "centre": mean}
+    values = {"inverse": Ref("inverse"), "factor": factor, "center": mean}
     wanted = [(name, value) for name in names if (value := values[name]) is not None]
     loops.share((), [Let("inverse", inverse(variance))], wanted)
 
@@ -162,9 +162,9 @@ def compute_stats(
     if not is_rms:
         loops.sum_up([fold_over("sum", "sum", x)], [("totals", Ref("sum"))])
         total = ("total", loops.of_place("totals"))
-        loops.share([total], [Let("average", Ref("total") / axes.count)], [("centre", Ref("average"))])
-        distance = x - loops.of_channel("centre")
-        first = loops.row("centre").load(axes.n, axes.group * axes.place.extent)
+        loops.share([total], [Let("average", Ref("total") / axes.count)], [("center", Ref("average"))])
+        distance = x - loops.of_channel("center")
+        first = loops.row("center").load(axes.n, axes.group * axes.place.extent)
         mean = [Let("mean", first)]
     loops.sum_up(
         [Let("d", distance), fold_over("sum", "square", Ref("d") * Ref("d"))], [("squares", Ref("square"))]

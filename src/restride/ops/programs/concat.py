@@ -68,7 +68,7 @@ class WindowMove:
     written: Span
 
     def padding(self) -> Iterator[WindowMove]:
-        """Yield the zeros that the nest writes besides what it moves: a strip for each bounded dimension.
+        """Yield the zeros that the nest writes other than what it moves: a strip for each bounded dimension.
 
         Strips cross each other, so that their number is that of dimensions, not of combinations of them.
         """

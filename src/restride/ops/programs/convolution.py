@@ -71,7 +71,7 @@ class ConvolutionExtents:
 
     @property
     def is_depthwise(self) -> bool:
-        """Whether every group has one channel."""
+        """True if every group has one channel."""
         return self.window_channels == self.point_channels == 1
 
     def axes(self) -> tuple[TreeAxis, TreeAxis, TreeAxis, TreeAxis]:

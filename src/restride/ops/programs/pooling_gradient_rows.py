@@ -31,7 +31,7 @@ _LEAST_COLUMNS, _MOST_COLUMNS, _IN_CACHES = 2, 64, 1 << 24
 
 Index = tuple[Affine | TreeAxis, ...]
 Term = Callable[[Index, Sequence[Affine]], Expr]
-"""What a window contributes, by the index of the window and the position in it."""
+"""The contribution of a window, by the index of the window and the position in it."""
 
 
 class SumRows(NamedTuple):
@@ -60,7 +60,7 @@ class PoolingGradientRows:
 
     @property
     def are_faster(self) -> bool:
-        """Whether windows overlap along rows and from row to row. Long rows from memory of which a stride
+        """True if windows overlap along rows and from row to row. Long rows from memory of which a stride
         makes several are excluded: these are written in bursts, but phase after phase writes continuously.
         """
         mds = self.diff_src, self.diff_dst

@@ -153,7 +153,7 @@ class QuantizedWork(ContractionWork):
 
     @property
     def _is_moved(self) -> bool:
-        """Whether signed 4-bit elements are shifted to begin at 0: required to multiply bytes, and faster for
+        """True if signed 4-bit elements are shifted to begin at 0: required to multiply bytes, and faster for
         few rows of floats.
         """
         is_few = self._kind is DataType.s4 and self.written.desc.dims[-2] <= _FEW_ROWS

@@ -126,7 +126,7 @@ class ResamplingRows:
 
     @property
     def _has_down(self) -> bool:
-        """Whether the dim before the last one changes."""
+        """True if the dim before the last one changes."""
         return self.small.ndims > _LEAST_NDIMS and self.small.dims[-2] != self.large.dims[-2]
 
     @property

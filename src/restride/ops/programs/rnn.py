@@ -38,7 +38,7 @@ class ForwardWriter:
         args = {NAMES[name]: name in OUTPUTS for name in descs}
         if problem.trains:
             args[ARG_WORKSPACE] = True
-        if problem.is_quantised:
+        if problem.is_quantized:
             args[FACTORS] = False
         self.writer = RnnProgramWriter(args, scalars=len(problem.computation().scalars))
         self.stored = {name: self.writer.argument(NAMES[name], md) for name, md in descs.items()}
@@ -53,7 +53,7 @@ class ForwardWriter:
         self._pack()
         self._results([self._direction(d) for d in range(self.md.directions)])
         spans = {NAMES[name]: md for name, md in self.md.items().items()}
-        if self.problem.is_quantised:
+        if self.problem.is_quantized:
             spans[FACTORS] = MemoryDesc((self.cell.gates, self.md.channels), "f32")
         return self.writer.program(spans)
 
@@ -102,14 +102,14 @@ class ForwardWriter:
 
     def _factors(self) -> dict[str, StepTensor]:
         """Return the factors that dequantize the sums of bytes."""
-        if not self.problem.is_quantised:
+        if not self.problem.is_quantized:
             return {}
         md = MemoryDesc((self.cell.gates, self.md.channels), "f32")
         return {"factors": self.writer.argument(FACTORS, md).slice()}
 
     def _offsets(self, weights: PlacedTensor, layer: int, d: int) -> dict[str, StepTensor]:
         """Return the offsets that the zero points of bytes add to their sums with weights."""
-        if not self.problem.is_quantised:
+        if not self.problem.is_quantized:
             return {}
         target = self.writer.temporary((self.cell.gates, self.md.channels)).slice()
         own = weights.slice(layer, d)
@@ -173,7 +173,7 @@ class ForwardWriter:
 
     @property
     def _is_direct(self) -> bool:
-        """Whether the last layer writes its states directly to the caller's memory."""
+        """True if the last layer writes its states directly to the caller's memory."""
         is_one = self.problem.direction != "sum" and not self.problem.trains
         return is_one and self.md.dst_layer.data_type is self.state_type
 
@@ -200,7 +200,7 @@ class ForwardWriter:
     def _between(self) -> dict[str, StepTensor]:
         """The tensors that loops of one step pass to each other."""
         md, tensors = self.md, dict[str, StepTensor]()
-        if self.problem.is_quantised:
+        if self.problem.is_quantized:
             tensors["totals"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
         if self.cell.kind != "vanilla_gru":
             return tensors

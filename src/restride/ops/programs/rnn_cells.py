@@ -47,7 +47,7 @@ class RnnCell:
 
     @property
     def has_cell_state(self) -> bool:
-        """Whether it is an LSTM."""
+        """True if it is an LSTM."""
         return self.kind == "vanilla_lstm"
 
     def activated(self, value: Expr) -> Expr:
@@ -64,7 +64,7 @@ def real_state(value: Expr, data_type: DataType) -> Expr:
     return (value - Scalar(1)) * Scalar(2) if data_type is DataType.u8 else value
 
 
-def quantised_state(value: Expr, data_type: DataType) -> Expr:
+def quantized_state(value: Expr, data_type: DataType) -> Expr:
     """Quantize a state for storage."""
     return value * Scalar(0) + Scalar(1) if data_type is DataType.u8 else value
 
@@ -199,7 +199,7 @@ class StepLoops:
         elif self.has_state:
             items.insert(0, self._sums(source, gates))
         for name, value in stores.items():
-            stored = quantised_state(value, self.tensors[name].data_type)
+            stored = quantized_state(value, self.tensors[name].data_type)
             items.append(self.tensors[name].store((n, o), stored))
         written = [gate for gate in gates if self.trains or gate in always]
         items += [self.tensors["gates"].store((n, gate, o), Ref(f"g{gate}")) for gate in written]
@@ -285,5 +285,5 @@ def copy_loop(target: TreeTensor, *sources: TreeTensor) -> Each:
     if is_byte and target.data_type is not DataType.u8:
         value = (value - Scalar(1) * float(len(sources))) * Scalar(2)
     elif not is_byte:
-        value = quantised_state(value, target.data_type)
+        value = quantized_state(value, target.data_type)
     return Each(axes, (target.store(axes, value),))

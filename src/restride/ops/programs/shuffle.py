@@ -26,7 +26,7 @@ from ...ir.digits import (
     nest_of,
 )
 from ...ir.nest import Axis, Bound, Compute, LoopNest, as_int
-from ...ir.nest_rewrites import normalise
+from ...ir.nest_rewrites import normalize
 from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
 from ...schedule.machine import LINE, NOMINAL
 from ...schedule.moves.shuffled_axis import ShuffledAxis
@@ -136,7 +136,7 @@ def _others(nest: LoopNest, src: MemoryDesc, dst: MemoryDesc, axis: int) -> tupl
         if not is_covered or not all(digit.is_linear for digit in digits):
             return None
         axes += [Axis(digit.extent, digit.src, digit.dst) for digit in digits]
-    return normalise(replace(nest, axes=tuple(axes), bounds=())).axes
+    return normalize(replace(nest, axes=tuple(axes), bounds=())).axes
 
 
 def _exchange(src: MemoryDesc, dst: MemoryDesc, axis: int, group_size: int) -> ShuffledAxis:
@@ -201,7 +201,7 @@ class _Chunks:
 
     @property
     def is_row(self) -> bool:
-        """Whether blocks of one position are closer to each other than equal blocks of adjacent positions."""
+        """True if blocks of one position are closer to each other than equal blocks of adjacent positions."""
         return abs(self.exchange.dst[-1].stride) < abs(as_int(self.along.dst))
 
     @property

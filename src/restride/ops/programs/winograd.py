@@ -320,7 +320,7 @@ class WinogradProgram:
         return begins and end + self.taps - 1 - dim.padding <= dim.window and end <= dim.points
 
     def _moves_evenly(self) -> bool:
-        """Whether every tensor moves by a constant number of bytes from image to image and row to row."""
+        """True if every tensor moves by a constant number of bytes from image to image and row to row."""
         return all(len(tensor.digits[dim]) == 1 for tensor in self.chain.operands for dim in (0, 2))
 
     def _padding(self, dst: Place) -> Iterator[Step]:

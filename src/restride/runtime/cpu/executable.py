@@ -148,6 +148,16 @@ class CpuExecutable:
         work = (launch for repeat in self.repeats for launch in repeat.native if launch.is_named)
         return next((launch.lowered for launch in work if launch.lowered.nests), None)
 
+    @property
+    def kernels(self) -> dict[str, Lowered]:
+        """All kernels by names as in the schedule, each followed by those that it calls."""
+        named: dict[str, Lowered] = {}
+        for number, launch in enumerate(self.launches):
+            named[f"kernel({number})"] = launch.lowered
+            called = launch.inner if isinstance(launch, Launch) else ()
+            named |= {f"kernel({number}), called {i}": each.lowered for i, (_, each) in enumerate(called)}
+        return named
+
     def prepare(self) -> Call:
         """Compile; later calls go straight to the machine code if nothing has to be decided."""
         if self.call != self._call_first:

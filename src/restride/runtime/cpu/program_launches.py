@@ -345,7 +345,7 @@ def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> Low
     if not isinstance(step, NestStep) or not sums.tree.number.is_integer or sums.places[0] != step.dst:
         return None
     if any(place.buffer < 0 for place in sums.places):
-        # Sums that are moved afterwards are numerous: partial sums per thread would take much memory.
+        # Sums that are moved afterward are numerous: partial sums per thread would take much memory.
         return None
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_fused_sums

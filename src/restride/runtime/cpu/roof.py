@@ -36,7 +36,7 @@ class Roof(NamedTuple):
     def _times_f32(self, types: tuple[DataType, ...]) -> float:
         """Return the number of products of these types that the machine adds in the time of one of f32."""
         widest = max((kind.bits for kind in types), default=32)
-        # Kernels bring bytes of any signs into the one order of signs that the instruction takes.
+        # Kernels convert bytes of any signs to the one combination of signs that the instruction takes.
         are_bytes = bool(types) and all(kind.bits == 8 and kind.is_integral for kind in types)
         has_dots = types in self.machine.dots or (are_bytes and _BYTES in self.machine.dots)
         return 32 / widest if widest > 32 or has_dots else 1.0

@@ -70,6 +70,11 @@ class SyclExecutable:
         """The kernel of the step that does the work, or None."""
         return next((launch.kernel.lowered for launch in self._work()), None)
 
+    @property
+    def kernels(self) -> dict[str, Lowered]:
+        """All kernels in the order of launches."""
+        return {f"kernel({n})": launch.kernel.lowered for n, launch in enumerate(self.launches)}
+
     def prepare(self) -> None:
         """Compile."""
         for launch in self.launches:

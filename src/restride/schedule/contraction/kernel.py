@@ -231,7 +231,7 @@ class ContractionKernel:
 
     @property
     def sums_integers(self) -> bool:
-        """Whether products are of integers."""
+        """True if products are of integers."""
         return self.is_integral or (
             self.groups_of_sums is not None and all(map(has_integers, self.types[:2]))
         )

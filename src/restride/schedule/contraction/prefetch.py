@@ -2,7 +2,7 @@
 
 Processors prefetch along one stream, within a page. They do not recognize
 
-- operands besides the sums, if the rows of a tile are a page or more apart: each tile prefetches its own
+- operands other than the sums, if the rows of a tile are a page or more apart: each tile prefetches its own
   before it sums, and then finds them in the L1 cache;
 - the next pages of columns that are each read once, in words of a few bits or in rows far apart, if the sums
   take less time than memory: each iteration prefetches some lines, or iterations, ahead;

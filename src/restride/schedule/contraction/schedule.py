@@ -125,12 +125,12 @@ class ContractionPlan:
 
     @property
     def moves_rows(self) -> bool:
-        """Whether 128 is added to the elements of rows, and the sums corrected."""
+        """True if 128 is added to the elements of rows, and the sums corrected."""
         return self.is_dot and self.pack is not None and is_moved(self.contraction)
 
     @property
     def has_few_kinds(self) -> bool:
-        """Whether edges of windows make so few kinds of tiles that code for each is affordable."""
+        """True if edges of windows make so few kinds of tiles that code for each is affordable."""
         return len(self.tiling.kinds) <= LIMITS.tile_kinds
 
     @property
@@ -157,7 +157,7 @@ class ContractionPlan:
 
     @property
     def is_by_lanes(self) -> bool:
-        """Whether both factors have a vector for each vector of columns, like the channels of a depthwise
+        """True if both factors have a vector for each vector of columns, like the channels of a depthwise
         convolution.
         """
         return self.contraction.role(self.lane_digits[-1]) == "batch"
@@ -282,7 +282,7 @@ def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
 
 
 def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[ContractionLoop, ...]:
-    """Return the loops besides the columns, outermost first, merged as far as possible."""
+    """Return the loops other than the columns, outermost first, merged as far as possible."""
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
     loops = (loop for loop in contraction.outer if loop.axis != lane.axis)
     ordered = sorted(loops, key=lambda loop: -loop.strides[DESTINATION])
@@ -332,14 +332,14 @@ class ContractionDraft:
 
     @property
     def is_dot(self) -> bool:
-        """Whether one instruction multiplies a pack, or a vector by a vector, and adds."""
+        """True if one instruction multiplies a pack, or a vector by a vector, and adds."""
         if self.contraction.role(self.digits[-1]) == "batch":
             return has_lane_instruction(self.contraction, self.machine, self.lanes)
         return self.pack is not None and has_one_instruction(self.contraction, self.machine, self.row.extent)
 
     @property
     def cost(self) -> StepCost:
-        """The cost of a step besides the sums."""
+        """The cost of a step other than the sums."""
         contraction, pack = self.contraction, self.pack
         cost = ONE_OPERATION if pack is None or self.is_dot else IN_HALVES
         if pack is not None and self.is_dot and is_moved(contraction):

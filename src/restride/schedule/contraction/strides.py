@@ -52,7 +52,7 @@ class ContractionLoop:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the loop covers all of its axis."""
+        """True if the loop covers all of its axis."""
         return self.step == 1 and self.extent == self.size
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ class Contraction:
 
     @property
     def sums_integers(self) -> bool:
-        """Whether products are of integers."""
+        """True if products are of integers."""
         types = (access.tensor.data_type for access in self.accesses[:2])
         return self.is_integral or (self.groups is not None and all(map(has_integers, types)))
 

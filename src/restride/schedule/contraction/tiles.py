@@ -43,7 +43,7 @@ class RowTile:
 
 @dataclass(frozen=True, slots=True)
 class StepCost:
-    """The cost of a step besides the sums: registers for each vector, for a row, and for constants.
+    """The cost of a step other than the sums: registers for each vector, for a row, and for constants.
 
     `operations`: how many times each sum is added to; `parts`: sums of each row and vector; `taps`: those
     processed together if channels are the lanes, else 0.

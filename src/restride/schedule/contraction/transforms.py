@@ -81,7 +81,7 @@ class _PlanBuilder:
     def fail(self, transform: Transform, why: str) -> NoReturn:
         """Reject a transform."""
         chosen = schedule_contraction(self.draft.contraction, self.draft.machine)
-        text = schedule_text(transforms_of(chosen)) if chosen else "none, as it is no contraction here"
+        text = schedule_text(transforms_of(chosen)) if chosen else "none, as it is not a contraction here"
         raise refuse("RS-V09:no-fit", transform=transform, why=why, chosen=text)
 
     def plan(self) -> ContractionPlan:

@@ -24,7 +24,7 @@ from ...ir.accesses import items_of, with_indices
 from ...ir.digits import IndexDigits
 from ...ir.expression import Load, TreeAxis
 from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
-from ...ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
+from ...ir.nest_rewrites import normalize, peel, peeled_boxes, split_read
 from ...ir.tree import Each, Item, LoopTree, Store, TreeTensor
 from ..machine import LIMITS, Machine
 from ..trees.lanes import folds_in_lanes
@@ -221,7 +221,7 @@ def _sections(nest: LoopNest, cut: int) -> list[tuple[int, int, list[LoopNest]]]
     sections = []
     for first, end in pairwise(sorted(ends)):
         inside = [(at, box) for at, box in placed_boxes if at <= first < at + box.axes[cut].extent]
-        sections.append((first, end, [normalise(_within(box, cut, at)) for at, box in inside]))
+        sections.append((first, end, [normalize(_within(box, cut, at)) for at, box in inside]))
     return sections
 
 
@@ -282,7 +282,7 @@ def fuse_sums(nest: LoopNest, tree: LoopTree, machine: Machine) -> FusedSums | N
     """
     if nest.is_empty or tree.is_empty:
         return None
-    nest = nest if nest.bounds else normalise(nest)
+    nest = nest if nest.bounds else normalize(nest)
     candidates = (_fuse_along(nest, index, tree, machine) for index in cuts(nest))
     return next(filter(None, candidates), None)
 

@@ -8,7 +8,7 @@ from math import prod
 
 from ...dtypes import DataType
 from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
-from ...ir.nest_rewrites import normalise, peel, peeled_boxes
+from ...ir.nest_rewrites import normalize, peel, peeled_boxes
 from ...ir.staged_nest import Flush
 from ..machine import LIMITS, Machine
 from .schedule import Schedule, schedule, writes_whole_lines
@@ -83,7 +83,7 @@ def _is_short(nests: Sequence[LoopNest], machine: Machine) -> bool:
     """Return whether a good part of the destination is written in short runs, between those of other nests:
     these share cache lines.
     """
-    boxes = [normalise(box) for nest in nests for box in peel(nest)]
+    boxes = [normalize(box) for nest in nests for box in peel(nest)]
     short = sum(box.positions for box in boxes if _run_bytes(box) < machine.run_bytes)
     return 4 * short > sum(box.positions for box in boxes)
 
@@ -99,7 +99,7 @@ def _schedule_blocks(
     machine: Machine,
 ) -> InterleavedNests | None:
     outer, along, block = cut
-    start = _start_of_row([normalise(box) for nest in inner for box in peel(nest)], along.dst)
+    start = _start_of_row([normalize(box) for nest in inner for box in peel(nest)], along.dst)
     whole = [_add_axis(nest, Axis(block, along.srcs[i], along.dst)) for i, nest in enumerate(inner)]
     plans = [_schedules(nest, machine) for nest in whole]
     fills = all(writes_whole_lines(plan, machine) for each in plans for plan in each)
@@ -114,7 +114,7 @@ def _schedule_blocks(
 
 
 def _schedules(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
-    return tuple(plan for box in peel(nest) for plan in schedule(normalise(box), machine))
+    return tuple(plan for box in peel(nest) for plan in schedule(normalize(box), machine))
 
 
 def _common_axes(nests: Sequence[LoopNest]) -> list[CommonAxis]:

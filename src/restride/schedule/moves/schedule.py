@@ -99,7 +99,7 @@ BoxScheduler = Callable[[Sequence[LoopNest], Machine], Iterable[Sequence[Schedul
 
 
 def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
-    """Schedule a normalised nest without bounds.
+    """Schedule a normalized nest without bounds.
 
     A partly read axis that no tile includes splits the nest: one part reads, the other writes zero.
     """

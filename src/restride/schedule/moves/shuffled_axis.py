@@ -67,12 +67,12 @@ class ShuffledAxis:
 
     @property
     def is_source_nested(self) -> bool:
-        """Whether the columns cut no block of the source."""
+        """True if the columns cut no block of the source."""
         return _nest(_borders(self.src, self.size), self.columns)
 
     @property
     def is_destination_nested(self) -> bool:
-        """Whether the rows cut no block of the destination."""
+        """True if the rows cut no block of the destination."""
         return _nest(_borders(self.dst, self.padded), self.rows)
 
     def _runs(self, src: list[int], dst: list[int]) -> list[Axis]:

@@ -15,7 +15,7 @@ from math import gcd, prod
 
 from ...dtypes import DataType
 from ...ir.nest import Axis, LoopNest, as_int
-from ...ir.nest_rewrites import normalise, peel
+from ...ir.nest_rewrites import normalize, peel
 from ...ir.staged_nest import Flush, FlushWay, StagedNest, StridedRun, runs_of
 from ..machine import NOMINAL, SHORTEST_VECTOR, Machine
 from .blocks import divisors_of
@@ -41,7 +41,7 @@ class ChunkStages:
 
     @property
     def streams(self) -> bool:
-        """Whether the last stage, or a flush, writes whole lines past the caches."""
+        """True if the last stage, or a flush, writes whole lines past the caches."""
         return any(plan.streams for plan in self.stages[-1]) or (
             self.flush is not None and self.flush.way == "lines"
         )
@@ -72,7 +72,7 @@ class StagedSchedule:
 
     @property
     def streams(self) -> bool:
-        """Whether the destination must begin at a line."""
+        """True if the destination must begin at a line."""
         return self.whole.streams
 
     @property
@@ -187,7 +187,7 @@ def _without_streams(steps: ChunkStages) -> ChunkStages:
 
 
 def _boxes(chain: StagedNest, positions: int, through_scratch: bool) -> list[list[LoopNest]]:
-    return [[normalise(box) for box in peel(nest)] for nest in chain.nests(positions, through_scratch)]
+    return [[normalize(box) for box in peel(nest)] for nest in chain.nests(positions, through_scratch)]
 
 
 def _chosen(boxes: Sequence[LoopNest], machine: Machine) -> list[tuple[Schedule, ...]]:
@@ -235,7 +235,7 @@ def _chunk(extent: int, limit: int, most: int, grain: int) -> int:
 
 def one_stage(nest: LoopNest) -> StagedNest | None:
     """Return the chain of one stage of a nest without tables, bounds and zeros, if there is one."""
-    boxes = [normalise(box) for box in peel(nest)]
+    boxes = [normalize(box) for box in peel(nest)]
     if len(boxes) != 1 or not _is_plain_move(boxes[0]):
         return None
     return _one_run(boxes[0]) or _square(boxes[0])

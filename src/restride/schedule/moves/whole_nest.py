@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...ir.nest import LoopNest
-from ...ir.nest_rewrites import normalise
+from ...ir.nest_rewrites import normalize
 from ...ir.staged_nest import StagedNest
 from ..language import Schedule as Transforms
 from ..language import Transform
@@ -58,7 +58,7 @@ def apply_whole(
 
 def bounded(nest: LoopNest) -> LoopNest:
     """Return the nest whose axes `block` names: unchanged, or, for a box, its normal form."""
-    return nest if nest.bounds else normalise(nest)
+    return nest if nest.bounds else normalize(nest)
 
 
 def _in_blocks(nest: LoopNest, head: Transform, machine: Machine, plans_of: BoxScheduler | None) -> Blocks:

@@ -96,7 +96,7 @@ class _Dim:
 
     @property
     def has_edges(self) -> bool:
-        """Whether the fold has no elements at some positions."""
+        """True if the fold has no elements at some positions."""
         return self.inside != (0, self.axis.extent)
 
     def factor(self, index: Affine) -> int:

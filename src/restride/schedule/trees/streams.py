@@ -57,7 +57,7 @@ class _Lines:
 
     @property
     def are_filled(self) -> bool:
-        """Whether whole lines are written, and not read again."""
+        """True if whole lines are written, and not read again."""
         schedule, bits = self.schedule, self.tensor.data_type.bits
         if self.tensor.name in schedule.read_again or any(map(self._is_computed, self.group)):
             return False

@@ -23,6 +23,7 @@ from .model import OnnxInput, OnnxModel, OnnxNode
 from .operators import CONTROLS, OPERATORS
 from .reader import GraphWriter, translated
 from .tensors import NUMBERS
+from .versions import version_errors
 
 _MOST_NAMES, _MOST_DECIDING = 8, 64
 T = TypeVar("T")
@@ -46,7 +47,8 @@ class ModelCheck:
 
     runs     number of nodes that run, by operator
     missing  names of nodes of unsupported operators, by operator; including those in functions
-    refused  nodes of supported operators in an unsupported form
+    refused  nodes of supported operators in an unsupported form, or that the model's opset does not have;
+             "opset" for an unsupported opset
     behind   names of nodes that read the results of missing or refused ones, and were not checked
     assumed  names of inputs with extents that neither the model nor the caller gives; taken as 1
     """
@@ -250,7 +252,14 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
     refused = [RefusedNode("input", name, why) for name, why in found.inputs.items()]
     lists = found.lists.intersection(model.outputs)
     refused += [RefusedNode("output", name, "it is not a tensor") for name in sorted(lists)]
-    runs = Counter(node.operator for node in found.runs)
+    # What follows a node that its opset does not have is checked all the same.
+    wrong = list(version_errors(model))
+    refused += [
+        RefusedNode(*(("opset", error.what) if node is None else (node.operator, node.name)), _reason(error))
+        for node, error in wrong
+    ]
+    outputs = {node.outputs for node, _ in wrong if node is not None}
+    runs = Counter(node.operator for node in found.runs if node.outputs not in outputs)
     for node, why in found.refused:
         inner = missing_operators(model, node.inner_nodes(), OPERATORS)
         for operator, nodes in inner.items():

@@ -23,7 +23,7 @@ from ...stored_constant import StoredConstant
 from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
 from .known import axis_of
 from .layers import matrix_product
-from .quantised import check_blocks, dequantized, whole_groups
+from .quantized import check_blocks, dequantized, whole_groups
 from .windows import OnnxWindow
 
 _S32 = 6

@@ -19,7 +19,15 @@ from .loops import LOOPS
 from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, no_model, read_function
 from .tensors import NUMBERS
 
-__all__ = ["body_of", "check_functions", "count_nodes", "has_bodies", "missing_operators", "node_proto"]
+__all__ = [
+    "all_nodes",
+    "body_of",
+    "check_functions",
+    "count_nodes",
+    "has_bodies",
+    "missing_operators",
+    "node_proto",
+]
 
 # Limit on the number of nodes after expansion: nested functions can exceed any memory.
 _MOST_NODES = 1 << 18
@@ -34,7 +42,7 @@ def check_functions(model: OnnxModel) -> None:
         if len(path) > _DEEPEST:
             raise no_model(f"its functions are nested {_DEEPEST} levels deep, or more")
         total = 0
-        for node in _all_nodes(nodes):
+        for node in all_nodes(nodes):
             name = node.operator
             if name in path:
                 raise no_model(f"function {short_repr(name)} is recursive")
@@ -48,16 +56,16 @@ def check_functions(model: OnnxModel) -> None:
     size(model.nodes, ())
 
 
-def _all_nodes(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
+def all_nodes(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
     """Yield the nodes, and those of their branches."""
     for node in nodes:
         yield node
-        yield from _all_nodes(node.inner_nodes())
+        yield from all_nodes(node.inner_nodes())
 
 
 def count_nodes(nodes: Iterable[OnnxNode]) -> int:
     """Count nodes, including those of their branches."""
-    return sum(1 for _ in _all_nodes(nodes))
+    return sum(1 for _ in all_nodes(nodes))
 
 
 def missing_operators(

@@ -29,7 +29,7 @@ def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
     Raises InvalidArguments for an unknown input, and for values that do not fit.
     """
     if not isinstance(values, Mapping):
-        raise refuse("RS-G03:values", values=short_repr(values), type=type(values).__name__)
+        raise refuse("RS-G17:values", values=short_repr(values), type=type(values).__name__)
     by_name = {tensor.name: tensor for tensor in model.inputs}
     _check_names("values", values, list(by_name))
     constants = {name: _constant_input(by_name[name], value) for name, value in values.items()}
@@ -44,9 +44,9 @@ def _constant_input(tensor: OnnxInput, value: object) -> Array:
         constant = array.astype(ELEMENTS[tensor.element])
         is_same = bool(np.all((constant == array) | (array != array)))
     except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise refuse("RS-G03:value-input-not", name=tensor.name, reason=str(error)[:200]) from None
+        raise refuse("RS-G17:value-input-not", name=tensor.name, reason=str(error)[:200]) from None
     if not is_same:
-        raise refuse("RS-G03:no", name=tensor.name, value=short_repr(value), dtype=constant.dtype)
+        raise refuse("RS-G17:no", name=tensor.name, value=short_repr(value), dtype=constant.dtype)
     dims = tensor.dims
     if dims is None:
         return constant
@@ -55,7 +55,7 @@ def _constant_input(tensor: OnnxInput, value: object) -> Array:
     if len(dims) != constant.ndim or any(
         isinstance(n, int) and n != m for n, m in zip(dims, constant.shape, strict=True)
     ):
-        raise refuse("RS-G03:dims-model", name=tensor.name, shape=constant.shape, dims=dims)
+        raise refuse("RS-G17:dims-model", name=tensor.name, shape=constant.shape, dims=dims)
     return constant
 
 
@@ -63,7 +63,7 @@ def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None
     unknown = [name for name in names if name not in inputs]
     if unknown:
         raise refuse(
-            "RS-G03:no-such-input", what=what, unknown=short_repr(unknown[0]), inputs=", ".join(inputs)
+            "RS-G17:no-such-input", what=what, unknown=short_repr(unknown[0]), inputs=", ".join(inputs)
         )
 
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ....desc.parse import short_repr
 from ....dtypes import DataType
 from ....errors import Error, InvalidArguments, Unimplemented, refuse
 from ....model.result_dims import Misfit
@@ -30,7 +29,7 @@ from .loops import Loop
 from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
 from .operators import CONDITIONAL, CONTROLS, OPERATORS
 from .tensors import ELEMENTS
-from .versions import check_version, check_version_of_node
+from .versions import version_errors
 
 _MOST_SHOWN = 32
 # Loops with more steps, or with more nodes when unrolled, run step by step.
@@ -68,19 +67,21 @@ def check_order(model: OnnxModel) -> None:
     """Raise InvalidArguments, naming the node, for tensors that are read before they are made or made twice,
     and for operators or attributes that the opset does not have; Unimplemented for unsupported opsets.
     """
+    for _, error in version_errors(model):
+        raise error
+    check_tensors(model)
+
+
+def check_tensors(model: OnnxModel) -> None:
+    """Do the same for the tensors alone."""
     available = {"", *model.tensors, *model.packed, *(model_input.name for model_input in model.inputs)}
-    _check_nodes(model, available, model.opset if model.functions is not None else None)
+    _check_nodes(model, available)
     nameless = [name for name in model.outputs if not name]
     if nameless or not model.outputs:
         raise refuse("RS-G01:no-node-makes", where=listed(nameless))
 
 
-def _check_nodes(
-    graph: OnnxModel | OnnxBranch, available: set[str], opset: int | None, what: str = "the ONNX model"
-) -> None:
-    """`opset`: the version of the operators, None for those of another table than ONNX's."""
-    if opset is not None and any(node.has_onnx_operator for node in graph.nodes):
-        check_version(what, opset)
+def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
     own: set[str] = set(graph.tensors)
     if isinstance(graph, OnnxModel):
         names = [model_input.name for model_input in graph.inputs]
@@ -88,12 +89,9 @@ def _check_nodes(
         if twice:
             raise refuse("RS-G01:input-tensor-already", twice=listed(twice))
         own.update(names)
-    for name, function in (graph.functions or {}).items() if isinstance(graph, OnnxModel) else ():
-        body = OnnxBranch(function.nodes, {}, function.outputs)
-        _check_nodes(body, {"", *function.inputs}, function.opset, f"function {short_repr(name)}")
+    for function in (graph.functions or {}).values() if isinstance(graph, OnnxModel) else ():
+        _check_nodes(OnnxBranch(function.nodes, {}, function.outputs), {"", *function.inputs})
     for node in graph.nodes:
-        if opset is not None:
-            check_version_of_node(node, opset)
         missing = [name for name in node.inputs if name not in available]
         if missing:
             raise refuse("RS-G01:onnx-no-origin", node=node, missing=listed(missing))
@@ -103,7 +101,7 @@ def _check_nodes(
             raise refuse("RS-G01:node-makes-tensor-already", node=node, twice=listed(twice))
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
-                _check_nodes(branch, available | {*branch.tensors, *branch.inputs}, opset, what)
+                _check_nodes(branch, available | {*branch.tensors, *branch.inputs})
         own.update(node.outputs)
         available.update(node.outputs)
     unmade = [name for name in graph.outputs if name not in available]

@@ -1,19 +1,21 @@
-"""Which versions of ONNX's operators a model may be of, and what there is in each of them."""
+"""The supported versions of ONNX's operators, and the operators and types in each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ....errors import refuse
-from .model import OnnxNode
+from ....desc.parse import short_repr
+from ....errors import Error, refuse
+from .functions import all_nodes
+from .model import OnnxModel, OnnxNode
 
-__all__ = ["NEWEST", "check_version", "check_version_of_node"]
+__all__ = ["NEWEST", "version_errors"]
 
 NEWEST = 28
 """The newest version of the operators that is read; the oldest is 1."""
 
-# The version in which an operator came, where that is not the first. LayerNormalization, of 17, is read in
-# all: ONNX Runtime writes it into models of any version, and runs it.
+# The version that added each operator, if later than 1. LayerNormalization, added in 17, is read in every
+# version: ONNX Runtime writes it into models of any version, and runs it.
 _CAME = {
     7: "Acos Asin Atan Cos Sin Tan",
     8: "Expand Scan",
@@ -37,7 +39,7 @@ _CAME = {
 }
 _FIRST: Mapping[str, int] = {name: version for version, names in _CAME.items() for name in names.split()}
 
-# The version in which attributes became inputs: operators, and their attributes.
+# The attributes that became inputs, by version and operator.
 _INPUTS_SINCE = {
     5: {"Reshape": "shape"},
     10: {"Slice": "starts ends axes", "TopK": "k"},
@@ -65,18 +67,29 @@ _ENDED = {
 }
 
 
-def check_version(what: str, opset: int) -> None:
-    """Raise Unimplemented for a version of the operators that is not read; 0 stands for none."""
-    if not 1 <= opset <= NEWEST:
-        raise refuse("RS-G02:opset", what=what, opset=opset or "none", newest=NEWEST)
-
-
-def check_version_of_node(node: OnnxNode, opset: int) -> None:
-    """Raise InvalidArguments for an operator, or an attribute, that this version of the operators lacks."""
-    first = _FIRST.get(node.operator, 1)
-    if opset < first:
-        raise refuse("RS-G01:operator-not-in-opset", node=node, opset=opset, first=first)
-    for name in node.attributes:
-        ended = _ENDED.get((node.operator, name), NEWEST + 1)
-        if opset >= ended:
-            raise refuse("RS-G01:attribute-not-in-opset", node=node, name=name, opset=opset, ended=ended)
+def version_errors(model: OnnxModel) -> Iterator[tuple[OnnxNode | None, Error]]:
+    """Yield an Unimplemented error for each version that is not read, and an InvalidArguments error, with the
+    node, for each operator or attribute that its version lacks.
+    """
+    if model.functions is None:  # operators of another table than ONNX's
+        return
+    graphs = [("the ONNX model", model.opset, model.nodes)]
+    graphs += [
+        (f"function {short_repr(name)}", each.opset, each.nodes) for name, each in model.functions.items()
+    ]
+    for what, opset, top in graphs:
+        nodes = list(all_nodes(top))
+        if any(node.has_onnx_operator for node in nodes) and not 1 <= opset <= NEWEST:
+            yield None, refuse("RS-G02:opset", what=what, opset=opset or "none", newest=NEWEST)
+            continue
+        for node in nodes:
+            first = _FIRST.get(node.operator, 1)
+            if opset < first:
+                yield node, refuse("RS-G01:operator-not-in-opset", node=node, opset=opset, first=first)
+            for name in node.attributes:
+                ended = _ENDED.get((node.operator, name), NEWEST + 1)
+                if opset >= ended:
+                    raised = refuse(
+                        "RS-G01:attribute-not-in-opset", node=node, name=name, opset=opset, ended=ended
+                    )
+                    yield node, raised

@@ -21,7 +21,7 @@ from ...nodes.operations import AS_F32
 from ..onnx import operators
 from ..onnx.attention import AttentionForm, attended_of_any_rank
 from ..onnx.known import axis_of
-from ..onnx.quantised import WEIGHTS, dequantized
+from ..onnx.quantized import WEIGHTS, dequantized
 from ..onnx.rows import enter_rows, specifications
 from ..onnx.tensors import ELEMENTS
 from ..operator_call import OPENVINO, Function, Ints, Made, Moved, OperatorCall, Value

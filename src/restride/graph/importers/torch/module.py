@@ -97,7 +97,7 @@ class CompiledModule:
         self._network, self._tree, self._state = self._compile()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy and a pickle hold: they compile for themselves."""
+        """Return the state of a copy or a pickle, which compile their own networks."""
         return {name: x for name, x in vars(self).items() if name not in _OWN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ class CompiledModule:
             by_name = {**dict(zip(names, inputs, strict=False)), **named}
             if set(by_name) != set(names) or len(inputs) + len(named) != len(names):
                 brought = ", ".join([*["one by position"] * len(inputs), *map(repr, named)])
-                raise refuse("RS-G03:other-module-inputs", brought=brought or "none", names=", ".join(names))
+                raise refuse("RS-G12:module", brought=brought or "none", names=", ".join(names))
             in_order = tuple(by_name[name] for name in names)
             return self._run(network, tree, _tensors("CompiledModule: inputs", in_order))
         except Error as error:
@@ -223,7 +223,7 @@ def _parts_text(module: torch.nn.Module, parts: Sequence[tuple[str, Any]]) -> st
 
 _MOST_NAMED = 4
 _OWN = ("_lock", "_network", "_tree", "_state")
-"""What belongs to one object, and is made for each."""
+"""The attributes that belong to one object, and are created for each."""
 
 
 def _tensors(what: str, values: Any) -> tuple[torch.Tensor, ...]:

@@ -155,7 +155,7 @@ def _real(call: OperatorCall, total: Value, *scales: Value) -> Value:
 
 
 @ONNX("QLinearMatMul", f"{_MICROSOFT}.QLinearMatMul")
-def _quantised_matmul(
+def _quantized_matmul(
     call: OperatorCall,
     left: Value,
     left_scale: Value,
@@ -181,7 +181,7 @@ def _quantised_matmul(
 
 
 @ONNX("QLinearConv", f"{_MICROSOFT}.QLinearConv")
-def _quantised_conv(
+def _quantized_conv(
     call: OperatorCall,
     x: Value,
     x_scale: Value,
@@ -220,11 +220,11 @@ def _quantised_conv(
 
 
 @ONNX("DynamicQuantizeLinear")
-def _quantised_in_run(call: OperatorCall, x: Tensor) -> Made:
-    return _quantised_by_extremes(call, x)
+def _quantized_in_run(call: OperatorCall, x: Tensor) -> Made:
+    return _quantized_by_extremes(call, x)
 
 
-def _quantised_by_extremes(call: OperatorCall, x: Value) -> tuple[Value, Value, Value]:
+def _quantized_by_extremes(call: OperatorCall, x: Value) -> tuple[Value, Value, Value]:
     """Quantize to u8, mapping the minimum, the maximum, and 0 to the range."""
     apart = call.with_outputs(0)
     axes = tuple(range(len(call.dims(x))))
@@ -248,7 +248,7 @@ def _matmul_by_extremes(
     zero: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    integers, own_scale, own_zero = _quantised_by_extremes(call.with_outputs(0), x)
+    integers, own_scale, own_zero = _quantized_by_extremes(call.with_outputs(0), x)
     real = _real_product(call, (integers, own_scale, own_zero), (weights, scale, zero))
     return real if bias is None else call.onnx("Add", real, bias)
 
@@ -288,7 +288,7 @@ def _real_sources(call: OperatorCall, operands: Sequence[Value | None]) -> list[
     return [call.onnx("DequantizeLinear", *triple) for triple in triples]
 
 
-def _quantised_function(operator: str, sources: int) -> Callable[..., Value]:
+def _quantized_function(operator: str, sources: int) -> Callable[..., Value]:
     def run(call: OperatorCall, *operands: Value | None, **attributes: Any) -> Value:
         apart, count = call.with_outputs(0), 3 * sources
         if attributes.pop("channels_last", 0):
@@ -310,11 +310,11 @@ _FUNCTIONS: Mapping[str, tuple[str, int]] = {
     },
 }
 for _name, _row in _FUNCTIONS.items():
-    ONNX(f"{_MICROSOFT}.{_name}")(_quantised_function(*_row))
+    ONNX(f"{_MICROSOFT}.{_name}")(_quantized_function(*_row))
 
 
 @ONNX(f"{_MICROSOFT}.QLinearConcat")
-def _quantised_concat(
+def _quantized_concat(
     call: OperatorCall, scale: Value, zero: Value, *operands: Value | None, axis: int
 ) -> Value:
     apart = call.with_outputs(0)

@@ -1,4 +1,4 @@
-"""Models of ONNX whose operators read quantised tensors, made of models of floats by static scales."""
+"""Models of ONNX whose operators read quantized tensors, made of models of floats by static scales."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-__all__ = ["QUANTISED", "quantised_model", "with_norms_in_weights"]
+__all__ = ["QUANTIZED", "quantized_model", "with_norms_in_weights"]
 
 Array = np.ndarray
-QUANTISED = ("Conv", "Sum", "Add", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul", "Concat")
-"""The operators whose inputs are quantised."""
+QUANTIZED = ("Conv", "Sum", "Add", "MaxPool", "AveragePool", "GlobalAveragePool", "Gemm", "MatMul", "Concat")
+"""The operators whose inputs are quantized."""
 
 
 def with_norms_in_weights(made: Any) -> Any:
@@ -43,8 +43,8 @@ def with_norms_in_weights(made: Any) -> Any:
     return made
 
 
-def quantised_model(made: Any, ranges: dict[str, tuple[float, float]], kind: str = "u8") -> Any:
-    """The model whose operators of `QUANTISED` read integers, by the least and the largest value of each.
+def quantized_model(made: Any, ranges: dict[str, tuple[float, float]], kind: str = "u8") -> Any:
+    """The model whose operators of `QUANTIZED` read integers, by the least and the largest value of each.
 
     `kind` "u8": from the least value to the largest; "s8": as far below zero as above. Weights are s8, with a
     scale for each output; a bias is s32, with the scale of its products.
@@ -89,7 +89,7 @@ def quantised_model(made: Any, ranges: dict[str, tuple[float, float]], kind: str
         return add("DequantizeLinear", stored, f"{name}.d", scale, np.zeros(len(scale), np.int32), axis=0)
 
     for each in list(graph.node):
-        if each.op_type in QUANTISED:
+        if each.op_type in QUANTIZED:
             is_product = each.op_type in ("Conv", "Gemm", "MatMul")
             for at, name in enumerate(each.input[: 1 if is_product else None]):
                 each.input[at] = of_activation(name)

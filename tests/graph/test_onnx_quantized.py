@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_onnx import LIGHT_NETWORKS, model, node, randomised, values
+from test_onnx import LIGHT_NETWORKS, model, node, randomized, values
 
 import restride as rs
-from support.quantised_models import QUANTISED, quantised_model, with_norms_in_weights
+from support.quantized_models import QUANTIZED, quantized_model, with_norms_in_weights
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -171,12 +171,12 @@ def test_resnet50_of_integers_gives_what_onnx_runtime_does(kind: str) -> None:
         return dict(zip(names, session.run(None, {session.get_inputs()[0].name: x}), strict=True))
 
     x = values(1, 3, 224, 224)
-    made = with_norms_in_weights(randomised(LIGHT_NETWORKS / "light_resnet50.onnx"))
+    made = with_norms_in_weights(randomized(LIGHT_NETWORKS / "light_resnet50.onnx"))
     (exact,) = run(made, x).values()
     # The least and the largest value of each tensor, as calibration finds them.
     known = {each.name for each in made.graph.initializer}
     (source,) = (each.name for each in made.graph.input)
-    names = {name for each in made.graph.node if each.op_type in QUANTISED for name in each.input} - known
+    names = {name for each in made.graph.node if each.op_type in QUANTIZED for name in each.input} - known
     probe = onnx.ModelProto()
     probe.CopyFrom(made)
     probe.graph.output.extend(
@@ -184,7 +184,7 @@ def test_resnet50_of_integers_gives_what_onnx_runtime_does(kind: str) -> None:
     )
     found = {**run(probe, x), source: x}
     ranges = {name: (float(found[name].min()), float(found[name].max())) for name in names}
-    made = quantised_model(made, ranges, kind)
+    made = quantized_model(made, ranges, kind)
     (wanted,) = run(made, x, as_it_stands=True).values()
     (theirs,) = run(made, x).values()
     net = rs.onnx.load(made)
