@@ -219,8 +219,9 @@ class Network:
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
         saved = "; ".join(", ".join(map(by, dims)) for dims in self._file.dims) if self._file else ""
+        is_open = any(each.dims is None or None in each.dims for each in self._inputs)
         more = ", and other batches" if self._file and self._file.header["batches"] else ""
-        limits = f", saved for {saved}{more}" if saved else ""
+        limits = f", saved for {saved}{more}" if saved and is_open else ""
         return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}{limits}>"
 
     def _repr_html_(self) -> str:
