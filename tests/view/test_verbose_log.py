@@ -178,6 +178,13 @@ def test_only_what_is_repeated_counts_as_constant() -> None:
     assert not report(_read(pack, product, product, product), 1.0)["findings"]
 
 
+def test_weights_of_recurrent_networks_are_weights() -> None:
+    pack = _line("reorder", "src abdec dst abdEc32e", "1x1x256x4x256")
+    rnn = _line("rnn", "src_layer abc wei_layer abdEc32e wei_iter abdEc32e dst_layer abc", "l1t50mb1sic256")
+    (finding,) = report(_read(*[pack, pack, rnn] * 3), 1.0)["findings"]
+    assert (finding["finding"], finding["calls"], finding["ms"]) == ("constant reorders", 4, 1.0)
+
+
 def test_equal_layers_at_the_end_are_not_taken_for_runs() -> None:
     first, layer, last = (_line("reorder", "src abcd dst ABcd8b8a", f"{n}x16x3x3") for n in (8, 16, 32))
     assert _read(*[first, layer, last, last] * 2).period == (4, 2)

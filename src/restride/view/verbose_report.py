@@ -26,6 +26,7 @@ _PADDED = 0.1
 # Below the resolution of clocks, no speed is reported, nor beyond that of any cache: in GB/s, and in copies.
 _SHORTEST_MS, _FASTEST, _MOST_COPIES = 1e-6, 1e5, 100
 _PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
+_RNN_WEIGHTS = ("wei_layer", "wei_iter")
 _REFERENCE = re.compile(r"(^|[:_])(ref|naive)([:_]|$)|^simple")
 FRAMEWORKS = {"torch": "torch", "openvino": "OpenVINO", "tensorflow": "TensorFlow", "onednn": "oneDNN"}
 
@@ -175,25 +176,33 @@ def _constants(log: VerboseLog) -> Costs:
     length, repeats = log.period
     if repeats < 2 or log.is_training:
         return {}
-    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei")) and t.desc}
+    weights = _weights(log)
     found: Costs = {}
     last = log.executions[-length:]
     for place in {each.primitive for each in last}:
         dst, src = (log.primitives[place].tensor(name) for name in ("dst", "src"))
         if log.primitives[place].kind != "reorder" or dst is None or src is None:
             continue
-        if dst.desc in weights and src.desc != dst.desc:
+        if src.desc != dst.desc and (dst.desc in weights or (dst.data_type, dst.tag) in weights):
             once = sum(each.primitive == place for each in last)
             times = [each.ms for each in log.executions if each.primitive == place][once:]
             found[place] = len(times), fsum(times)
     return found
 
 
+def _weights(log: VerboseLog) -> set[object]:
+    """Return the descriptors of weights; type and tag for recurrent networks, whose lines give no dims."""
+    products = {p.tensor("wei") for p in log.primitives if p.kind in _PRODUCTS}
+    recurrent = {p.tensor(name) for p in log.primitives if p.kind == "rnn" for name in _RNN_WEIGHTS}
+    descs = {t.desc for t in products if t is not None and t.desc is not None}
+    return descs | {(t.data_type, t.tag) for t in recurrent if t is not None}
+
+
 def _images(log: VerboseLog) -> Costs:
     """Return reorders of images of few colors to channels last, if the log has several runs."""
     if log.period[1] < 2:
         return {}
-    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei"))}
+    weights = _weights(log)
     return _all_of(log, lambda p: (pair := _ends(p)) is not None and pair[1] not in weights and _is_image(p))
 
 
