@@ -141,7 +141,7 @@ ATTENTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "a batch of batches": (
         lambda x, m: F.scaled_dot_product_attention(x[None], x[None], x[None], m), (HEADS, HEADS[..., :6] > 0)
     ),
-    "no batch": (lambda x: F.scaled_dot_product_attention(x[0], x[0], x[0, :, :4]), (HEADS,)),
+    "no batch": (lambda x: F.scaled_dot_product_attention(x[0], x[0], x[0, :, :, :4]), (HEADS,)),
     "no heads": (
         lambda x: F.scaled_dot_product_attention(x[0, 0], x[0, 1], x[0, 1], x[0, 0, 0, :6]), (HEADS,)
     ),

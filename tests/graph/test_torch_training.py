@@ -147,6 +147,18 @@ def test_saved_images_are_read_in_the_format_in_which_they_were_computed(
     assert not reorders
 
 
+@pytest.mark.parametrize("channels", [3, 4, 8, 12, 16, 20])
+def test_saved_images_may_have_any_number_of_channels(channels: int) -> None:
+    layers = nn.Conv2d(2, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.SiLU(), nn.AvgPool2d(2)
+    module = nn.Sequential(*layers)
+    own, x = copy.deepcopy(module), torch.rand(3, 2, 4, 4)
+    compiled = torch.compile(own, backend="restride")
+    for call in (compiled, module):
+        call(x).square().mean().backward()
+    for one, other in zip(own.parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5)
+
+
 _SMOOTH: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "layers": (
         lambda: nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3)),

@@ -146,7 +146,7 @@ def plan_network(
     """Plan a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
     `without`: disabled fusions. `ends`: the formats of inputs and outputs that are not row-major; an output
-    of format "any" stays as it was written. `precision`: types allowed for tensors (`precision.py`). A graph
+    of format "any" stays as it was written, unless that has padding. `precision`: types allowed for tensors (`precision.py`). A graph
     that is already planned is used unchanged. Raises what the primitives raise, with the names of nodes.
     """
     nodes = (graph.fused.graph if isinstance(graph, PlannedGraph) else graph).nodes
@@ -264,7 +264,9 @@ class _Planner:
         self._ends = {name: row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.outputs)}
         for name, md in ends.items():
             found = md if md.format_kind != "any" else formats.formats[name]
-            self._ends[name] = found if is_dense(found) else self._ends[name]
+            # Callers hold inputs and outputs as tensors of their own, which have no room for padding.
+            is_whole = is_dense(found) and found.padded_dims == found.dims
+            self._ends[name] = found if is_whole else self._ends[name]
         self._steps: list[NetworkStep] = []
         self._constants: dict[str, tuple[Constant, MemoryDesc]] = {}
         self._places = {name: TensorLocation(Storage(INPUT, name), self._ends[name]) for name in graph.inputs}
