@@ -496,12 +496,14 @@ class OperatorTable:
 
     `ignored`: attributes without effect on results; None if no attribute is refused. `on_arrays`: functions
     for operators whose inputs are all known. `of_integers`: functions for integers that the regular ones
-    would round.
+    would round. `floats`: the type of attributes, to which defaults are rounded.
     """
 
-    def __init__(self, ignored: Sequence[str] | None, prefix: str = "") -> None:
+    def __init__(
+        self, ignored: Sequence[str] | None, prefix: str = "", floats: Callable[[float], Any] = float
+    ) -> None:
         self._functions: dict[str, dict[int, Function]] = {}
-        self._ignored, self._prefix = ignored, prefix
+        self._ignored, self._prefix, self._floats = ignored, prefix, floats
         self.on_arrays: dict[str, Callable[..., Array]] = {}
         self.of_integers: dict[str, Function] = {}
 
@@ -509,6 +511,9 @@ class OperatorTable:
         """Return a decorator that registers a function for operators of these names."""
 
         def enter(function: Function) -> Function:
+            defaults = function.__kwdefaults__ or {}
+            for name, value in defaults.items():
+                defaults[name] = float(self._floats(value)) if type(value) is float else value
             for name in names:
                 full_name = name if "." in name else f"{self._prefix}{name}"
                 self._functions.setdefault(full_name, {})[since] = function
@@ -596,7 +601,7 @@ class OperatorTable:
         return function(call, *args, **named)
 
 
-ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum", "output_sequence"))
+ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum", "output_sequence"), floats=np.float32)
 ATEN = OperatorTable(
     (*("device", "dtype", "implicit", "layout", "memory_format", "momentum", "non_blocking"), "pin_memory"),
     "aten.",
