@@ -268,8 +268,8 @@ def test_a_swizzled_layout_is_drawn_with_its_offsets(tmp_path: Path) -> None:
     offsets = [[8 * i + j ^ (8 * i + j >> 4 & 3) << 1 for j in range(8)] for i in range(8)]
     script = _PRESS + (
         "const rows = [...document.querySelectorAll('.tensor tr')].slice(1);"
-        "const grid = rows.map((row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent)));"
-        "return [grid, document.querySelector('.a .title').textContent, text('a-error'), faults];"
+        "const cells = (row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent));"
+        "return [rows.map(cells), document.querySelector('.a .title').textContent, text('a-error'), faults];"
     )
     title = "Sw<2,1,3> o 0 o (8,8):(8,1)"
     found = browsed(tmp_path, explore_page(), script, hash_=f"#{urlencode({'a': title})}")
