@@ -68,6 +68,7 @@ _LAZY_NAMES, _load = _lazy_attributes(
         "verbose": "set_verbose",
         "watching": "add_hook",
     },
+    _nearest,
 )
 __all__ = [
     "DataType",
@@ -110,10 +111,6 @@ def __getattr__(name: str) -> _typing.Any:
     elif name in _OWN_IMPORT:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])
-    elif not name.startswith("_") and (near := _nearest(name[:80], __dir__())):
-        # Part of the message, because notebooks do not show Python's own suggestion; `obj` prevents that one.
-        what = f"module {__name__!r} has no attribute {name!r}: did you mean rs.{near}?"
-        raise AttributeError(what, name=name, obj=None)
     else:
         return _load(name)
     _earlier[name] = value

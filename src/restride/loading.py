@@ -12,7 +12,7 @@ import _signal  # type: ignore[import-not-found]  # the module signal costs half
 import importlib
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -30,20 +30,29 @@ def load_whole(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def lazy_attributes(package: str, modules: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
+def lazy_attributes(
+    package: str, modules: Mapping[str, str], nearest: Callable[[str, Iterable[str]], str]
+) -> tuple[list[str], Callable[[str], Any]]:
     """Return the public names of the module `package`, and its `__getattr__` (PEP 562), which loads them on
     first use.
 
     `modules` maps the name of a module below `restride` to its names, separated by spaces; those of "" are
-    modules themselves.
+    modules themselves. `nearest` returns the known name most similar to an unknown one, or "".
     """
     origins = {name: module for module, names in modules.items() for name in names.split()}
 
+    def no_attribute(name: str) -> AttributeError:
+        module, what = sys.modules[package], f"module {package!r} has no attribute {name!r}"
+        near = "" if name.startswith("_") else nearest(name[:80], dir(module))
+        if not near:
+            return AttributeError(what, name=name, obj=module)
+        # Part of the message, because notebooks do not show Python's own suggestion; `obj` prevents that one.
+        shown = package.replace("restride", "rs", 1)
+        return AttributeError(f"{what}: did you mean {shown}.{near}?", name=name, obj=None)
+
     def load(name: str) -> Any:
         if name not in origins:
-            raise AttributeError(
-                f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
-            )
+            raise no_attribute(name)
         module = load_whole(f"restride.{origins[name] or name}")
         value = getattr(module, name) if origins[name] else module
         setattr(sys.modules[package], name, value)

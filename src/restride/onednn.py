@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .loading import lazy_attributes
 from .model.base import PrimitiveDescBase as PrimitiveDesc
+from .nearest import nearest
 from .ops import PRIMITIVES
 
 _LAZY_NAMES, __getattr__ = lazy_attributes(
@@ -36,6 +37,7 @@ _LAZY_NAMES, __getattr__ = lazy_attributes(
         "runtime.memory": "Memory",
         "runtime.stream": "Stream StreamFlags",
     },
+    nearest,
 )
 __all__ = ["PrimitiveDesc"]
 __all__ += _LAZY_NAMES

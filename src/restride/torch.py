@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 try:
     import torch
@@ -193,6 +193,7 @@ def quantize_(
     symmetric: bool = True,
     scale_type: TypeLike = "f32",
     fpmath_mode: str = "strict",
+    **other: Never,
 ) -> None:
     """Quantize a model's linear layers in place, after torchao: each becomes a `QuantizedLinear`.
 
@@ -208,6 +209,8 @@ def quantize_(
     Raises InvalidArguments, and changes nothing, for groups that do not divide a layer's inputs, and if the
     filter selects layers of other classes or layers whose weights are computed.
     """
+    if other:
+        raise refuse("RS-A17:torchao", name=f"{next(iter(other))}=")
     how = {"group": group, "symmetric": symmetric, "scale_type": scale_type}
     quantize_layers(model, dtype, filter_fn, how, fpmath_mode)
 

@@ -144,7 +144,7 @@ class Watch:
                 line.problem_desc,
                 getattr(problem, "moved_bytes", 0),
                 2 * products_of(problem),
-                tuple(md.data_type for md in getattr(problem, "tensors", ())[:2]),
+                getattr(problem, "factor_types", ()),
             )
             _tell(f"before_{self.kind}", self._activity)
             self._activity.start_ns = time.time_ns()

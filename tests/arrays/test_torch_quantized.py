@@ -90,6 +90,33 @@ def test_the_product_is_that_of_the_numbers(way, bias):
         torch.testing.assert_close(layer(x).double(), _exact(layer, x), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.skipif(not hasattr(torch.export, "default_decompositions"), reason="torch is too old")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize(
+    "way",
+    [*WAYS[:3], {"dtype": "nvfp4"}, {"dtype": "q4_k"}, {"dtype": "int8", "fpmath_mode": "any"}],
+    ids=lambda way: "-".join(map(str, way.values())),
+)
+def test_networks_contain_the_product(way, dtype, tmp_path):
+    torch._dynamo.reset()
+    model, x = _model().eval(), _numbers(2, 3, INPUTS)
+    rt.quantize_(model, filter_fn=lambda module, name: name == "0", **way)
+    compiled = rt.compile_module(model.to(dtype), x.to(dtype))
+    compiled.save(tmp_path / "network")
+    fast = torch.compile(model, backend="restride", options={"fallback": False})
+    with torch.no_grad():
+        hidden = torch.relu(_exact(model[0], x.to(dtype)))
+        wanted = torch.nn.functional.linear(hidden, model[2].weight.double(), model[2].bias.double())
+        near = 0.02 if dtype is torch.bfloat16 or "fpmath_mode" in way else 1e-5
+        for run in compiled, fast, rs.Network.load(tmp_path / "network"):
+            found = run(x.to(dtype))
+            assert found.dtype is dtype
+            torch.testing.assert_close(found.double(), wanted, rtol=near, atol=near)
+    assert [step.operation for step in compiled.network.plan().steps][:1] == ["quantized_matmul"]
+    assert str(rt.explain(fast)).startswith("graph 0: 1 networks, 0 operators of torch")
+
+
 @pytest.mark.parametrize(
     "shape", [(INPUTS,), (1, INPUTS), (2, 3, INPUTS), (2, 1, 3, INPUTS), (0, INPUTS), (3, 0, INPUTS)]
 )

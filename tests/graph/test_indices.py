@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,55 @@ def test_known_indices_outside_are_refused_whoever_reads_them() -> None:
         made.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(known["i"], "i"))
         restride.onnx.load(made)(np.ones((3, 4), np.float32))
         known["i"][1] = 50
+
+
+def test_an_input_with_an_index_out_of_range_is_refused(tmp_path: Path) -> None:
+    index, x = ("s64", (2, 2)), np.arange(30, dtype=np.float32).reshape(5, 6)
+    cases: dict[str, Any] = {
+        "Gather": lambda x, at: x[:, at],
+        "GatherElements": lambda x, at: np.take_along_axis(x[:2], at, 1),
+        "GatherND": lambda x, at: x[at[:, 0], at[:, 1]],
+    }
+    for operator, run in cases.items():
+        axis = {} if operator == "GatherND" else {"axis": 1}
+        network = restride.onnx.load(_model(operator, {"x": ("f32", (5, 6)), "i": index}, **axis))
+        network.save(tmp_path / "network")
+        for net in network, rs.Network.load(tmp_path / "network"):
+            for last in (5, -6, 6, -7):
+                at = np.array([[0, 1], [2, last]])
+                if -6 <= last < 6:
+                    np.testing.assert_array_equal(net({"x": x, "i": at}), run(x, at))
+                    continue
+                with pytest.raises(IndexError):
+                    run(x, at)
+                with refused("'i'", f"index {last}", "-6 to 5"):
+                    net({"x": x, "i": at})
+
+
+@pytest.mark.peer
+def test_token_ids_that_torch_refuses_are_refused_also_from_a_file(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    rt = pytest.importorskip("restride.torch")
+
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.places = torch.nn.Embedding(10, 8), torch.nn.Embedding(4, 8)
+
+        def forward(self, ids: Any) -> Any:
+            return self.words(ids[..., 0].int()) + self.places(ids[..., 1].clone().flatten()).view(1, 2, 8)
+
+    ids, module = torch.tensor([[[9, 3], [0, 0]]]), Module().eval()
+    compiled = rt.compile_module(module, ids)
+    compiled.save(tmp_path / "network")
+    for call in compiled, rs.Network.load(tmp_path / "network"):
+        torch.testing.assert_close(call(ids), module(ids))
+        for wrong in ([10, 3], [9, 4], [-1, 0], [0, -1]):
+            bad = torch.tensor([[wrong, [0, 0]]])
+            with pytest.raises(IndexError):
+                module(bad)
+            with refused("'ids'", "index"):
+                call(bad)
 
 
 def test_what_depends_on_values_is_refused_by_name() -> None:

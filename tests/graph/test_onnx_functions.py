@@ -246,7 +246,7 @@ def test_check_lists_what_runs_what_is_missing_and_what_follows() -> None:
     assert dict(found.runs) == {"Exp": 1, "Neg": 1}
     assert found.missing == {"StringNormalizer": ("first",)}
     assert [(each.operator, each.name) for each in found.refused] == [("Reshape", "bent")]
-    assert (found.behind, found.is_whole) == (("late",), False)
+    assert (found.dependent, found.is_whole) == (("late",), False)
     assert "missing: StringNormalizer 1: 'first'" in str(found)
     whole = rs.onnx.check(model([node("Scaled", "x", "x", own=True)], [SCALED]), dims={"x": (7, 3)})
     assert whole.is_whole

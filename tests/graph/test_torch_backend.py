@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -167,6 +168,19 @@ def test_verbose_lines_tell_of_networks_and_their_steps(capfd: Any) -> None:
 
 
 # --- weights ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_steps_have_the_names_of_modules(trains: bool) -> None:
+    parts = {"stem": nn.Conv2d(3, 16, 3), "head": nn.Sequential(nn.Flatten(), nn.Linear(16 * 196, 4))}
+    model, names = nn.Sequential(OrderedDict(parts)).train(trains), list[str]()
+    compiled, x = _compiled(lambda x: model(x)), torch.rand(2, 3, 16, 16)
+    with torch.set_grad_enabled(trains), rs.add_hook("after_step", lambda step: names.append(step.node)):
+        result = compiled(x)
+        if trains:
+            result.sum().backward()
+    assert "stem" in names, names
+    assert any(name.startswith("stem." if trains else "head.1") for name in names), names
 
 
 def test_changes_of_weights_are_noticed() -> None:

@@ -6,7 +6,9 @@ import copy
 import pickle
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ if not hasattr(torch.export, "default_decompositions"):
     pytest.skip("programs are exported from torch 2.6 on", allow_module_level=True)
 
 import restride.torch as rt  # noqa: E402
+from support.errors import refused  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 
@@ -156,6 +159,86 @@ def test_a_module_that_trains_again_is_refused() -> None:
         assert caught.value.code == "RS-G05"
 
 
+BY_SIZE: dict[str, Callable[[Any], Any]] = {
+    "equal": lambda x: x * 2 if x.shape[1] == 9 else x + 1,
+    "multiple": lambda x: x * 2 if x.shape[1] % 4 == 0 else x + 1,
+    "half": lambda x: x * 2 if float(x.shape[1]) / 2 > 4.2 else x + 1,
+    "positions": lambda x: x + torch.arange(12.0)[: x.shape[1], None],
+    "ones": lambda x: x * (torch.ones(x.shape[1]).sum() == 9).float(),
+    "causal": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
+}
+
+
+@pytest.mark.parametrize("name", BY_SIZE)
+def test_what_a_size_decides_is_decided_for_each_size(name: str) -> None:
+    module = Function(BY_SIZE[name])
+    compiled = rt.compile_module(module, torch.rand(2, 6, 8))
+    for size in (7, 8, 9, 2, 1, 12):
+        x = torch.rand(2, size, 8)
+        torch.testing.assert_close(compiled(x), module(x))
+
+
+def test_further_sizes_are_not_exported_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, exports, export = small_network(), list[int](), torch.export.export
+    compiled = rt.compile_module(module, X)
+
+    def counting(*args: Any, **named: Any) -> Any:
+        exports.append(1)
+        return export(*args, **named)
+
+    monkeypatch.setattr(torch.export, "export", counting)
+    for size in (40, 48, 56):
+        x = torch.rand(1, 3, size, size)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), module(x), atol=1e-5, rtol=1e-4)
+    assert len(exports) == 1
+
+
+def test_an_input_of_another_rank_is_told_how_many_dims_there_are() -> None:
+    compiled = rt.compile_module(small_network(), X)
+    with refused("3x32x32", "it has 3", "takes 4", "x[None]"):
+        compiled(X[0])
+
+
+def test_a_loaded_network_shows_its_dims(tmp_path: Path) -> None:
+    rt.compile_module(nn.Linear(4, 2).eval(), torch.rand(3, 4)).save(tmp_path / "network")
+    assert "saved for 3x4, and other batches" in repr(rs.Network.load(tmp_path / "network"))
+
+
+@pytest.mark.parametrize("keep", ["0", "head", "head.*", "*.2"])
+def test_layers_are_kept_by_globs_and_parts(keep: str) -> None:
+    head = nn.Sequential(nn.ReLU(), nn.Linear(16, 16), nn.Linear(16, 2))
+    module = nn.Sequential(OrderedDict({"0": nn.Linear(8, 16), "head": head})).eval()
+    network = rt.compile_module(module, torch.rand(4, 8)).network
+    made = rs.quantize_network(network, [torch.rand(4, 8).numpy()], keep=[keep], layer_error=10.0)
+    kept = {layer.name for layer in made.report.layers if not layer.is_quantized}
+    assert kept == {"0": {"0"}, "*.2": {"head.2"}}.get(keep, {"head.1", "head.2"})
+
+
+@pytest.mark.parametrize("way", [{"dtype": "int4wo"}, {"dtype": "int4", "group_size": 32}], ids=str)
+def test_names_of_torchao_are_answered_with_ours(way: dict[str, Any]) -> None:
+    with refused("torchao", "group=64"):
+        rt.quantize_(nn.Linear(64, 64), **way)
+
+
+def test_parts_in_training_mode_are_named() -> None:
+    module = small_network()
+    module[1].train()
+    with refused("1 (BatchNorm2d) of Sequential"):
+        rt.compile_module(module, X)
+
+
+def test_the_example_can_be_on_the_meta_device_but_weights_cannot() -> None:
+    module = small_network()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            rt.compile_module(module, X.to("meta"))(X), module(X), atol=1e-5, rtol=1e-4
+        )
+    module[9].to("meta")
+    with refused("9.weight", "9.bias", "meta device"):
+        rt.compile_module(module, X)
+
+
 def test_modules_that_write_into_what_they_read_are_refused() -> None:
     class Counts(nn.Module):
         def __init__(self) -> None:
@@ -204,7 +287,7 @@ MISSING: dict[str, Callable[[Any], Any]] = {
     "aten._linalg_svd": lambda x: torch.linalg.svd(x)[1],
     "aten.nonzero": lambda x: x.nonzero(),
     "cond": lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)),
-    "restride.shuffle.default": lambda x: torch.ops.restride.shuffle(x, 2, 1),
+    "restride.shuffle": lambda x: torch.ops.restride.shuffle(x, 2, 1),
 }
 
 
@@ -220,7 +303,7 @@ def test_an_operator_that_is_missing_is_named_whatever_it_gives(name: str) -> No
     [
         ("aten.round.*to -1 decimals", lambda x: x.long().round(decimals=-1)),
         ("aten.add.*1j is not a real number", lambda x: x + 1j),
-        ("aten.clamp.*no number", lambda x: x.clamp(float("nan"), 1)),
+        ("aten.clamp.*not a number", lambda x: x.clamp(float("nan"), 1)),
     ],
 )  # fmt: skip
 def test_arguments_that_no_network_has_are_refused_by_operator_and_line(

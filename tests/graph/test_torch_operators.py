@@ -439,7 +439,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], Any]] = {
     "aten.mode": (lambda x: x.mode(1), (ROWS,)),
     "aten._fft_r2c": (lambda x: torch.fft.rfft(x).abs(), (ROWS,)),
     "aten.multilabel_margin_loss_forward": (F.multilabel_margin_loss, (ROWS[:2, :4], IDS)),
-    "aten.index_put.*beside other indices": (
+    "aten.index_put.*together with other indices": (
         lambda x, m: x.index_put((m, torch.tensor([0])), torch.zeros(())), (ROWS, TRUTH[0, :3])
     ),
     "aten.index_put.*an element takes depends on values": (

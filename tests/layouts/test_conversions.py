@@ -103,6 +103,7 @@ PATTERNS: list[tuple[str, tuple[int, ...], dict[str, int], Any]] = [
         lambda x: np.broadcast_to(x[:, None, :, None], (2, 2, 3, 3)),
     ),
     ("a () -> () a", (3, 1), {}, lambda x: x.T),
+    ("a b -> b a 3", (2, 4), {}, lambda x: np.broadcast_to(x.T[..., None], (4, 2, 3))),
 ]
 
 
@@ -136,6 +137,8 @@ OF_EINOPS = [
         "a b) -> a b",
         "a-b -> a b",
         "1 b -> b 1",
+        "3 b -> b 3",
+        "a (b ...) -> a b ...",
         "\x1b -> a",
         "a" * 2000,
     ),

@@ -320,6 +320,19 @@ def test_sums_of_products_have_a_rate_of_operations() -> None:
     assert found.flops == 2 * 32 * 256 * 128
     assert found.gflop_per_s == found.flops / found.seconds / 1e9
     assert _transpose().measure(rounds=1).gflop_per_s == 0
+    # Three times, four sequences, and four gates of 16 channels, from the layer and from the state.
+    assert _lstm().measure(rounds=1).flops == 2 * 3 * 4 * (2 * 16 * 4 * 16)
+
+
+@pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
+def test_every_kind_of_primitive_is_profiled(make: Callable[[], Any]) -> None:
+    pd = make()
+    memories = {arg: rs.Memory(md, _CPU) for arg, md in pd._exec_args().items()}
+    with rs.profile() as p:
+        getattr(rs.onednn, pd.kind)(pd).execute(rs.onednn.Stream(_CPU), memories)
+    (execution,) = (each for each in p.activities if each.kind == "execution")
+    assert execution.flops == pd.measure(rounds=1).flops
+    assert pd.kind.lower().startswith(execution.name.replace("rnn", "lstm"))
 
 
 def test_the_reference_engine_has_no_kernels_but_is_measured() -> None:

@@ -21,6 +21,12 @@ def _memory() -> rs.Memory:
     return rs.Memory.from_numpy(np.ones((2, 3), np.float32))
 
 
+def _network() -> rs.Network:
+    builder = rs.graph.GraphBuilder()
+    y = builder.add(rs.graph.EltwiseOperation("eltwise_relu"), builder.input("x", (2, 3)))
+    return rs.Network(builder.graph(y))
+
+
 _USES: dict[str, Callable[[], object]] = {
     "rs.trim": lambda: rs.trim,
     "rs.verbose": lambda: rs.verbose,
@@ -29,6 +35,7 @@ _USES: dict[str, Callable[[], object]] = {
     "Error.retold": lambda: rs.Error("what").retold("other"),
     "concat: layout": lambda: rs.concat([np.ones((2, 3), np.float32)], 0, layout="ba"),
     "Memory.to: format": lambda: _memory().to(format="ba"),
+    "Network.prepare: told": lambda: _network().prepare(told=lambda ready, steps: None),
     "Memory.to: data_type": lambda: _memory().to(None, data_type="f16"),
 }
 

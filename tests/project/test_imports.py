@@ -220,6 +220,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
     [
         ("rs.reoder", "has no attribute 'reoder': did you mean rs.reorder?"),
         ("rs.graph.GraphBuidler", "Did you mean: 'GraphBuilder'?"),
+        ("rs.onednn.Reordr", "has no attribute 'Reordr': did you mean rs.onednn.Reorder?"),
         ("rs.torch", "import restride.torch first"),
         ("rs.jax", "import restride.jax first"),
     ],

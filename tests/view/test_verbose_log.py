@@ -56,6 +56,8 @@ def _line(kind: str, tensors: str, problem: str, aux: str = "", attr: str = "", 
     return f"{head},{tensors},{attr},{aux},{problem},{ms}"
 
 
+_GOOD = _line("reorder", "src ab dst ba", "4x8")
+
 # --- reading ------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +132,10 @@ def test_sums_are_those_of_the_log(name: str) -> None:
     log, text = _log(name), _LOGS[name].read_text()
     values = report(log, 10.0)
     assert (values["wall_ms"] is None) == (name != "onednn")
-    lines = re.findall(r",exec,cpu,(\w+),.*,([0-9.e+-]+)$", text, re.MULTILINE)
+    partitions = [float(ms) for ms in re.findall(r",graph,exec,.*,([0-9.e+-]+)$", text, re.MULTILINE)]
+    assert sum(row["calls"] for row in values["partitions"]) == len(partitions)
+    assert math.fsum(row["ms"] for row in values["partitions"]) == pytest.approx(math.fsum(partitions))
+    lines = re.findall(r"primitive,exec,cpu,(\w+),.*,([0-9.e+-]+)$", text, re.MULTILINE)
     assert len(lines) == len(log.executions) > 0
     assert values["total_ms"] == pytest.approx(math.fsum(float(ms) for _, ms in lines), rel=1e-12)
     for table in ("by_primitive", "by_format"):
@@ -150,6 +155,7 @@ def test_sums_are_those_of_the_log(name: str) -> None:
 _EXPECTED = {
     "torch-resnet50": ("torch", ["constant reorders", "undone reorders"]),
     "torch-bert": ("torch", ["copies"]),
+    "torch-graph": ("torch", ["padding"]),
     "openvino": ("openvino", ["input reorders", "padding"]),
     "tensorflow": ("tensorflow", ["constant reorders"]),
     "onednn": ("onednn", ["undone reorders", "plain formats", "reference code", "padding"]),
@@ -172,6 +178,13 @@ def test_only_what_is_repeated_counts_as_constant() -> None:
     assert not report(_read(pack, product, product, product), 1.0)["findings"]
 
 
+def test_weights_of_recurrent_networks_are_weights() -> None:
+    pack = _line("reorder", "src abdec dst abdEc32e", "1x1x256x4x256")
+    rnn = _line("rnn", "src_layer abc wei_layer abdEc32e wei_iter abdEc32e dst_layer abc", "l1t50mb1sic256")
+    (finding,) = report(_read(*[pack, pack, rnn] * 3), 1.0)["findings"]
+    assert (finding["finding"], finding["calls"], finding["ms"]) == ("constant reorders", 4, 1.0)
+
+
 def test_equal_layers_at_the_end_are_not_taken_for_runs() -> None:
     first, layer, last = (_line("reorder", "src abcd dst ABcd8b8a", f"{n}x16x3x3") for n in (8, 16, 32))
     assert _read(*[first, layer, last, last] * 2).period == (4, 2)
@@ -185,6 +198,65 @@ def test_a_pair_whose_tensor_is_read_between_is_needed() -> None:
     back = _line("reorder", "src aBcd8b dst abcd", "2x16x9x9")
     assert [each["ms"] for each in report(_read(there, back), 1.0)["findings"]] == [0.5]
     assert not report(_read(there, _LINES["3.6"], back), 1.0)["findings"]
+
+
+_TO_GATES = "src_layer abc wei_layer acbd dst_layer abc"
+
+
+@pytest.mark.parametrize(
+    ("formats", "problem", "between"),
+    [
+        (("ab", "BA16a64b"), "64x64", _line("matmul", "src ab wei BA16a64b dst ab", "64x64:64x64")),
+        (("abcd", "ABcd8b8a"), "32x16x3x3", _LINES["3.6"]),
+        (("abcd", "acdb"), "1x64x8x8", _line("matmul", "src ab wei AB8b8a dst ba", "64x64:64x32")),
+        (("abcd", "aBcd8b"), "1x64x8x8", _line("pooling", "src acdb dst aBcd8b", "mb1ic64_ih8oh8_iw8ow8")),
+        (("abcd", "acbd"), "1x4x8x8", _line("rnn", _TO_GATES, "l1t1mb2sic8slc8dhc8", "alg:vanilla_gru")),
+    ],
+    ids=["factor", "weights", "reshaped", "written", "rnn"],
+)
+def test_a_pair_whose_tensor_is_used_in_any_way_is_needed(
+    formats: tuple[str, str], problem: str, between: str
+) -> None:
+    there, back = (_line("reorder", f"src {a} dst {b}", problem) for a, b in (formats, formats[::-1]))
+    unrelated = _line("matmul", "src ab wei ab dst ab", "3x4:4x5")
+    for line, count in ((between, 0), (unrelated, 1)):
+        found = [each["finding"] for each in report(_read(there, line, back), 1.0)["findings"]]
+        assert found.count("undone reorders") == count
+
+
+def test_the_end_of_a_run_and_the_start_of_the_next_are_no_pair() -> None:
+    enter = _line("reorder", "src abcd dst aBcd8b", "2x32x9x9")
+    leave = _line("reorder", "src aBcd8b dst abcd", "2x32x9x9")
+    product = _LINES["3.6"]
+    pack = _line("reorder", "src abcd dst ABcd16b16a", "32x16x3x3")
+    assert not report(_read(*[enter, product, leave] * 6), 1.0)["findings"]
+    assert not report(_read(enter, pack, product, leave, *[enter, product, leave] * 6), 1.0)["findings"]
+    (found,) = report(_read(*[product, leave, enter, product] * 3), 1.0)["findings"]
+    assert (found["finding"], found["calls"], found["ms"]) == ("undone reorders", 6, 1.5)
+
+
+def test_the_pairs_of_a_torch_log_are_those_found_by_hand() -> None:
+    """Lines 15 and 16, 23 and 24, 58 and 59, 66 and 67 of the executions."""
+    (found,) = (
+        f for f in report(_log("torch-resnet50"), 10.0)["findings"] if f["finding"] == "undone reorders"
+    )
+    text = _LOGS["torch-resnet50"].read_text()
+    times = [float(ms) for ms in re.findall(r",exec,cpu,.*,([0-9.e+-]+)$", text, re.MULTILINE)]
+    numbers = (15, 16, 23, 24, 58, 59, 66, 67)
+    assert (found["calls"], found["ms"]) == (8, pytest.approx(sum(times[number - 1] for number in numbers)))
+
+
+def test_training_needs_its_reorders_of_weights() -> None:
+    pack = _line("reorder", "src abcd dst ABcd8b8a", "32x16x3x3")
+    unpack = _line("reorder", "src ABcd8b8a dst abcd", "32x16x3x3")
+    linear = _line("matmul", "src ab wei ba dst ab", "64x32:32x48")
+    forward, backward = _LINES["3.6"], _LINES["3.6"].replace("forward_training", "backward_weights")
+    steps = [pack, forward, unpack, pack, linear] * 3
+    found = [each["finding"] for each in report(_read(*steps), 1.0)["findings"]]
+    assert found == ["constant reorders", "undone reorders", "plain formats"]
+    values = report(_read(backward, *steps), 1.0)
+    assert not values["findings"]
+    assert "backward primitives" in report_text("log", values)
 
 
 def test_transposed_weights_of_matmul_are_plain_formats() -> None:
@@ -201,9 +273,75 @@ def test_images_of_three_colors_have_a_finding_but_no_padding() -> None:
     assert not report(_read(other), 1.0)["findings"]
 
 
-# --- lies ---------------------------------------------------------------------------------------------------
+def test_a_gpu_is_not_compared_with_a_copy_of_this_cpu() -> None:
+    reorder = _line("reorder", "src abcd dst acdb", "64x256x56x56").replace("exec,cpu", "exec,gpu:0")
+    product = _line("matmul", "src ab wei ba dst ab", "64x32:32x48").replace("exec,cpu", "exec,gpu:0")
+    log = _read(reorder, product)
+    values = report(log, 10.0, is_copy_of_cpu=True)
+    (row,) = values["reorders"]
+    assert (row["gb_per_s"], row["of_copy"]) == (
+        pytest.approx(2 * 4 * 64 * 256 * 56 * 56 / 0.25e-3 / 1e9),
+        None,
+    )
+    text = report_text("log", values)
+    assert "a copy" not in text
+    assert "gpu:0" in text
+    assert not values["findings"]
+    (row,) = report(log, 3000.0)["reorders"]
+    assert row["of_copy"] == pytest.approx(row["gb_per_s"] / 3000)
 
-_GOOD = _line("reorder", "src ab dst ba", "4x8")
+
+def test_speeds_that_no_memory_has_are_unknown() -> None:
+    line = _line("reorder", "src abcd dst aBcd8b", "1000000x100000x9x9")
+    for text in (line, line.replace("exec,cpu", "exec,gpu")):
+        values = report(_read(text), 20.0, is_copy_of_cpu=True)
+        assert [(row["gb_per_s"], row["of_copy"]) for row in values["reorders"]] == [(None, None)]
+
+
+# --- partitions of the graph API ----------------------------------------------------------------------------
+
+_PARTITION = (
+    "onednn_verbose,v1,graph,exec,cpu,100002,fp_matmul_post_ops,matmul0;relu0,,"
+    "in0_f32:0:strided:undef:16x32:32s1 out0_f32:3:strided:variable:16x64:64s1,"
+    "fpm:strict,larger_partition_kernel_t,dnnl_backend,2.5"
+)
+
+
+def test_partitions_are_reported_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "graph.log"
+    compiled = _PARTITION.replace("exec", "compile:cache_miss")
+    stamped = _PARTITION.replace("v1,", "1700000000000.5,")
+    older = _PARTITION.replace("larger_partition_kernel_t,", "")
+    log.write_text(
+        f"{compiled}\n{_PARTITION}\n{stamped}\n{_PARTITION.replace('fp_matmul_post_ops', 'sdp')}\n"
+    )
+    assert main(["verbose", str(log), "--copy", "10", "--html", str(tmp_path / "a.html")]) == 0
+    text = capsys.readouterr().out
+    assert "graph.log: 3 executions of partitions in 7.5 ms" in text
+    assert "nothing found" not in text
+    values = report(_read(_PARTITION, stamped, older, _GOOD), 1.0)
+    rows = [(row["kind"], row["implementation"], row["calls"], row["ms"]) for row in values["partitions"]]
+    kind = "fp_matmul_post_ops"
+    assert rows == [(kind, "larger_partition_kernel_t", 2, 5.0), (kind, "?", 1, 2.5)]
+    assert values["total_ms"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (",fpm:strict,larger_partition_kernel_t", ""),
+        ("2.5", "-1"),
+        ("fp_matmul", "<b>"),
+        ("larger", "\x1b["),
+        ("fpm", ",fpm"),
+    ],
+)
+def test_partitions_that_lie_are_refused(old: str, new: str) -> None:
+    log = _read(_PARTITION.replace(old, new))
+    assert (log.refused, log.partitions) == (1, {})
+
+
+# --- lies ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -387,6 +525,7 @@ def test_a_replay_names_another_implementation(monkeypatch: pytest.MonkeyPatch, 
         rows = replay(_read(_OPEN))
         assert rows[0]["onednn_implementation"] == ran
         assert ("ref:any, not jit:any" in replay_text(rows)) == is_said
+        assert "mean of the log, first runs included; median of warm runs here" in replay_text(rows)
     log, page = tmp_path / "a.log", tmp_path / "a.html"
     log.write_text(_OPEN)
     assert main(["verbose", str(log), "--copy", "10", "--replay", "--html", str(page)]) == 0

@@ -54,7 +54,7 @@ def _of_model(args: argparse.Namespace) -> CommandResult:
         "runs": dict(found.runs),
         "missing": {name: list(nodes) for name, nodes in found.missing.items()},
         "refused": [{"operator": n.operator, "name": n.name, "why": n.why} for n in found.refused],
-        "behind": list(found.behind),
+        "dependent": list(found.dependent),
     }
     return CommandResult(str(found), values, status=int(not found.is_whole))
 

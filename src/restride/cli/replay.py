@@ -65,7 +65,7 @@ def recipe(p: LoggedPrimitive) -> PrimitiveCall:
         raise NotReplayed(f"{p.kind[:_LONGEST]} is not replayed")
     if p.prop_kind.startswith("backward"):
         raise NotReplayed("backward primitives are not replayed")
-    if not p.engine.startswith("cpu") or "2" in p.engine:
+    if not p.is_on_cpu:
         raise NotReplayed(f"it ran on {p.engine[:_LONGEST]}")
     unknown = [t.name for t in p.tensors if t.data_type != "undef" and t.desc is None]
     if unknown or not p.tensors:
@@ -341,7 +341,8 @@ def replay_text(rows: Sequence[dict[str, Any]]) -> str:
     for row in done[:_MOST_ROWS]:
         times = [_ms(row[key]) for key in ("log_ms", "restride_ms", "onednn_ms")]
         cells.append(["", row["kind"], row["problem"], row["formats"], str(row["calls"]), *times])
-    lines = ["replay: time of one execution, in the log and here", *aligned(cells, "<<<<>>>>")]
+    title = "replay: time of one execution: mean of the log, first runs included; median of warm runs here"
+    lines = [title, *aligned(cells, "<<<<>>>>")]
     if len(done) > _MOST_ROWS:
         lines.append(f"  {len(done) - _MOST_ROWS} more with --json")
     for name, key in (("restride", "restride_ms"), ("oneDNN", "onednn_ms")):
@@ -349,7 +350,7 @@ def replay_text(rows: Sequence[dict[str, Any]]) -> str:
         if timed:
             here, there = (fsum(row["calls"] * row[k] for row in timed) for k in (key, "log_ms"))
             what = counted(sum(row["calls"] for row in timed), "execution")
-            lines.append(f"{name}: {_ms(here)} for {what} that took {_ms(there)} in the log")
+            lines.append(f"{name}: {_ms(here)}, warm, for {what} that took {_ms(there)} in the log")
     return "\n".join(lines + _others(done[:_MOST_ROWS]) + _reasons(rows))
 
 

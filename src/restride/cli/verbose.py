@@ -11,7 +11,8 @@ those that a primitive reads and writes, including padding.
   restride verbose model.log --replay --framework torch
   ONEDNN_VERBOSE=profile python model.py | restride verbose -
 
-The speed of a copy is measured here unless --copy is given. An existing file is replaced only with --force.
+The speed of a copy is measured here unless --copy is given; reorders on GPUs are compared only with --copy.
+An existing file is replaced only with --force.
 """
 
 from __future__ import annotations
@@ -71,9 +72,10 @@ def run(options: argparse.Namespace) -> CommandResult:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise refuse("RS-F01:damaged-gzip", path=shown(options.log), why=str(error)) from None
     title = "standard input" if options.log == PIPE else shown(options.log)
-    if not (log.executions or log.created or log.refused):
+    if not (log.executions or log.created or log.partitions or log.refused):
         raise refuse("RS-F01:no-verbose-lines", path=title)
-    values = report(log, options.copy or _copy_speed(), options.framework or "")
+    copy = options.copy or _copy_speed()
+    values = report(log, copy, options.framework or "", is_copy_of_cpu=options.copy is None)
     text = report_text(title, values)
     if options.replay:
         values["replay"] = replay(log)

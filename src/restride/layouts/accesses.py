@@ -137,7 +137,9 @@ def _starts(walk: Walk, itemsize: int, lanes: int) -> NDArray[np.int64]:
     """Return the first byte of each lane, by request; the lowest offset of a walk is at least 0."""
     if isinstance(walk, MemoryDesc):
         raise refuse("RS-A18:walk-desc", walk=short_repr(walk))
-    if isinstance(walk, np.ndarray) and walk.dtype.kind in "iu":
+    if isinstance(walk, np.ndarray):
+        if walk.dtype.kind not in "iu":
+            raise refuse("RS-A18:walk", walk=f"an array of {walk.dtype}", most=MOST_OFFSETS // 16)
         offsets = walk.reshape(-1).astype(np.int64)
     else:
         offsets = (walk if isinstance(walk, LayoutFunction) else as_layout(walk)).offsets()

@@ -24,6 +24,7 @@ from .layout import Layout, as_layout
 if TYPE_CHECKING:
     from ..desc.literals import TypeLike
 
+_PARENTHESES = re.compile(r"\([^)]*\)")
 _GROUP = re.compile(r"\(([\w\s]*)\)|(\w+)")
 _LONGEST = 1000
 
@@ -155,17 +156,21 @@ def from_einops(pattern: str, dims: Sequence[int], /, **sizes: int) -> Layout:
     """Return the layout with which `rearrange` or `repeat` reads a row-major tensor of `dims`; each axis of
     the result is a mode.
 
-    `from_einops("b (h p) w -> b w h p", (2, 12, 5), p=4)`. Repeated axes have stride 0. Raises
-    InvalidArguments for a pattern that cannot be read or does not match.
+    `from_einops("b (h p) w -> b w h p", (2, 12, 5), p=4)`. Repeated axes have stride 0; numbers, as in
+    `"h -> h 3"`, are axes of these sizes. Raises InvalidArguments for a pattern that cannot be read or does
+    not match.
     """
     shape = parse_dims(dims)
     if not isinstance(pattern, str) or len(pattern) > _LONGEST or pattern.count("->") != 1 or 0 in shape:
         raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="it must have the form 'a b -> b a'")
     left, right = pattern.split("->")
+    if any("..." in group for group in _PARENTHESES.findall(left)):
+        raise refuse("RS-A18:pattern", pattern=short_repr(pattern), why="'...' cannot be split into factors")
     count = len(shape) - len(_groups(left.replace("...", " "), pattern))
     dots = " ".join(f"_{i}" for i in range(count))
     before, after = (_groups(side.replace("...", dots), pattern) for side in (left, right))
     known = {name: parse_int(n, name) for name, n in sizes.items()}
+    known |= {name: int(name) for group in (*before, *after) for name in group if name.isdecimal()}
     digits = _digits(before, shape, known, pattern)
     given = [name for group in before for name in group]
     result = [name for group in after for name in group]

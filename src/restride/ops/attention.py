@@ -333,8 +333,13 @@ class AttentionBackwardProblem(OperationProblem):
         return self.forward().verbose_aux
 
     @property
+    def terms(self) -> int:
+        """The number of products summed over all keys: five products of matrices, where forward has two."""
+        return 5 * self.forward().terms // 2
+
+    @property
     def work_bytes(self) -> int:
-        return self.moved_bytes + 5 * self.forward().terms // (2 * NOMINAL.terms_per_byte)
+        return self.moved_bytes + self.terms // NOMINAL.terms_per_byte
 
     def program(self) -> Program:
         return AttentionGradient(self).program()

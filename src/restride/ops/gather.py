@@ -55,8 +55,10 @@ def _gather_of_axis(call: Any, x: Value, indices: Value, axis: Axis, *, batch_di
     return _gathered(call, x, indices, axis, batch_dims)
 
 
-def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Any:
-    """Gather along an axis; known consecutive indices become a slice."""
+def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0, **more: bool) -> Any:
+    """Gather along an axis; known consecutive indices become a slice. `from_end=False`: for a network, a
+    negative index is out of range.
+    """
     dims, places = call.dims(x), call.dims(indices)
     axis, batch = from_end(axis, len(dims)), from_end(batch_dims, len(places) + 1)
     wanted = (*dims[:axis], *places[batch:], *dims[axis + 1 :])
@@ -68,9 +70,8 @@ def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 
             part = call.onnx("Slice", x, (start,), (start + indices.size,), (axis,), (1,))
             return call.reshaped(part, wanted)
     at = call.reshaped(indices, places or (1,))
-    return call.reshaped(
-        call.primitive("Gather", x, at, algorithm="axis", axis=axis, batch_dims=batch), wanted
-    )
+    found = call.primitive("Gather", x, at, algorithm="axis", axis=axis, batch_dims=batch, **more)
+    return call.reshaped(found, wanted)
 
 
 def check_places(indices: Any, size: int) -> Any:
@@ -103,9 +104,13 @@ def _start_of_part(indices: Array, size: int) -> int | None:
 
 
 def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> Any:
+    return _elements(call, x, indices, axis)
+
+
+def _elements(call: Any, x: str, indices: Value, axis: int, **more: bool) -> Any:
     axis = from_end(axis, len(call.dims(x)))
     check_places(indices, call.dims(x)[axis])
-    return call.primitive("Gather", x, indices, algorithm="elements", axis=axis)
+    return call.primitive("Gather", x, indices, algorithm="elements", axis=axis, **more)
 
 
 def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> Any:
@@ -187,10 +192,12 @@ class GatherProblem(OperationProblem):
     in_place = False
     onnx = {"Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd}
     aten = {
-        "embedding": lambda call, weight, indices, *more, padding_idx=-1: _gathered(call, weight, indices, 0),
-        "gather": lambda call, x, dim, index: _gather_elements(call, call.placed(x), index, axis=dim),
+        "embedding": lambda call, weight, indices, *more, padding_idx=-1: _gathered(
+            call, weight, indices, 0, from_end=False
+        ),
+        "gather": lambda call, x, dim, index: _elements(call, call.placed(x), index, dim, from_end=False),
         "index": _index,
-        "index_select": lambda call, x, dim, index: _gathered(call, x, index, dim),
+        "index_select": lambda call, x, dim, index: _gathered(call, x, index, dim, from_end=False),
         "take_along_dim": _take_along_dim,
     }
     openvino = {

@@ -77,6 +77,8 @@ class RecurrentProblem(OperationProblem):
     in_place = False
     arg_names = NETWORK_NAMES
     cell_kind: ClassVar[str]
+    # The number of products of each weight for one sequence at one time.
+    products_of_weight: ClassVar[int] = 1
 
     __slots__ = ()
 
@@ -107,6 +109,17 @@ class RecurrentProblem(OperationProblem):
     def workspace(self) -> RnnWorkspace:
         """The workspace of training."""
         return RnnWorkspace.of(self.cell, self.tensors)
+
+    @property
+    def terms(self) -> int:
+        """The number of products that are summed."""
+        weights = self.tensors.weights_layer.nelems + self.tensors.weights_iter.nelems
+        return self.products_of_weight * self.tensors.steps * self.tensors.batch * weights
+
+    @property
+    def factor_types(self) -> tuple[DataType, DataType]:
+        """The types of sources and weights."""
+        return self.tensors.src_layer.data_type, self.tensors.weights_layer.data_type
 
     def named(self) -> dict[str, MemoryDesc]:
         """All tensors by name; the zero descriptor for absent ones."""
@@ -247,6 +260,7 @@ class RnnGradientProblem(RecurrentProblem):
         'pass "backward"',
     )
     writes = ARG_DIFF_SRC_LAYER
+    products_of_weight = 2  # one for the gradient of the sources, one for that of the weight
 
     cell: RnnCell
     direction: str

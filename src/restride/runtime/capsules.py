@@ -128,7 +128,7 @@ def not_imported(name: str, x: object, error: Exception) -> Error:
         why = f"{type(x).__name__}.__dlpack__: {text_of(error)}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
         if attribute_of(x, "is_meta") is True:
-            hint = 'pass one with bytes, torch.empty_like(x, device="cpu")'
+            hint = 'pass a tensor with values; for a trial, zeros: torch.zeros_like(x, device="cpu")'
         elif attribute_of(x, "requires_grad") is True:
             hint = "pass x.detach()"
     return refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=hint)

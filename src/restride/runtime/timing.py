@@ -20,7 +20,8 @@ class Measured:
     """Seconds of one execution: the median over `rounds` samples, with the quartiles.
 
     `moved_bytes` are those read and written; `threads` is the number that could share the work, or of
-    work-items on a SYCL device; `flops` are the operations in sums of products, two for each product.
+    work-items on a SYCL device; `flops` are the operations in sums of products, two for each product that is
+    computed: those of Winograd's transformed tiles, not of the windows.
     """
 
     seconds: float

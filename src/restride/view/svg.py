@@ -16,7 +16,7 @@ from .names import axis_names, byte_text, counted, elision_text, has_layout, tit
 from .palette import Palette
 from .scene import ELEMENT, PADDING, Cell, MemoryLine, memory
 
-_LINES, _CELLS = 32, 32
+_LINES = 32
 _HEIGHT, _GAP, _BLOCK_GAP, _GROUP_GAP = 20, 5, 11, 6
 _PADDING_FILL, _BEYOND_FILL = "url(#hatch)", "#ffffff"
 
@@ -26,16 +26,19 @@ def svg(md: MemoryDesc, *, tag: str = "") -> str:
     return memory_drawing(md, tag).document(f"Memory of {title(md, tag)}")
 
 
-def svg_pair(before: tuple[MemoryDesc, str], after: tuple[MemoryDesc, str]) -> str:
-    """Return the memory before and after a reorder, side by side; each is a descriptor and its tag."""
-    left, right = memory_drawing(*before), memory_drawing(*after)
+def svg_pair(before: tuple[MemoryDesc, str], after: tuple[MemoryDesc, str], *, most: int = _LINES) -> str:
+    """Return the memory before and after a reorder, side by side; each is a descriptor and its tag.
+
+    `most`: the number of lines, and of cells in a line, that are drawn.
+    """
+    left, right = (memory_drawing(md, tag, most) for md, tag in (before, after))
     both = Drawing()
     both.place(left, 0, 0)
     both.place(right, left.width + 48, 0)
     return both.document(f"Memory of {title(*before)}, and of {title(*after)}")
 
 
-def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
+def memory_drawing(md: MemoryDesc, tag: str, most: int = _LINES) -> Drawing:
     """Return the picture of memory, to be placed in another or made a document."""
     drawing = Drawing()
     drawing.text(0, 8, title(md, tag), size=14, font_weight="bold")
@@ -45,7 +48,7 @@ def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
     elif not md.nelems:
         drawing.text(0, 30, "No elements: one of the dims is 0.", fill=FAINT)
     else:
-        _MemoryDrawing(md, axis_names(md.ndims, tag), drawing).draw()
+        _MemoryDrawing(md, axis_names(md.ndims, tag), drawing, most).draw()
     return drawing
 
 
@@ -59,9 +62,9 @@ def tip(md: MemoryDesc, cell: Cell) -> str:
 class _MemoryDrawing:
     """The drawing of lines of memory."""
 
-    def __init__(self, md: MemoryDesc, names: str, drawing: Drawing) -> None:
+    def __init__(self, md: MemoryDesc, names: str, drawing: Drawing, most: int) -> None:
         self.md, self.names, self.drawing = md, names, drawing
-        self.scene = scene = memory(md, names, _LINES, _CELLS)
+        self.scene = scene = memory(md, names, most, most)
         self.palette = Palette.of(md)
         self.axes = [d for d in range(md.ndims) if d != scene.axis]
         last = md.extent_range()[1]

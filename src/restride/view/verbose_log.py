@@ -6,6 +6,11 @@ MARKER is `mkldnn_verbose` (1.0), `dnnl_verbose` (1.1 to 2.4), `onednn_verbose` 
 attributes came with 1.1, `primitive` with 3.3, the version of the format with 3.6. A tensor is
 `src_f32::blocked:ab:f0`, since 3.3 with strides, `src_f32::blocked:ab::f0`, since 3.6 `src:f32:…`.
 
+    MARKER[,v1][,STAMP],graph,exec,ENGINE,ID,KIND,OPERATIONS,FORMATS,TENSORS,FPMATH,IMPL,BACKEND,MS
+
+is an execution of a partition of the graph API; IMPL came with 3.6. The primitives in it have lines of their
+own.
+
 Logs are untrusted input: only checked words, numbers and sizes leave this module.
 """
 
@@ -16,7 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
@@ -39,9 +44,9 @@ _TENSOR = re.compile(
 _STRIDES = re.compile(r"[0-9]+(x[0-9]+)*")
 _LETTERS = re.compile(r"([a-z]+)(-?[0-9]+)")
 _DIMS = re.compile(r"[0-9]+(x[0-9]+)*")
-# Words in the other lines of a log that identify its framework.
 # Repetitions that cover this share of the most that any cover count as covering as much.
 _NEARLY = 0.9
+# Words in the other lines of a log that identify its framework.
 _FRAMEWORKS = {"torch": b"torch", "openvino": b"openvino", "tensorflow": b"tensorflow"}
 
 
@@ -73,6 +78,11 @@ class LoggedPrimitive:
     attributes: str
     auxiliary: str
     problem: str
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """False for GPUs and for reorders between engines, such as `cpu2gpu`."""
+        return self.engine.startswith("cpu") and "2" not in self.engine
 
     @property
     def formats(self) -> str:
@@ -136,6 +146,9 @@ class VerboseLog:
     # runs again executes the same primitives in the same order. (0, 1) if nothing is repeated.
     period: tuple[int, int] = (0, 1)
     created: dict[str, tuple[int, float]] = field(default_factory=dict)
+    # For partitions of the graph API, by kind and implementation: executions and milliseconds, which include
+    # those of the primitives in them.
+    partitions: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
     info: list[str] = field(default_factory=list)
     other_lines: int = 0
     other_verbose: int = 0
@@ -146,6 +159,20 @@ class VerboseLog:
     marks_any: bool = False
     # The total time of all executions.
     total_ms: float = 0.0
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the log has backward primitives."""
+        return any(p.prop_kind.startswith("backward") for p in self.primitives)
+
+    @property
+    def runs(self) -> list[range]:
+        """The places of the executions of each run: the part before the repetitions, then each of these."""
+        length, repeats = self.period
+        count = len(self.executions)
+        first = count - length * repeats
+        starts = range(first, count, length or 1)
+        return [range(first), *(range(start, start + length) for start in starts)]
 
 
 def read_verbose_log(file: BinaryIO | Iterable[bytes]) -> VerboseLog:
@@ -213,8 +240,16 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
         return
     if fields[:1] == ["primitive"]:
         fields, log.marks_any = fields[1:], True
+    if fields[:2] == ["graph", "exec"]:
+        if len(fields) not in (11, 12):
+            raise _LineRefusal(f"has {len(fields)} fields, not 11 or 12")
+        kind, implementation = fields[4], fields[9] if len(fields) == 12 else "?"
+        if not _WORD.fullmatch(kind) or not (implementation == "?" or _WORD.fullmatch(implementation)):
+            raise _LineRefusal("its kind or its implementation is not a word")
+        _add(log.partitions, (kind, implementation), _time(fields[-1], "time", _MOST_MS))
+        return
     operation = _OPERATION.fullmatch(fields[0]) if fields else None
-    # Dispatching reasons, checks, graph partitions: their primitives have separate lines.
+    # Dispatching reasons, checks, compiles of partitions.
     if operation is None or operation[3] in (":check", ":dispatch", ":external"):
         log.other_verbose += 1
         return
@@ -223,14 +258,18 @@ def _read(body: bytes, log: VerboseLog, known: dict[str, int]) -> None:
     ms = _time(fields[-1], "time", _MOST_MS)
     if operation[1] == "create":
         name = operation[3][1:] if operation[3] in (":cache_hit", ":cache_miss") else "create"
-        count, total = log.created.get(name, (0, 0.0))
-        log.created[name] = count + 1, total + ms
+        _add(log.created, name, ms)
         return
     key = ",".join(fields[1:-1])
     if (place := known.get(key)) is None:
         log.primitives.append(_primitive(fields[1:-1]))
         place = known[key] = len(log.primitives) - 1
     log.executions.append(Execution(place, ms, stamp))
+
+
+def _add(totals: dict[Any, tuple[int, float]], key: object, ms: float) -> None:
+    count, total = totals.get(key, (0, 0.0))
+    totals[key] = count + 1, total + ms
 
 
 def _time(text: str, what: str, most: float) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 from ..desc.memory_desc import MemoryDesc
 from .names import aligned, counted
 from .units import data_size, duration
-from .verbose_log import LoggedPrimitive, VerboseLog
+from .verbose_log import LoggedPrimitive, LoggedTensor, VerboseLog
 
 __all__ = ["FRAMEWORKS", "report", "report_text"]
 
@@ -23,15 +23,21 @@ _NEAR = 8
 _FEW_CHANNELS = 8
 _COLORS = 4
 _PADDED = 0.1
-# Below the resolution of clocks, no speed is reported.
-_SHORTEST_MS = 1e-6
+# Below the resolution of clocks, no speed is reported, nor beyond that of any cache: in GB/s, and in copies.
+_SHORTEST_MS, _FASTEST, _MOST_COPIES = 1e-6, 1e5, 100
 _PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
+_RNN_WEIGHTS = ("wei_layer", "wei_iter")
 _REFERENCE = re.compile(r"(^|[:_])(ref|naive)([:_]|$)|^simple")
 FRAMEWORKS = {"torch": "torch", "openvino": "OpenVINO", "tensorflow": "TensorFlow", "onednn": "oneDNN"}
 
 
-def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[str, Any]:
-    """Return the report as plain values. `framework`: one of FRAMEWORKS; by default detected from the log."""
+def report(
+    log: VerboseLog, copy_gb_per_s: float, framework: str = "", *, is_copy_of_cpu: bool = False
+) -> dict[str, Any]:
+    """Return the report as plain values. `framework`: one of FRAMEWORKS; by default detected from the log.
+
+    With `is_copy_of_cpu`, only reorders on CPUs are compared with the speed of a copy.
+    """
     total = log.total_ms
     name = framework or log.framework or _guess(log)
     length, repeats = log.period
@@ -47,11 +53,16 @@ def report(log: VerboseLog, copy_gb_per_s: float, framework: str = "") -> dict[s
         "refused_lines": log.refused,
         "refusals": [{"line": number, "why": why} for number, why in log.refusals],
         "repeats": {"executions": length, "times": repeats},
+        "is_training": log.is_training,
         "framework": name or "onednn",
         "copy_gb_per_s": copy_gb_per_s,
         "by_primitive": _rows(log, lambda p: {"kind": p.kind}),
         "by_format": _rows(log, lambda p: {"kind": p.kind, "formats": p.formats}),
-        "reorders": [_with_rate(row, copy_gb_per_s) for row in _rows(log, _reorder)],
+        "partitions": _partitions(log),
+        "reorders": [
+            _with_rate(row, None if is_copy_of_cpu and not row["is_on_cpu"] else copy_gb_per_s)
+            for row in _rows(log, _reorder)
+        ],
         "findings": [
             {
                 "finding": key,
@@ -115,12 +126,25 @@ def _reorder(p: LoggedPrimitive) -> dict[str, Any] | None:
         return None
     types = src.data_type if src.data_type == dst.data_type else f"{src.data_type} -> {dst.data_type}"
     formats = f"{src.format} -> {dst.format}"
-    return {"dims": p.problem, "type": types, "formats": formats, "implementation": p.implementation}
+    head = {"dims": p.problem, "type": types, "formats": formats, "implementation": p.implementation}
+    return head | {"engine": p.engine, "is_on_cpu": p.is_on_cpu}
 
 
-def _with_rate(row: dict[str, Any], copy: float) -> dict[str, Any]:
+def _with_rate(row: dict[str, Any], copy: float | None) -> dict[str, Any]:
     rate = row["bytes"] / row["ms"] / 1e6 if row["bytes"] and row["ms"] > _SHORTEST_MS else None
-    return row | {"gb_per_s": rate, "of_copy": None if rate is None else rate / copy}
+    if rate is None or rate > min(_FASTEST, _MOST_COPIES * (copy or _FASTEST)):
+        return row | {"gb_per_s": None, "of_copy": None}
+    return row | {"gb_per_s": rate, "of_copy": rate / copy if copy else None}
+
+
+def _partitions(log: VerboseLog) -> list[dict[str, Any]]:
+    """Return the partitions of the graph API, the longest first."""
+    total = fsum(ms for _, ms in log.partitions.values()) or 1.0
+    rows = [
+        {"kind": kind, "implementation": name, "calls": calls, "ms": ms, "share": ms / total}
+        for (kind, name), (calls, ms) in log.partitions.items()
+    ]
+    return sorted(rows, key=lambda row: -row["ms"])
 
 
 # --- findings -----------------------------------------------------------------------------------------------
@@ -145,29 +169,40 @@ def _named(p: LoggedPrimitive) -> dict[str, Any]:
 
 
 def _constants(log: VerboseLog) -> Costs:
-    """Return reorders into the format of a product's weights, in every repetition except the first."""
+    """Return reorders into the format of a product's weights, in every repetition except the first.
+
+    In training the weights change between repetitions.
+    """
     length, repeats = log.period
-    if repeats < 2:
+    if repeats < 2 or log.is_training:
         return {}
-    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei")) and t.desc}
+    weights = _weights(log)
     found: Costs = {}
     last = log.executions[-length:]
     for place in {each.primitive for each in last}:
         dst, src = (log.primitives[place].tensor(name) for name in ("dst", "src"))
         if log.primitives[place].kind != "reorder" or dst is None or src is None:
             continue
-        if dst.desc in weights and src.desc != dst.desc:
+        if src.desc != dst.desc and (dst.desc in weights or (dst.data_type, dst.tag) in weights):
             once = sum(each.primitive == place for each in last)
             times = [each.ms for each in log.executions if each.primitive == place][once:]
             found[place] = len(times), fsum(times)
     return found
 
 
+def _weights(log: VerboseLog) -> set[object]:
+    """Return the descriptors of weights; type and tag for recurrent networks, whose lines give no dims."""
+    products = {p.tensor("wei") for p in log.primitives if p.kind in _PRODUCTS}
+    recurrent = {p.tensor(name) for p in log.primitives if p.kind == "rnn" for name in _RNN_WEIGHTS}
+    descs = {t.desc for t in products if t is not None and t.desc is not None}
+    return descs | {(t.data_type, t.tag) for t in recurrent if t is not None}
+
+
 def _images(log: VerboseLog) -> Costs:
     """Return reorders of images of few colors to channels last, if the log has several runs."""
     if log.period[1] < 2:
         return {}
-    weights = {t.desc for p in log.primitives if p.kind in _PRODUCTS and (t := p.tensor("wei"))}
+    weights = _weights(log)
     return _all_of(log, lambda p: (pair := _ends(p)) is not None and pair[1] not in weights and _is_image(p))
 
 
@@ -179,27 +214,47 @@ def _is_image(p: LoggedPrimitive) -> bool:
 
 
 def _undone(log: VerboseLog) -> Costs:
-    """Return reorders that a later execution soon reverses, and that one, if nothing between reads them."""
+    """Return reorders that a later execution of the same run soon reverses, and that one, if no execution
+    between uses the tensor.
+
+    In training, gradients are reordered back from the format of the weights.
+    """
     ends = [_ends(p) for p in log.primitives]
-    waiting: dict[tuple[MemoryDesc, MemoryDesc], list[int]] = {}
     times: dict[int, list[float]] = {}
-    for number, each in enumerate(log.executions):
-        pair = ends[each.primitive]
-        if pair is None or pair[0] == pair[1]:
-            continue
-        earlier = waiting.get(pair[::-1], [])
-        start = earlier.pop() if earlier else -_NEAR
-        between = log.executions[start + 1 : number] if number - start < _NEAR else None
-        if between is not None and not any(_reads(log.primitives[e.primitive], pair[0]) for e in between):
-            for one in (log.executions[start], each):
-                times.setdefault(one.primitive, []).append(one.ms)
-        else:
-            waiting.setdefault(pair, []).append(number)
+    for run in () if log.is_training else log.runs:
+        waiting: dict[tuple[MemoryDesc, MemoryDesc], list[int]] = {}
+        for number in run:
+            each = log.executions[number]
+            pair = ends[each.primitive]
+            if pair is None or pair[0] == pair[1]:
+                continue
+            earlier = waiting.get(pair[::-1], [])
+            start = earlier.pop() if earlier else -_NEAR
+            between = log.executions[start + 1 : number] if number - start < _NEAR else None
+            source = log.primitives[each.primitive].tensors[0]
+            if between is not None and not any(_uses(log.primitives[e.primitive], source) for e in between):
+                for one in (log.executions[start], each):
+                    times.setdefault(one.primitive, []).append(one.ms)
+            else:
+                waiting.setdefault(pair, []).append(number)
     return {place: (len(values), fsum(values)) for place, values in times.items()}
 
 
-def _reads(p: LoggedPrimitive, md: MemoryDesc) -> bool:
-    return any(t.desc == md for t in p.tensors if t.name in ("src", "data"))
+def _uses(p: LoggedPrimitive, wanted: LoggedTensor) -> bool:
+    """Return whether a primitive may read or write a tensor.
+
+    A tensor without blocks can be read with other dims. Lines of recurrent networks do not give the dims, so
+    that their tensors are compared by type and tag.
+    """
+    for tensor in p.tensors:
+        if tensor.desc is None or wanted.desc is None:
+            is_same = tensor.tag == wanted.tag
+        else:
+            are_plain = tensor.tag.isalpha() and wanted.tag.isalpha()
+            is_same = tensor.desc == wanted.desc or (are_plain and tensor.desc.size == wanted.desc.size)
+        if is_same and tensor.data_type == wanted.data_type:
+            return True
+    return False
 
 
 def _copies(log: VerboseLog) -> Costs:
@@ -217,8 +272,12 @@ def _ends(p: LoggedPrimitive) -> tuple[MemoryDesc, MemoryDesc] | None:
 
 
 def _plain(log: VerboseLog) -> Costs:
-    """Return products with a plain tensor that the program chose: weights, or images of many channels."""
-    return _all_of(log, lambda p: p.kind in _PRODUCTS and _is_forced(p, log.marks_any))
+    """Return products with a plain tensor that the program chose: weights, or images of many channels.
+
+    Weights that training changes are not worth packing, and GPUs have fast kernels for plain formats.
+    """
+    is_marked = log.marks_any and not log.is_training
+    return _all_of(log, lambda p: p.kind in _PRODUCTS and p.is_on_cpu and _is_forced(p, is_marked))
 
 
 def _is_forced(p: LoggedPrimitive, marked: bool) -> bool:
@@ -312,9 +371,9 @@ _ADVICE = {
         "onednn": "omit the reorder if the two descriptors are equal",
     },
     "plain formats": {
-        "torch": f"of images: {_CHANNELS_LAST}; of linear layers: {_FREEZE}",
+        "torch": f"of images: {_CHANNELS_LAST}; of linear layers in inference: {_FREEZE}",
         "openvino": "remove explicit Transpose or layout changes at the operation from the model",
-        "tensorflow": "keep TF_ENABLE_ONEDNN_OPTS=1 and NHWC; freeze the graph",
+        "tensorflow": "keep TF_ENABLE_ONEDNN_OPTS=1 and NHWC; for inference, freeze the graph",
         "onednn": f"{_ANY} its source, weights and destination, then reorder where the choice differs",
     },
     "reference code": dict.fromkeys(FRAMEWORKS, _TYPES),
@@ -339,9 +398,13 @@ def _lines(name: str, values: dict[str, Any]) -> Iterator[str]:
     yield from _notes(values)
     yield from _table("by primitive", ("kind",), values["by_primitive"])
     yield from _table("by format", ("kind", "formats"), values["by_format"])
+    title = "partitions of the graph API; their time includes that of their primitives"
+    yield from _table(title, ("kind", "implementation"), values["partitions"])
     rows = [row | {"speed": _speed(row)} for row in values["reorders"]]
-    title = f"reorders; a copy: {values['copy_gb_per_s']:.3g} GB/s"
-    yield from _table(title, ("dims", "type", "formats", "implementation"), rows, "speed")
+    is_compared = any(row["of_copy"] is not None for row in rows)
+    title = "reorders" + (f"; a copy: {values['copy_gb_per_s']:.3g} GB/s" if is_compared else "")
+    engine = [] if all(row["is_on_cpu"] for row in rows) else ["engine"]
+    yield from _table(title, ("dims", "type", "formats", "implementation", *engine), rows, "speed")
     for number, finding in enumerate(values["findings"], 1):
         yield ""
         yield f"{number}. {finding['about']}: {finding['bound']}{_ms(finding['ms'])}, {finding['share']:.1%}"
@@ -356,14 +419,22 @@ def _lines(name: str, values: dict[str, Any]) -> Iterator[str]:
 
 
 def _head(values: dict[str, Any]) -> str:
-    parts = [f"{counted(values['executions'], 'execution')} of {counted(values['primitives'], 'primitive')}"]
-    parts[0] += f" in {_ms(values['total_ms'])}"
+    parts = []
+    if values["executions"] or not values["partitions"]:
+        calls, primitives = (
+            counted(values["executions"], "execution"),
+            counted(values["primitives"], "primitive"),
+        )
+        parts.append(f"{calls} of {primitives} in {_ms(values['total_ms'])}")
     if values["wall_ms"] is not None:
         parts[0] += f", of {_ms(values['wall_ms'])} from first to last"
     made = values["created"].values()
     if made:
         calls, ms = sum(each["calls"] for each in made), fsum(each["ms"] for each in made)
         parts.append(f"{counted(calls, 'creation')} in {_ms(ms)}")
+    if rows := values["partitions"]:
+        calls, ms = sum(row["calls"] for row in rows), fsum(row["ms"] for row in rows)
+        parts.append(f"{counted(calls, 'execution')} of partitions in {_ms(ms)}")
     return "; ".join(parts)
 
 
@@ -373,6 +444,8 @@ def _notes(values: dict[str, Any]) -> Iterator[str]:
     repeats = values["repeats"]
     if repeats["times"] > 1:
         yield f"  ends with {repeats['times']} repetitions of {counted(repeats['executions'], 'execution')}"
+    if values["is_training"]:
+        yield "  has backward primitives: weights change in every step, so their reorders are not findings"
     if values["refused_lines"]:
         yield f"  {counted(values['refused_lines'], 'line')} left out, first:"
         for each in values["refusals"][:3]:
@@ -383,19 +456,22 @@ def _table(title: str, keys: Sequence[str], rows: Sequence[dict[str, Any]], last
     if not rows:
         return
     yield from ("", title)
-    cells = [["", *keys, "calls", "time", "share", "bytes", *([last] if last else [])]]
+    columns = ["bytes"] * ("bytes" in rows[0]) + [last] * bool(last)
+    cells = [["", *keys, "calls", "time", "share", *columns]]
     for row in rows[:_MOST_ROWS]:
         words = [str(row[key])[:_LONGEST] for key in keys]
-        nbytes = "?" if row["bytes"] is None else data_size(row["bytes"])
-        numbers = [row["calls"], _ms(row["ms"]), f"{row['share']:.1%}", nbytes]
-        cells.append(["", *words, *numbers, *([row[last]] if last else [])])
-    yield from aligned(cells, "<" + "<" * len(keys) + ">>>>" + (">" if last else ""))
+        nbytes = "?" if row.get("bytes") is None else data_size(row["bytes"])
+        numbers = [row["calls"], _ms(row["ms"]), f"{row['share']:.1%}"]
+        cells.append(["", *words, *numbers, *(nbytes if key == "bytes" else row[key] for key in columns)])
+    yield from aligned(cells, "<" * (1 + len(keys)) + ">" * (3 + len(columns)))
     if len(rows) > _MOST_ROWS:
         yield f"  {len(rows) - _MOST_ROWS} more with --json"
 
 
 def _speed(row: dict[str, Any]) -> str:
-    return "?" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g} GB/s, {row['of_copy']:.0%}"
+    if row["gb_per_s"] is None:
+        return "?"
+    return f"{row['gb_per_s']:.3g} GB/s" + ("" if row["of_copy"] is None else f", {row['of_copy']:.0%}")
 
 
 def _ms(ms: float) -> str:

@@ -16,7 +16,7 @@ from .names import aligned
 from .network_page import NetworkPicture, network_page
 from .network_rows import network_rows
 from .notebook import html_of_memory
-from .svg import svg
+from .svg import svg_pair
 from .units import data_size, duration
 
 __all__ = ["html_of", "of_roof", "profile_text", "rate_text"]
@@ -24,6 +24,7 @@ __all__ = ["html_of", "of_roof", "profile_text", "rate_text"]
 _NUMBERS = "time", "share", "calls", "bytes", "rate", "of roof"
 _WORDS = "operation", "dims", "formats", "kernel", "node"
 _MOST_ROWS = 200
+_MOST_LINES = 16
 _ROW, _HEAD, _MOST_HEIGHT = 26, 280, 640
 
 
@@ -135,13 +136,9 @@ def _html_of_plan(plan: NetworkPlan) -> str:
 def _html_of_reorder(plan: Plan) -> str:
     """Return the layouts of both sides, followed by the loops and the schedule, collapsed."""
     head, _, loops = str(plan).partition("\nnest\n")
-    sides = "".join(
-        f'<div style="overflow-x:auto"><div><b>{name}</b></div>{svg(md)}</div>'
-        for name, md in (("source", plan.src), ("destination", plan.dst))
-    )
-    pictures = f'<div style="display:flex;flex-wrap:wrap;align-items:start;gap:1em">{sides}</div>'
+    picture = svg_pair((plan.src, ""), (plan.dst, ""), most=_MOST_LINES)
     folded = f"<details><summary>loops and schedule</summary><pre>{escape(loops)}</pre></details>"
-    return f"<div><pre>{escape(head)}</pre>{pictures}{folded}</div>"
+    return f'<div><pre>{escape(head)}</pre><div style="overflow-x:auto">{picture}</div>{folded}</div>'
 
 
 def _html_of_quantized(tensor: QuantizedTensor) -> str:

@@ -31,6 +31,17 @@ MODELS = {
             for run in range(2):
                 print("run", run, model(torch.zeros(1, 32, dtype=torch.long))[0].shape, flush=True)
         """,
+    "torch-graph": """
+        import torch
+        torch.jit.enable_onednn_fusion(True)
+        layers = torch.nn.Conv2d(16, 32, 3), torch.nn.ReLU(), torch.nn.Flatten(2), torch.nn.Linear(36, 8)
+        model, x = torch.nn.Sequential(*layers).eval(), torch.zeros(1, 16, 8, 8)
+        print("torch", torch.__version__, flush=True)
+        with torch.no_grad():
+            model = torch.jit.freeze(torch.jit.trace(model, x))
+            for run in range(5):
+                print("run", run, model(x).shape, flush=True)
+        """,
     "openvino": """
         import numpy as np
         import openvino

@@ -181,7 +181,7 @@ def _of_torch(x: Any, name: str) -> Array:
             device=x.device,
             which="x.cpu()"
             if x.device.type != "meta"
-            else 'one with storage, torch.empty_like(x, device="cpu")',
+            else 'a tensor with values; for a trial, zeros: torch.zeros_like(x, device="cpu")',
         )
     if x.requires_grad and sys.modules["torch"].is_grad_enabled():
         function = name.partition(":")[0]

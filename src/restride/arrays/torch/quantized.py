@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from ...desc.ggml_blocks import GGML_BLOCKS
-from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...errors import refuse
 from ...foreign import plain_text
@@ -25,6 +24,7 @@ from ..calls.tensors import to_torch
 from ..products import matmul as matmul_arrays
 from ..products import pack_weights
 from ..scaling.group import NAMED
+from ..scaling.packed_form import descs_of_form, form_of_descs, mode_of_form
 from ..scaling.quantization import WHOLE_BLOCKS, quantize
 from ..scaling.quantized_tensor import QuantizedTensor
 from .kernels import array_of
@@ -34,6 +34,9 @@ from .operators import Operator, tensor_of
 
 _CPU = Engine("cpu")
 _PREFIX, _MATRIX = "weight_", 2
+_OF_TORCHAO = {
+    f"{kind}{word}" for kind in ("int4", "int8", "uint4", "fp8", "float8") for word in ("wo", "_weight_only")
+}
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -50,22 +53,12 @@ def _parts_of(q: QuantizedTensor, mode: str) -> dict[str, Memory]:
     return parts
 
 
-@lru_cache(maxsize=256)
-def _descs(form: str) -> dict[str, MemoryDesc]:
-    """Parse the descriptors of a form such as "strict: values s4 256x96 BA16b8a, scale f32 2x96 ab"."""
-    descs = {}
-    for row in form.partition(": ")[2].split(", "):
-        name, kind, dims, tag = row.split(" ")
-        descs[name] = MemoryDesc(tuple(map(int, dims.split("x"))), kind, tag)
-    return descs
-
-
 @lru_cache(maxsize=1024)
 def _view(form: str, addresses: tuple[int, ...], tensor_scale: float, owner: Any = None) -> QuantizedTensor:
     """Return weights (inputs, outputs) over the bytes at some addresses, valid while their owner exists."""
     memories = {
         name: Memory.from_pointer(address, md.size, md, _CPU, owner=owner, readonly=True)
-        for address, (name, md) in zip(addresses, _descs(form).items(), strict=True)
+        for address, (name, md) in zip(addresses, descs_of_form(form).items(), strict=True)
         if name != "tensor_scale"
     }
     return QuantizedTensor(**memories, tensor_scale=tensor_scale)
@@ -77,7 +70,7 @@ def _weights(parts: Any, form: str, *, keeps: bool = False) -> QuantizedTensor:
     Raises InvalidArguments for tensors of other sizes.
     """
     whole = 1.0
-    for part, (name, md) in zip(parts, _descs(form).items(), strict=True):
+    for part, (name, md) in zip(parts, descs_of_form(form).items(), strict=True):
         _check_part(name, part)
         if part.numel() != md.size or part.dtype is not torch.uint8 or not part.is_contiguous():
             found = f"{part.dtype} of shape {tuple(part.shape)}"
@@ -105,7 +98,7 @@ def _linear(x: Any, parts: Any, form: str, bias: Any) -> Any:
     q = _weights(parts, form)
     rows = x.detach().reshape(prod(x.shape[:-1]), x.shape[-1:].numel())
     shift = None if bias is None else array_of(bias)
-    mode = form.partition(": ")[0]
+    mode = mode_of_form(form)
     return _tensor(matmul_arrays(array_of(rows), q, shift, fpmath_mode=mode), x)
 
 
@@ -141,7 +134,7 @@ def _second_gradient(ctx: Any, grad: Any) -> Any:
 
 def _new(axis: int) -> Callable[..., Any]:
     def new(x: Any, parts: Any, form: str, bias: Any = None) -> Any:
-        return x.new_empty((*x.shape[:-1], _descs(form)["values"].dims[axis]))
+        return x.new_empty((*x.shape[:-1], descs_of_form(form)["values"].dims[axis]))
 
     return new
 
@@ -242,8 +235,7 @@ def _hold(module: Any, parts: dict[str, Memory], mode: str, like: torch.Tensor) 
 
     An empty buffer follows the module's type, starting with that of the tensor.
     """
-    rows = ((name, part.desc, "x".join(map(str, part.desc.dims))) for name, part in parts.items())
-    module.form = f"{mode}: " + ", ".join(f"{name} {md.data_type} {dims} {md.tag}" for name, md, dims in rows)
+    module.form = form_of_descs({name: part.desc for name, part in parts.items()}, mode)
     module._names = [_PREFIX + name for name in parts]
     for name, part in parts.items():
         data = np.asarray(part.data).view(np.uint8)[: part.desc.size]
@@ -260,6 +252,8 @@ def quantize_layers(
     """
     if not isinstance(model, torch.nn.Module):
         raise refuse("RS-V08:no-module", type=type(model).__name__)
+    if type(dtype).__module__.startswith("torchao") or plain_text(dtype) in _OF_TORCHAO:
+        raise refuse("RS-A17:torchao", name=short_repr(dtype))
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, torch.nn.Linear):

@@ -510,7 +510,8 @@ class OperatorTable:
 
         def enter(function: Function) -> Function:
             for name in names:
-                self._functions.setdefault(f"{self._prefix}{name}", {})[since] = function
+                full_name = name if "." in name else f"{self._prefix}{name}"
+                self._functions.setdefault(full_name, {})[since] = function
             return function
 
         return enter

@@ -92,7 +92,19 @@ def check_dims(tensor: NetworkInput, dims: Dims) -> None:
         return
     if len(shape) == len(dims) and all(n in (None, m) for n, m in zip(shape, dims, strict=True)):
         return
-    raise refuse("RS-G03:input-another-shape", name=tensor.name, dims=by(dims), shape=_dims_text(shape))
+    name, found, wanted = tensor.name, by(dims), _dims_text(shape)
+    if len(shape) == len(dims):
+        raise refuse("RS-G03:input-another-shape", name=name, dims=found, shape=wanted)
+    is_item = len(dims) + 1 == len(shape)
+    raise refuse(
+        "RS-G03:input-another-rank",
+        name=name,
+        dims=found,
+        shape=wanted,
+        found=len(dims),
+        rank=len(shape),
+        hint="pass an array of a batch, x[None] for a single item" if is_item else "reshape the array",
+    )
 
 
 def fixed_dims(tensor: NetworkInput) -> Dims:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Never, overload
 
-from ...desc.parse import check_function, parse_dims, parse_int
+from ...desc.parse import check_function, parse_dims, parse_int, renamed
 from ...desc.viewer import viewer
 from ...errors import Error, refuse
 from ...files.plain_file import path_text
@@ -16,7 +16,7 @@ from ...loading import load_whole
 from ...runtime.alloc import address_of
 from ...verbose import attach_logger, flags
 from ...watching import tell_error, watch_network
-from ..dims import Dims
+from ..dims import Dims, by
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
 from .inputs import NetworkInput, as_stored, dense_input, fixed_dims, in_order, returned, wrong_inputs
@@ -218,7 +218,11 @@ class Network:
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
-        return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}>"
+        saved = "; ".join(", ".join(map(by, dims)) for dims in self._file.dims) if self._file else ""
+        is_open = any(each.dims is None or None in each.dims for each in self._inputs)
+        more = ", and other batches" if self._file and self._file.header["batches"] else ""
+        limits = f", saved for {saved}{more}" if saved and is_open else ""
+        return f"<{type(self).__name__} ({inputs}) -> {', '.join(self._outputs)}{limits}>"
 
     def _repr_html_(self) -> str:
         return str(viewer().watched().html_of(self))
@@ -274,16 +278,24 @@ class Network:
             tell_error(self._rule, full, x)
             raise full from None
 
-    def prepare(self, *dims: InputDims, progress: ProgressCallback | None = None, **named: Never) -> None:
+    def prepare(
+        self,
+        *dims: InputDims,
+        progress: ProgressCallback | None = None,
+        told: ProgressCallback | None = None,
+        **named: Never,
+    ) -> None:
         """Do the preparations of a first call with inputs of these dims: plan, compile, pack weights.
 
         `dims`: as in `plan`; by default, all that a file was saved for. `progress`: called during
-        preparation with the number of steps that are ready, and their total number. Raises as a call does.
+        preparation with the number of steps that are ready, and their total number; `told` is its earlier
+        name. Raises as a call does.
         """
         try:
             if named:
                 inputs = [each.name for each in self._inputs]
                 raise wrong_inputs(inputs, [f"{name!r} as a keyword" for name in named])
+            progress = renamed("Network.prepare: progress", progress, told=told)
             check_function("Network.prepare: progress", progress)
             for input_dims in self._all_dims(dims):
                 self._runner(input_dims, progress or (lambda ready, steps: None))
@@ -321,6 +333,8 @@ class Network:
             times = []
         runner = self._runner(dims) if times is None else self._plans.runner(dims)
         by_name = {each.name: as_stored(each, x) for each, x in zip(self._inputs, arrays, strict=True)}
+        for indices in runner.indices:
+            indices.check(by_name[indices.name])
         targets = {} if out is None else targets_by_name(out, self._outputs)
         places = [output.place(targets.get(output.name), arrays) for output in runner.outputs]
         addresses = [address_of(by_name[name]) for name in runner.inputs]

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from ...runtime.result_pool import allocate
 from ...targets.isa import host_caches, host_isa
 from ..dims import Dims
 from .file import NetworkFile, machine_facts
+from .input_indices import InputIndices
 from .outputs import NetworkOutput
 
 __all__ = ["RecordedRun", "RunRecord", "Session", "find_record", "keep_record"]
@@ -63,14 +65,15 @@ class Session:
 class RunRecord:
     """A run as values: `arena` bytes of a block, tables, the key and the kind of each kernel.
 
-    `inputs`: names in the order of their addresses. `outputs`: name, dims and type of each. `memories`: those
-    after inputs and outputs, each as the number of a tensor or bytes as text.
+    `inputs`: names in the order of their addresses. `indices`: the `InputIndices`. `outputs`: name, dims and
+    type of each. `memories`: those after inputs and outputs, each as the number of a tensor or bytes as text.
     """
 
     arena: int
     tables: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int]]
     kernels: Sequence[tuple[str, str]]
     inputs: Sequence[str]
+    indices: Sequence[Sequence[Any]]
     outputs: Sequence[tuple[str, Sequence[int], str]]
     memories: Sequence[int | str]
     scalars: Sequence[float]
@@ -111,6 +114,7 @@ class RecordedRun:
 
     def __init__(self, file: NetworkFile, record: RunRecord, kernels: Sequence[LinkedKernel]) -> None:
         self.inputs = tuple(record.inputs)
+        self.indices = tuple(InputIndices(*each) for each in record.indices)
         self.outputs = tuple(
             NetworkOutput.of(name, tuple(dims), DataType.parse(kind)) for name, dims, kind in record.outputs
         )

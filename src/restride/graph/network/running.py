@@ -23,6 +23,7 @@ from ...runtime.free_memory import check_room
 from ...runtime.memory import Memory
 from ...runtime.result_pool import allocate
 from ...watching import Watch
+from .input_indices import input_indices
 from .memory_plan import scratch_name
 from .outputs import NetworkOutput
 from .plan import ARENA, CONSTANT, NetworkPlan, Storage
@@ -109,6 +110,7 @@ class Runner:
 
     def __init__(self, plan: NetworkPlan, engine: Engine, prepacked: PrepackedConstants) -> None:
         self.plan, self.inputs = plan, tuple(plan.inputs)
+        self.indices = tuple(input_indices(plan.graph))
         types = ((name, plan.graph.tensors[name]) for name in plan.outputs)
         self.outputs = tuple(NetworkOutput.of(name, kind.dims, kind.data_type) for name, kind in types)
         self._engine, self._prepacked = engine, prepacked
@@ -177,6 +179,7 @@ class Runner:
             [(table.words, table.sites, table.kernels, table.work_bytes) for table in tables],
             [(kernel.key, kernel.kind) for kernel in program.kernels],
             tuple(plan.inputs),
+            self.indices,
             [(output.name, output.dims, str(output.data_type)) for output in self.outputs],
             memories,
             program.scalars,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,8 @@ def quantize_network(
                  "dynamic": each row of a matrix gets its own scale in a run; convolutions stay f32
     refine  "bias": biases correct the mean of the error. "equalization": channels of a tensor between a layer
             or a norm and the layers after it are first scaled to similar magnitudes
-    keep    names of layers that stay f32, as in a report
+    keep    names of layers that stay f32, as in a report; also globs, "blocks.*.fc1", and names of parts of
+            a torch module, "blocks.0", for all layers in them
     layer_error  the relative error above which a layer stays f32: the root of the mean square of the change
                  in its result by quantization, over that of the result, on the samples, with all before it
                  in f32
@@ -241,16 +243,19 @@ def _graph(parts: NetworkParts, dims: Mapping[str, Dims]) -> Graph:
 def _reasons(graph: Graph, method: str, keep: tuple[str, ...]) -> dict[str, str]:
     """Return the layers that sum products, in order, with the reasons to keep them f32; "" if quantizable."""
     reasons = products(graph)
-    unknown = next((name for name in keep if name not in reasons), None)
-    if unknown is not None:
-        raise refuse("RS-G08:no-layer", name=short_repr(unknown), advice=one_of(reasons, unknown))
+    kept: list[str] = []
+    for word in keep:
+        own = [name for name in reasons if name.startswith(f"{word}.") or fnmatchcase(name, word)]
+        if word not in reasons and not own:
+            raise refuse("RS-G08:no-layer", name=short_repr(word), advice=one_of(reasons, word))
+        kept += [word] if word in reasons else own
     for node in graph.nodes:
         kinds = {graph.tensors[name].data_type for name in (*node.inputs, *node.outputs)}
         if node.name in reasons and (other := [x for x in kinds if x in AS_F32[1:]]):
             raise refuse("RS-G08:other-floats", node=node.name, kind=other[0])
         if method == "dynamic" and isinstance(node.operation, ConvolutionOperation):
             reasons[node.name] = "a convolution has no rows"
-    reasons |= dict.fromkeys(keep, "it is in keep")
+    reasons |= dict.fromkeys(kept, "it is in keep")
     if all(reasons.values()):
         lines = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise refuse("RS-G08:nothing", reasons=lines or "it sums no products")

@@ -45,24 +45,24 @@ class RefusedNode:
 class ModelCheck:
     """The result of `rs.onnx.check`; `print` shows all of it.
 
-    runs     number of nodes that run, by operator
-    missing  names of nodes of unsupported operators, by operator; including those in functions
-    refused  nodes of supported operators in an unsupported form, or that the model's opset does not have;
-             "opset" for an unsupported opset
-    behind   names of nodes that read the results of missing or refused ones, and were not checked
-    assumed  names of inputs with extents that neither the model nor the caller gives; taken as 1
+    runs       number of nodes that run, by operator
+    missing    names of nodes of unsupported operators, by operator; including those in functions
+    refused    nodes of supported operators in an unsupported form, or that the model's opset does not have;
+               "opset" for an unsupported opset
+    dependent  names of nodes that read the results of missing or refused ones, and were not checked
+    assumed    names of inputs with extents that neither the model nor the caller gives; taken as 1
     """
 
     runs: Mapping[str, int]
     missing: Mapping[str, tuple[str, ...]]
     refused: tuple[RefusedNode, ...]
-    behind: tuple[str, ...]
+    dependent: tuple[str, ...]
     assumed: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
         """True if the whole model runs."""
-        return not (self.missing or self.refused or self.behind)
+        return not (self.missing or self.refused or self.dependent)
 
     def __str__(self) -> str:
         runs = ", ".join(f"{count} {name}" for name, count in sorted(self.runs.items()))
@@ -71,9 +71,10 @@ class ModelCheck:
         for operator, names in sorted(self.missing.items(), key=lambda item: -len(item[1])):
             lines.append(f"missing: {operator} {len(names)}: {_listed(names)}")
         lines += [f"refused: {node}" for node in self.refused]
-        if self.behind:
+        if self.dependent:
             lines.append(
-                f"not checked, behind these: {counted(len(self.behind), 'node')}: {_listed(self.behind)}"
+                f"not checked, because they depend on these: {counted(len(self.dependent), 'node')}: "
+                f"{_listed(self.dependent)}"
             )
         if self.assumed:
             lines.append(f"unknown extents taken as 1, of {_listed(self.assumed)}; pass dims to set them")
@@ -101,7 +102,7 @@ class SortedNodes:
     model: OnnxModel
     runs: tuple[OnnxNode, ...]
     refused: tuple[tuple[OnnxNode, str], ...]
-    behind: tuple[OnnxNode, ...]
+    dependent: tuple[OnnxNode, ...]
     values: Mapping[str, Value]
     types: Mapping[str, TensorType]
     inputs: Mapping[str, str]
@@ -115,7 +116,7 @@ class SortedNodes:
     @property
     def part(self) -> OnnxModel:
         """Return the model of the nodes that run, with the outputs that the model or other nodes read."""
-        rest = [*(node for node, _ in self.refused), *self.behind]
+        rest = [*(node for node, _ in self.refused), *self.dependent]
         wanted = {*self.model.outputs}.union(*(node.reads() for node in rest))
         for node in reversed(self.runs):
             if wanted.intersection(node.outputs) & self.lists:
@@ -157,7 +158,7 @@ def translate_nodes(
     """
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values = writer.known_tensors()
-    inputs, runs, behind = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
+    inputs, runs, dependent = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
     undecided = set[tuple[str, ...]]()
     refused = list[tuple[OnnxNode, str]]()
     for model_input in model.inputs:
@@ -167,7 +168,7 @@ def translate_nodes(
             inputs[model_input.name] = _reason(error)
     for node in model.nodes:
         if any(name not in values for name in node.reads()):
-            behind.append(node)
+            dependent.append(node)
         elif node.outputs in refusals:
             refused.append((node, refusals[node.outputs]))
         else:
@@ -184,7 +185,7 @@ def translate_nodes(
             except Error as error:
                 refused.append((node, _reason(error)))
     types = {name: writer.builder.type(value) for name, value in values.items() if isinstance(value, str)}
-    return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs, undecided)
+    return SortedNodes(model, tuple(runs), tuple(refused), tuple(dependent), values, types, inputs, undecided)
 
 
 def _assume(writer: GraphWriter, node: OnnxNode, values: dict[str, Value]) -> str:
@@ -268,8 +269,8 @@ def check_model(model: OnnxModel, dims: Mapping[str, Dims], named: Container[str
             runs[node.operator] += 1
         elif not inner and not missing_operators(model, [node], OPERATORS):
             refused.append(RefusedNode(node.operator, node.name, why))
-    behind = tuple(node.name for node in found.behind)
-    return ModelCheck(runs, names, tuple(refused), behind, tuple(assumed))
+    dependent = tuple(node.name for node in found.dependent)
+    return ModelCheck(runs, names, tuple(refused), dependent, tuple(assumed))
 
 
 def takes_steps(model: OnnxModel, dims: Mapping[str, Dims], is_open: bool) -> bool:

@@ -21,7 +21,7 @@ from ...network.network import InputDims, Network
 from ...rewrites.fusions import fusions_off
 from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import data_type_of
-from .export import exported, follows_batch, largest_batch, open_shapes
+from .export import OpenModules, exported, follows_batch, largest_batch, open_shapes
 from .reader import element_of
 
 __all__ = ["CompiledModule", "compile_module"]
@@ -39,7 +39,8 @@ def compile_module(
 
     module   or a program of `torch.export`, limited to the extents that it leaves open
     example  a tensor, or the tensors of a call, by position or a dict by name: their types and ranks;
-             values do not matter, and other extents get separate plans. A program has its own example
+             values do not matter, so that they can be on the meta device, and other extents get separate
+             plans. A program has its own example
     rule     how formats are chosen: "plain", "greedy" or "optimal"
     precision  "f32"; "bf16" or "f16" allow tensors of that type where that is faster: `rs.onnx.load`
     exact    convolutions never use Winograd's algorithm
@@ -85,7 +86,8 @@ class CompiledModule:
         named = example if isinstance(example, Mapping) else named
         tensors = () if named is example else _tensors("compile_module: example", example)
         tensors += _tensors("compile_module: example", tuple(named.values()))
-        self._example, self._keywords = tuple(tensor.detach() for tensor in tensors), tuple(named)
+        self._example = tuple(torch.zeros_like(x, device="cpu") if x.is_meta else x.detach() for x in tensors)
+        self._keywords = tuple(named)
         self._shapes = [(None,) * x.dim() for x in tensors] if program is None else open_shapes(program)
         self._largest = LARGEST if program is None else largest_batch(program)
         self._module, self._rule, self._lock = module, rule, threading.RLock()
@@ -163,12 +165,15 @@ class CompiledModule:
 
     def _compile(self) -> tuple[Network, Any, tuple[Any, ...]]:
         module, example, keywords = self._module, self._example, self._keywords
-        if any(part.training for part in module.modules()):
-            raise refuse("RS-G05:module-training-mode", type=type(module).__name__)
+        if trained := [part for part in module.named_modules() if part[1].training]:
+            raise refuse("RS-G05:module-training-mode", where=_parts_text(module, trained))
+        weights = (*module.named_parameters(), *module.named_buffers())
+        if empty := [(name, x) for name, x in weights if x.is_meta]:
+            raise refuse("RS-G05:meta-weights", where=_parts_text(module, empty))
         state, first = self._state_now(), exported(module, example, keywords)
         names = [model_input.name for model_input in first.model.inputs]
         of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
-        example_graph = first.graph(of_example)
+        example_graph, opened = first.graph(of_example), OpenModules(module, example, keywords)
 
         def like_example(dims: Mapping[str, Dims]) -> list[torch.Tensor]:
             pairs = [(x, dims[name]) for name, x in zip(names, example, strict=True)]
@@ -179,7 +184,9 @@ class CompiledModule:
             if dims == of_example:
                 return example_graph
             try:
-                return exported(module, like_example(dims), keywords).graph(dims)
+                tensors = like_example(dims)
+                program = opened.exported(tensors) or exported(module, tensors, keywords)
+                return program.graph(dims)
             except InvalidArguments as error:
                 own, other = (", ".join(map(by, each.values())) for each in (dims, of_example))
                 told = error.with_context(where=f"inputs of {own}; the example is of {other}")
@@ -207,6 +214,14 @@ class CompiledModule:
         return network, first.tree, state
 
 
+def _parts_text(module: torch.nn.Module, parts: Sequence[tuple[str, Any]]) -> str:
+    """Return the names of the first parts of a module, with their classes, and how many more there are."""
+    named = [f"{name or 'the module itself'} ({type(part).__name__})" for name, part in parts[:_MOST_NAMED]]
+    more = f" and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+    return f"{', '.join(named)}{more} of {type(module).__name__}"
+
+
+_MOST_NAMED = 4
 _OWN = ("_lock", "_network", "_tree", "_state")
 """The attributes that belong to one object, and are created for each."""
 

@@ -24,7 +24,7 @@ from ...network.running import Runner
 from ..onnx.model import OnnxModel
 from ..onnx.reader import translated
 from .call import translate_aten
-from .reader import GraphReader, array_of
+from .reader import GraphReader, array_of, names_by_part
 
 __all__ = ["NetworkPart", "dense_order", "format_of", "part_model", "row_major_of"]
 
@@ -112,7 +112,7 @@ def part_model(
         is_moved = memory != tuple(range(len(memory))) and node not in ends
         results.append(_permuted(graph, new[node], memory) if is_moved else new[node])
     graph.output(tuple(results))
-    reader = GraphReader(name for name, _ in read)
+    reader = GraphReader((name for name, _ in read), names_by_part(graph.nodes))
     for node in graph.nodes:
         if node.op == "call_function":
             reader.read(node)

@@ -21,9 +21,19 @@ for _specification in specifications():
         _is_of_elements &= _specification in (BinaryProblem, ElementwiseProblem, EltwiseProblem)
         enter_rows(ATEN, {_name: of_one_type(_row) if _is_of_elements else _row})
 
-from . import elements, gradients, layers, moves, recurrent, tables  # noqa: E402
+from . import elements, gradients, layers, moves, quantized, recurrent, tables  # noqa: E402
 
-__all__ = ["TORCH_OPERATORS", "elements", "gradients", "layers", "moves", "operators", "recurrent", "tables"]
+__all__ = [
+    "TORCH_OPERATORS",
+    "elements",
+    "gradients",
+    "layers",
+    "moves",
+    "operators",
+    "quantized",
+    "recurrent",
+    "tables",
+]
 
 TORCH_OPERATORS = frozenset(ATEN)
 """The operators that an exported program can have, by their names without overloads."""

@@ -120,7 +120,7 @@ def _refused(graph: fx.Graph, known: Mapping[fx.Node, torch.Tensor]) -> dict[fx.
         try:
             return translate_aten(call)
         except Exception as error:  # in any case, torch runs the node
-            refused[by_name[call.node.outputs[0] or call.node.name.split()[0]]] = text_of(error)
+            refused[by_name[call.node.name.split()[0]]] = text_of(error)
             results = call.node.attributes[CALL].results
             kinds = [data_type_of("", ELEMENTS[getattr(torch, word)]) for _, word in results]
             names = [f"{call.node.name} {number}" for number in range(len(results))]

@@ -31,14 +31,18 @@ __all__ = [
     "names_by_part",
 ]
 
-_OF_TORCH = str(PurePath(torch.__file__).parent)
+_LIBRARIES = str(PurePath(torch.__file__).parent), str(PurePath(__file__).parents[3])
+"""The folders of torch and of restride, whose code is not the user's."""
 ELEMENTS = {
     torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
     torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
 }  # fmt: skip
 _PRODUCTS = ("addmm", "baddbmm", "bmm", "convolution", "linear", "mm")
 # Calls without a result: what they check held when the module was exported.
-_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
+_CHECKS = tuple(
+    f"aten.{word}"
+    for word in ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
+)
 
 
 def element_of(x: torch.Tensor) -> int:
@@ -98,13 +102,13 @@ class GraphReader:
         if isinstance(value, tuple | list):
             read = {user.args[1] for user in node.users if user.target is operator.getitem}
             outputs = [output if at in read else "" for at, output in enumerate(outputs)]
-        is_aten = getattr(node.target, "namespace", "") == "aten"
-        word = node.target.__name__.split(".")[0] if is_aten else ""
+        namespace = getattr(node.target, "namespace", "")
+        is_aten = namespace == "aten"
+        word = f"{namespace}.{node.target.__name__.split('.')[0]}" if namespace else str(node.target)
         if word in _CHECKS:
             return
         if not all(map(_has_dims, results)):
             if not self._of_values & {each.name for each in node.all_input_nodes}:
-                word = f"aten.{word}" if is_aten else str(node.target)
                 if word in TORCH_OPERATORS:
                     word += ", whose result dims depend on values"
                 self.missing[node.name] = word, name
@@ -115,7 +119,6 @@ class GraphReader:
         is_known = (
             is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
         )
-        word = f"aten.{word}" if is_aten else str(node.target)
         if not (is_known or (word in TORCH_OPERATORS and are_tensors)):
             self.missing[node.name] = word, name
             return
@@ -163,8 +166,7 @@ def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
     parts: dict[str, list[Any]] = {}
     for node in nodes:
         if node.op == "call_function" and node.target is not operator.getitem:
-            stack = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
-            parts.setdefault(stack[-1] if stack else "", []).append(node)
+            parts.setdefault(_path(node), []).append(node)
     taken, names = {node.name for node in nodes}, dict[str, str]()
     for path, own in parts.items():
         products = [node for node in own if _word(node) in _PRODUCTS]
@@ -179,6 +181,15 @@ def names_by_part(nodes: Iterable[Any]) -> dict[str, str]:
             taken.update((name, *(f"{name}.{i}" for i in range(1, results))))
             names[node.name] = name
     return names
+
+
+def _path(node: Any) -> str:
+    """Return the path of the submodule that calls an operator, or whose gradient it is part of; "" for the
+    module itself. Dynamo's paths begin with the variable of the module, as in "L['self'].blocks.1".
+    """
+    stacks = (node.meta.get(key) or {} for key in ("nn_module_stack", "fwd_nn_module_stack"))
+    paths = [path for stack in stacks for path, _ in stack.values()]
+    return re.sub(r"^[LG]\['\w*'\]\.?", "", paths[-1]) if paths else ""
 
 
 def _word(node: Any) -> str:
@@ -221,11 +232,10 @@ def _as_torch(value: Any) -> Any:
 def called(node: Any) -> str:
     """Return the name of a node, with the line of user code that it comes from, or else the submodule."""
     frames = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
-    own = [frame for frame in frames if not frame[0].startswith(_OF_TORCH)]
+    own = [frame for frame in frames if not frame[0].startswith(_LIBRARIES)]
     if own:
         return f"{node.name} at {PurePath(own[-1][0]).name}:{own[-1][1]}"
-    parts = [part for part, _ in (node.meta.get("nn_module_stack") or {}).values() if part]
-    return f"{node.name} of {parts[-1]}" if parts else str(node.name)
+    return f"{node.name} of {path}" if (path := _path(node)) else str(node.name)
 
 
 def array_of(x: torch.Tensor) -> Array:
