@@ -252,3 +252,56 @@ def test_damaged_files_are_errors(here: Path, capsys: Capture, name: str) -> Non
             out, err = capsys.readouterr()
             assert "Traceback" not in err
             assert "\x1b" not in out + err
+
+
+# --- what cannot be drawn or read -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "dims", "kind"),
+    [(np.float32(3), [], "f32"), (np.ones((3, 2), np.complex64), [3, 2], "c64")],
+)
+def test_an_array_without_a_memory_format_is_listed_and_not_drawn(
+    values: Any, dims: list[int], kind: str, here: Path, capsys: Capture
+) -> None:
+    np.save("x.npy", values)
+    found = rows(capsys, "x.npy")["x"]
+    assert (found["dims"], found["type"], found["nbytes"]) == (dims, kind, values.nbytes)
+    assert main(["show", "x.npy", "--svg", "x.svg"]) == 1
+    assert "cannot read x.npy" in capsys.readouterr().err
+    assert not here.joinpath("x.svg").exists()
+
+
+@pytest.mark.parametrize("has_index", [False, True])
+def test_show_skips_a_link_out_of_the_folder_and_lists_the_rest(
+    has_index: bool, here: Path, capsys: Capture
+) -> None:
+    here.joinpath("model").mkdir()
+    rs.save({"b": W}, "model/in.safetensors")
+    here.joinpath("model/out.safetensors").symlink_to(here / "w.safetensors")
+    if has_index:
+        index = {"weight_map": {"w": "out.safetensors", "b": "in.safetensors"}}
+        here.joinpath("model/model.safetensors.index.json").write_text(json.dumps(index))
+    assert main(["show", "model", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [row["name"] for row in json.loads(out)["tensors"]] == ["b"]
+    assert "note: out.safetensors is skipped: it is a link out of the folder" in err
+    assert main(["diff", "model", "model"]) == 1
+    assert "hint: name the file itself, or copy it" in capsys.readouterr().err
+    here.joinpath("model/in.safetensors").unlink()
+    assert main(["show", "model"]) == 1
+    assert "--follow-links" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.safetensors", "w.npy", "./folder", "-"])
+def test_a_file_takes_no_dims(name: str, here: Path, capsys: Capture) -> None:
+    assert main(["show", name, "3x4"]) == 2
+    assert "DIMS with a file\n  why: the file has its own dims" in capsys.readouterr().err
+
+
+def test_the_hint_for_a_truncated_checkpoint_of_torch_is_about_torch(here: Path, capsys: Capture) -> None:
+    here.joinpath("x.pt").write_bytes(b"PK\x03\x04")
+    assert main(["show", "x.pt"]) == 1
+    err = capsys.readouterr().err
+    assert "torch.load" in err
+    assert "np.savez" not in err

@@ -138,3 +138,9 @@ def test_the_library_of_the_format_reads_and_writes_the_same() -> None:
             assert np.array_equal(theirs[key], value)
             assert np.array_equal(np.asarray(ours[key]), value)
     assert contents_of("theirs.safetensors").metadata == {"k": "v"}
+
+
+def test_tensors_of_one_shape_and_type_share_a_descriptor(tmp_path: Path) -> None:
+    rs.save({f"t{i}": np.zeros((2, 3), np.float32) for i in range(100)}, tmp_path / "x.safetensors")
+    loaded = rs.load(tmp_path / "x.safetensors")
+    assert len({id(tensor.desc) for tensor in loaded.values()}) == 1

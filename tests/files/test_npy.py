@@ -300,7 +300,7 @@ def test_damaged_and_hostile_files_are_refused(capsys: pytest.CaptureFixture[str
     assert "\n  hint: " in text
     assert len(text) < 2000
     assert os.listdir() == ["bad.npy"]
-    assert main(["show", "bad.npy"]) == 1
+    assert main(["show", "bad.npy", "--svg", "bad.svg"]) == 1
 
 
 def test_a_whole_descriptor_is_accepted() -> None:

@@ -8,6 +8,7 @@ import random
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -16,13 +17,24 @@ from restride.cli.usage import UsageError, parse_format, parse_shape, typed
 from restride.desc.tag_names import LETTERS, WELL_KNOWN
 from restride.desc.tags import Tag, parse_tag
 from restride.formats import example_shape, named, names
-from restride.layouts import Layout, from_desc
+from restride.layouts import ComposedLayout, Layout, from_desc
 from restride.view.explore_page import explore_page, tables
 from restride.view.html_head import asset
 from support.browser import browsed
 
 _COUNT = 2000
-_CUTE = re.compile(r"[\s(\d]")
+_CUTE = re.compile(r"[\s(\d]|Sw<")
+_RARE = (
+    ("any", "2x3", "f32"),
+    ("nchw", "1x" * 200, "f32"),
+    ("abx3c", "1x2", "f32"),
+    ("aBx8b", "4", "f32"),
+    ("((2,3),4):(1,2)", "", "f32"),
+    ("Sw<3,2,1> o 0 o (8,8)", "", "f32"),
+    ("Sw<30,30,30> o 0 o (8,8)", "", "f32"),
+    ("Sw<2,1,3> o 1 o (8,8)", "", "f32"),
+    ("Sw<2,1,3> o 0 o (8,8", "", "f32"),
+)
 _TYPES = ("f32", "u8", "s4", "f64", "bf16")
 _TEXTS = (
     "((4,2),8):((1,16),2)",
@@ -31,6 +43,12 @@ _TEXTS = (
     "(_4,_8):(8,-1)",
     "(3,)",
     "((2,3),(4,(5,1))):((0,2),(9,(1,7)))",
+    "Sw<2,1,3> o 0 o (8,8):(8,1)",
+    "Sw<3,4,-3> o 0 o (4,(8,16)):(1,(64,4))",
+    "Sw<0,0,0> o 0 o 7:3",
+    "Sw<3,4,3> o 0 o (8,64):(-64,1)",
+    " Sw<2,3,1>\to\n0 o(8,8)",
+    "Sw<9,30,31> o 0 o (8,2):(4611686018427387904,1)",
 )
 
 
@@ -105,17 +123,15 @@ def _python(text: str, dims: str, kind: str) -> dict[str, Any]:
     try:
         shape = typed(parse_shape, dims) if dims else None
         if _CUTE.match(text):
-            layout = Layout(text)
-            ends = [
-                tuple(mode.size - 1 for mode in layout.modes),
-                tuple(mode.size // 2 for mode in layout.modes),
-            ]
+            layout = ComposedLayout.parse(text) if "<" in text else Layout(text)
+            modes = (layout.inner if isinstance(layout, ComposedLayout) else layout).modes
+            ends = [tuple(mode.size - 1 for mode in modes), tuple(mode.size // 2 for mode in modes)]
             return {"text": str(layout), "at": [str(layout(*map(int, end))) for end in ends]}
         if text in names():
             return _of_desc(named(text, shape or example_shape(text)).values)
         tag = typed(parse_format, text)
         if shape is None:
-            return {"error": "DIMS is missing\n  why: a tag says nothing of extents"}
+            return {"error": "DIMS is missing\n  why: a tag has no extents"}
         return _of_desc(rs.MemoryDesc(shape, kind, tag))
     except UsageError as usage:
         return {"error": _message(usage.error)}
@@ -156,7 +172,7 @@ return JSON.parse(document.getElementById("cases").textContent).map(([typed, dim
 @pytest.mark.browser
 def test_the_script_reads_random_layouts_as_python_does(tmp_path: Path) -> None:
     rng = random.Random(42)
-    cases = [_case(rng) for _ in range(_COUNT)]
+    cases = [*_RARE, *(_case(rng) for _ in range(_COUNT))]
     expected = [_python(*case) for case in cases]
     values = json.dumps(tables()).replace("<", "\\u003c")
     typed_in = json.dumps(cases).replace("<", "\\u003c")
@@ -247,6 +263,20 @@ def test_what_a_reorder_touches_is_what_offsets_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
+def test_a_swizzled_layout_is_drawn_with_its_offsets(tmp_path: Path) -> None:
+    # The XOR of CuTe's Swizzle<2,1,3>, written out: bits 4 and 5 of 8 i + j to bits 1 and 2.
+    offsets = [[8 * i + j ^ (8 * i + j >> 4 & 3) << 1 for j in range(8)] for i in range(8)]
+    script = _PRESS + (
+        "const rows = [...document.querySelectorAll('.tensor tr')].slice(1);"
+        "const cells = (row) => [...row.querySelectorAll('td')].map((cell) => Number(cell.textContent));"
+        "return [rows.map(cells), document.querySelector('.a .title').textContent, text('a-error'), faults];"
+    )
+    title = "Sw<2,1,3> o 0 o (8,8):(8,1)"
+    found = browsed(tmp_path, explore_page(), script, hash_=f"#{urlencode({'a': title})}")
+    assert found == [offsets, title, "", []]
+
+
+@pytest.mark.browser
 def test_wrong_input_is_explained_below_its_field_and_nothing_breaks(tmp_path: Path) -> None:
     script = _PRESS + (
         "const told = [];"
@@ -267,7 +297,7 @@ def test_wrong_input_is_explained_below_its_field_and_nothing_breaks(tmp_path: P
         "bad format tag 'nChw16q'",
         "Layout: '((4,2),8:(1,2)' cannot be read",
         "bad format tag '<b>'",
-        "format 'any' says nothing of where elements lie",
+        "format 'any' does not determine the layout",
         "formats.gguf.q4_k: its elements are not drawn here",
         "",
         "bad dims '1x17xx2'",

@@ -11,8 +11,8 @@ from ..errors import Error
 from ..files.formats.npy import read_desc
 from ..formats import TensorFormat, example_shape, named, names
 from ..nearest import nearest
-from .named_files import PIPE, SEVERAL, input_file
-from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
+from .named_files import PIPE, SEVERAL, input_file, is_file_name
+from .usage import Parser, UsageError, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
 
 class NamedDesc(NamedTuple):
@@ -79,7 +79,12 @@ def described(options: argparse.Namespace) -> NamedDesc:
             why="pass one .npy file, or a format and dims",
             hint=f"list them with restride show {options.format[:120]}, draw one with --tensor NAME",
         )
-    tag = typed(_parse_tag, options.format)
+    try:
+        tag = typed(_parse_tag, options.format)
+    except UsageError:
+        if options.dims is None or not (options.format == PIPE or is_file_name(options.format)):
+            raise
+        raise wrong_usage("DIMS with a file", why="the file has its own dims", hint="omit them") from None
     if options.dims is None:
         raise wrong_usage("DIMS is missing", why="a tag has no extents", hint="for example 1x17x2x2")
     dtype = options.dtype or DataType.f32

@@ -9,19 +9,19 @@ from dataclasses import asdict
 from typing import Any
 
 from ..errors import Error
+from ..files.formats.npy import has_desc
 from ..files.inspection import Statistics, statistics
 from ..files.writing.replacement import shown
 from ..graph.dims import by
 from ..nearest import nearest
 from ..view.names import aligned, counted
 from ..view.units import data_size
-from .named_files import SEVERAL
+from .named_files import is_file_name
 from .output import CommandResult
 from .progress import Progress
 from .tensors import ListedTensor, TensorFiles, short
 from .usage import Parser, wrong_usage
 
-_ENDS = (*SEVERAL, ".onnx", ".xml", ".zarr")
 _HEADS = (
     *("name", "dims", "type", "format", "size", "group"),
     *("min", "max", "mean", "zeros", "NaN", "Inf"),
@@ -43,16 +43,21 @@ def add_arguments(parser: Parser) -> None:
 
 
 def is_of_files(options: argparse.Namespace) -> bool:
-    """Return True if the argument is a file or folder of tensors; a single .npy file is drawn."""
+    """Return True if the argument is a file or folder of tensors to list. A single .npy file is drawn, unless
+    its array has no memory format.
+    """
     path = options.format
-    if options.dims is not None or (path.endswith(".npy") and not (options.stats or options.tensor)):
+    if options.dims is not None:
         return False
-    return os.path.exists(path) or os.sep in path or path.lower().endswith(_ENDS)
+    if path.endswith(".npy") and not (options.stats or options.tensor):
+        has_picture = any(each is not None for each in (options.svg, options.html, options.dst, options.at))
+        return not has_picture and os.path.exists(path) and not has_desc(path)
+    return is_file_name(path)
 
 
 def chosen_tensor(options: argparse.Namespace) -> ListedTensor:
     """Return the tensor to draw. Raises UsageError if there is none of that name."""
-    with TensorFiles(options.format, None, only_heads=True) as files:
+    with TensorFiles(options.format, None, only_heads=True, skip_links=True) as files:
         tensors = {tensor.name: tensor for tensor in files.stored()}
     if options.tensor in tensors:
         return tensors[options.tensor]
@@ -65,7 +70,8 @@ def chosen_tensor(options: argparse.Namespace) -> ListedTensor:
 
 def list_tensors(options: argparse.Namespace) -> CommandResult:
     """Return the table. If some numbers cannot be read, the row shows the reason, and the status is 1."""
-    with TensorFiles(options.format, options.match, only_heads=not options.stats) as files:
+    only_heads = not options.stats
+    with TensorFiles(options.format, options.match, only_heads=only_heads, skip_links=True) as files:
         tensors = list(files.stored())
         with Progress("reading", sum(tensor.nbytes for tensor in tensors)) as progress:
             facts = [_facts(tensor, progress) if options.stats else None for tensor in tensors]

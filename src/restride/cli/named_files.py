@@ -23,6 +23,7 @@ __all__ = [
     "check_no_pipe",
     "check_output",
     "input_file",
+    "is_file_name",
     "output_file",
     "write_output",
 ]
@@ -31,7 +32,13 @@ PIPE = "-"
 """The name for standard input and output."""
 SEVERAL = (".safetensors", ".npz", ".gguf", ".json")
 """Suffixes of files that can contain several tensors."""
+_ENDS = (*SEVERAL, ".npy", ".onnx", ".xml", ".zarr")
 _PIECE = 1 << 20
+
+
+def is_file_name(word: str) -> bool:
+    """Return True for the name of a file or folder of tensors, rather than of a format."""
+    return os.path.exists(word) or os.sep in word or word.lower().endswith(_ENDS)
 
 
 def add_force(parser: Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlencode
@@ -17,11 +18,14 @@ from .usage import wrong_usage
 __all__ = ["serve"]
 
 _HOST, _PORT = "127.0.0.1", 8760
-_OTHERS = ("svg", "html", "stats", "tensor", "match")
+_OTHERS = ("svg", "html", "at", "stats", "tensor", "match")
 
 
-def serve(options: argparse.Namespace) -> CommandResult:
-    """Serve the page until Ctrl-C. Raises RuntimeFailure if the port is in use or not permitted."""
+def serve(options: argparse.Namespace, fields: Mapping[str, object]) -> CommandResult:
+    """Serve the page, with its fields filled in, until Ctrl-C.
+
+    Raises RuntimeFailure if the port is in use or not permitted.
+    """
     others = [f"--{name}" for name in _OTHERS if getattr(options, name)]
     if others:
         raise wrong_usage(f"--serve with {others[0]}", why="--serve only serves a page")
@@ -35,7 +39,10 @@ def serve(options: argparse.Namespace) -> CommandResult:
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(page) if is_page else 0))
             self.end_headers()
-            self.wfile.write(page if is_page else b"")
+            self.wfile.write(page if is_page and self.command == "GET" else b"")
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
 
         def log_message(self, format: str, *args: Any) -> None:
             """Do not log requests."""
@@ -49,9 +56,7 @@ def serve(options: argparse.Namespace) -> CommandResult:
     except (OSError, OverflowError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise refuse("RS-F02:port", port=port, reason=reason) from None
-    words = {"a": options.format, "b": options.dst, "type": options.dtype and str(options.dtype)}
-    words["dims"] = options.dims and "x".join(map(str, options.dims))
-    state = urlencode({name: word for name, word in words.items() if word})
+    state = urlencode({name: str(word) for name, word in fields.items() if word})
     url = f"http://{_HOST}:{server.server_port}/{state and '#' + state}"
     with server, contextlib.suppress(KeyboardInterrupt):
         print_stderr(f"{url}\nCtrl-C ends it")

@@ -43,7 +43,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..files.writing.replacement import Replacement, shown
 from ..formats import TensorFormat, named, names
-from ..layouts import ComposedLayout, Layout
+from ..layouts import ComposedLayout, Layout, from_desc
 from ..layouts.functions import LayoutFunction
 from ..loading import load_whole
 from ..view.explain import fields
@@ -57,7 +57,7 @@ from .described import NamedDesc, described, stored_format
 from .described import add_arguments as add_layout
 from .listing import add_arguments as add_listing
 from .listing import chosen_tensor, is_of_files, list_tensors
-from .named_files import PIPE, add_force, check_output, write_output
+from .named_files import PIPE, add_force, check_output, is_file_name, write_output
 from .output import CommandResult, ink, print_stderr, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
 
@@ -69,7 +69,7 @@ _SUFFIXES = {"svg": (".svg",), "html": (".html", ".htm")}
 
 def add_arguments(parser: Parser) -> None:
     """Add FORMAT DIMS, or FILE; the layout after a reorder; and the files to write."""
-    add_layout(parser, "; a CuTe layout, with or without a swizzle; with --serve any of these, or nothing")
+    add_layout(parser, "; a CuTe layout, with or without a swizzle; with --serve one of these, or nothing")
     parser.add_argument(
         "--at", type=checked(_parse_index), metavar="I,J", help="print the offset of an element"
     )
@@ -91,16 +91,11 @@ def run(options: argparse.Namespace) -> CommandResult:
     """Draw the layout or write the files; as values the fields of the layout and the lines of the drawing."""
     is_cute = options.dims is None and _CUTE.match(options.format or "") is not None
     if options.serve:
-        if is_cute:
-            _cute(options)
-        elif options.dims is not None:
-            _ = stored_format(options) or described(options)
-        elif options.format is not None and options.format not in names():
-            typed(parse_format, options.format)
+        fields_of_page = _page_fields(options, is_cute)
         load_whole("restride.cli.page_server")
         from .page_server import serve
 
-        return serve(options)
+        return serve(options, fields_of_page)
     if options.port is not None:
         raise wrong_usage("--port without --serve", why="nothing is served")
     if options.format is None:
@@ -152,6 +147,23 @@ def run(options: argparse.Namespace) -> CommandResult:
     if files:
         return CommandResult("\n".join(f"wrote {shown(name)}" for name in files.values() if name != PIPE))
     return CommandResult("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
+
+
+def _page_fields(options: argparse.Namespace, is_cute: bool) -> dict[str, object]:
+    """Return the fields of the page of --serve: the words as typed; for a file, its layout."""
+    format, dims, data_type = options.format, options.dims, options.dtype
+    if is_cute:
+        _cute(options)
+    elif format is not None and stored_format(options) is None:
+        if dims is None and not (format == PIPE or is_file_name(format)):
+            typed(parse_format, format)
+        else:
+            desc = described(options).desc
+            if dims is None:
+                # The page has no other form for a layout without a tag; its modes include padding.
+                format, dims = (desc.tag, desc.dims) if desc.tag else (str(from_desc(desc)), None)
+                data_type = desc.data_type
+    return {"a": format, "b": options.dst, "type": data_type, "dims": dims and "x".join(map(str, dims))}
 
 
 def _parse_index(text: str) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from ..files.writing.replacement import shown
 from ..formats import named
 from ..formats import names as format_names
 from ..graph.model_tensors import open_tensors
+from .output import print_stderr
 
 _MOST_NAME = 80
 # Fields of a tensor that are text.
@@ -54,10 +55,20 @@ class ListedTensor(NamedTuple):
 
 
 class TensorFiles:
-    """The open tensor files at a path, restricted to tensors whose names match `glob`."""
+    """The open tensor files at a path, restricted to tensors whose names match `glob`.
 
-    def __init__(self, path: str, glob: str | None, *, only_heads: bool = False) -> None:
-        self._source, self._glob = open_tensors(path, only_heads=only_heads), glob
+    `skip_links`: links out of a folder are skipped, with a note on standard error.
+    """
+
+    def __init__(
+        self, path: str, glob: str | None, *, only_heads: bool = False, skip_links: bool = False
+    ) -> None:
+        self._source = open_tensors(path, only_heads=only_heads, skip_links=skip_links)
+        self._glob = glob
+        for name in map(shown, self._source.skipped):
+            print_stderr(
+                f"note: {name} is skipped: it is a link out of the folder; pass it to list its tensors"
+            )
         self.files = [file for file in self._source.files if file.contents is not None]
 
     def __enter__(self) -> TensorFiles:

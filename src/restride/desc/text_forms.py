@@ -11,6 +11,7 @@ are ignored, so that programs can add their own. A dim or stride known only at e
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -34,6 +35,7 @@ def order_tag(layout: BlockedLayout) -> Tag:
     return Tag(layout.outer_order, *layout.inner)
 
 
+@lru_cache(maxsize=1024)
 def matching_tag(layout: BlockedLayout) -> Tag | None:
     """Return the tag that creates `layout` from its dims: with exact strides if possible, then named."""
     if layout.has_runtime or layout.offset0 or len(layout.dims) > MAX_NDIMS:

@@ -44,15 +44,27 @@ def path_text(path: object, what: str, hint: str) -> str:
 
 
 def check_link(folder: str, path: str) -> None:
-    """Refuse a link that leads out of the folder. Raises InvalidArguments that names it.
+    """Refuse a link that leads out of the folder. Raises InvalidArguments that names it."""
+    if leads_out(folder, path):
+        hint = "convert follows such links with --follow-links (follow_links=True); else "
+        raise link_error(path, hint)
+
+
+def link_error(path: str, hint: str = "") -> Error:
+    """Return the error for a link that leads out of its folder; `hint`: what else the caller can do."""
+    target = shown(os.path.realpath(path))[:200]
+    return refuse("RS-F01:link-not-folder", path=shown(path), target=target, hint=hint)
+
+
+def leads_out(folder: str, path: str) -> bool:
+    """Return True for a link that leads out of the folder.
 
     In the cache of Hugging Face, snapshots of a model link to the adjacent folder `blobs`.
     """
     root, target = os.path.realpath(folder), os.path.realpath(path)
     model, mark, _ = root.rpartition(f"{os.sep}snapshots{os.sep}")
     roots = (root, os.path.join(model, "blobs")) if mark else (root,)
-    if not any(os.path.commonpath((one, target)) == one for one in roots):
-        raise refuse("RS-F01:link-not-folder", path=shown(path), target=shown(target)[:200])
+    return not any(os.path.commonpath((one, target)) == one for one in roots)
 
 
 def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = "") -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -151,11 +152,10 @@ def parse_object(path: str, text: bytes) -> dict[str, Any]:
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in values:
-                raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=name[:60])
-            values[name] = value
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+            raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=name[:60])
         return values
 
     def no_number(text: str) -> NoReturn:
@@ -314,10 +314,14 @@ def physical(array: StoredArray) -> StoredArray:
     return replace(array, shape=array.desc.physical_shape, is_fortran=False)
 
 
+# Many tensors of a file have the same shape and type.
+_row_major = lru_cache(maxsize=4096)(MemoryDesc)
+
+
 def plain_array(name: str, kind: ElementKind, shape: tuple[int, ...]) -> StoredArray:
     """Return an array as in files of other programs: row-major, if it has a descriptor at all."""
     has_rank = 0 < len(shape) <= MAX_NDIMS
-    desc = MemoryDesc(shape, kind.data_type) if kind.data_type is not None and has_rank else None
+    desc = _row_major(shape, kind.data_type) if kind.data_type is not None and has_rank else None
     return StoredArray(name, kind, shape, kind.nbytes(shape), desc)
 
 

@@ -46,15 +46,16 @@ __all__ = ["open_tensors"]
 _OF_4_BITS = [dtype for dtype in ELEMENTS.values() if DataType.parse(dtype).bits < 8]
 
 
-def open_tensors(path: str, *, only_heads: bool = False) -> ConversionSource:
+def open_tensors(path: str, *, only_heads: bool = False, skip_links: bool = False) -> ConversionSource:
     """Open files of tensors, to be closed by the caller: a file or a folder of any kind that restride reads.
 
     Raises InvalidArguments for damaged files, RuntimeFailure if the system refuses.
 
-    `only_heads`: compressed files are not expanded, and have no values.
+    `only_heads`: compressed files are not expanded, and have no values. `skip_links`: links out of a folder
+    are not read, and returned as `skipped`; otherwise they are errors.
     """
     if is_checkpoint(path):
-        return open_checkpoint(path, only_heads=only_heads)
+        return open_checkpoint(path, only_heads=only_heads, skip_links=skip_links)
     end = os.path.splitext(path)[1].lower()
     if end in _READERS:
         return ConversionSource(path, is_folder=False, files=_READERS[end](path))

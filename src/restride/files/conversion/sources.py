@@ -7,14 +7,23 @@ recreated, all others are copied.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ...errors import refuse
 from ..formats.npy import NpyOverride, read_npy
 from ..places import FilePlace
-from ..plain_file import FileState, check_link, close_on_error, opened, read_at, state_of
+from ..plain_file import (
+    FileState,
+    check_link,
+    close_on_error,
+    leads_out,
+    link_error,
+    opened,
+    read_at,
+    state_of,
+)
 from ..stored_tensors import BYTES, Contents, StoredArray, StoredTensor, parse_object, physical
 from ..tensor_file import tensor_file
 from ..writing.replacement import shown
@@ -79,11 +88,14 @@ class SourceFile:
 
 @dataclass(slots=True)
 class ConversionSource:
-    """All files that are read. `is_folder`: there may be several, and the result is a folder too."""
+    """All files that are read. `is_folder`: there may be several, and the result is a folder too. `skipped`:
+    links out of the folder, which are not read.
+    """
 
     path: str
     is_folder: bool
     files: list[SourceFile | ZarrFolder] = field(default_factory=list)
+    skipped: tuple[str, ...] = ()
 
     def close(self) -> None:
         """Close all files."""
@@ -133,13 +145,15 @@ def open_source(
 class Checkpoint:
     """The tensor files of a folder: those that its index names, else all whose names indicate tensors.
 
-    `index`: the index file's name, or ""; `shards`: tensor name -> file, according to the index.
+    `index`: the index file's name, or ""; `shards`: tensor name -> file, according to the index; `skipped`:
+    links out of the folder.
     """
 
     folder: str
     index: str
     files: tuple[str, ...]
     shards: dict[str, str]
+    skipped: tuple[str, ...] = ()
 
 
 def is_checkpoint(path: str) -> bool:
@@ -147,11 +161,11 @@ def is_checkpoint(path: str) -> bool:
     return path.endswith(INDEX_END) or (os.path.isdir(path) and not is_zarr(path))
 
 
-def find_checkpoint(path: str) -> Checkpoint:
+def find_checkpoint(path: str, *, skip_links: bool = False) -> Checkpoint:
     """Find the files of a folder, or of the folder of an index, excluding subfolders.
 
-    Raises InvalidArguments for links that lead out of the folder, for a folder without tensors and for a
-    damaged index, RuntimeFailure if the system refuses access.
+    Raises InvalidArguments for links that lead out of the folder, if they are not skipped or there is nothing
+    else, for a folder without tensors and for a damaged index, RuntimeFailure if the system refuses access.
     """
     folder, index = (path, "") if os.path.isdir(path) else os.path.split(path)
     folder = folder or "."
@@ -170,29 +184,32 @@ def find_checkpoint(path: str) -> Checkpoint:
             if not files:
                 ends = ", ".join(_NAMED_ENDS)
                 raise refuse("RS-F01:no-tensor-files", path=shown(folder), ends=ends)
-            _check_links(folder, files)
-            return Checkpoint(folder, "", files, {})
-    _check_links(folder, [index])
+            files, skipped = _without_links(folder, files, skip_links)
+            return Checkpoint(folder, "", files, {}, skipped)
+    _without_links(folder, (index,), False)
     with opened(os.path.join(folder, index)) as file:
         shards = _read_index(file, os.path.join(folder, index))["weight_map"]
     files = tuple(sorted(set(shards.values())))
-    _check_links(folder, files)
-    return Checkpoint(folder, index, files, shards)
+    files, skipped = _without_links(folder, files, skip_links)
+    return Checkpoint(folder, index, files, shards, skipped)
 
 
-def _check_links(folder: str, names: Iterable[str]) -> None:
-    for path in (os.path.join(folder, name) for name in names):
-        if os.path.islink(path):
-            check_link(folder, path)
+def _without_links(folder: str, names: Sequence[str], skip: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of files in the folder, and of links out of it."""
+    paths = {name: os.path.join(folder, name) for name in names}
+    links = tuple(name for name, path in paths.items() if os.path.islink(path) and leads_out(folder, path))
+    if links and (not skip or len(links) == len(names)):
+        raise link_error(paths[links[0]])
+    return tuple(name for name in names if name not in links), links
 
 
-def open_checkpoint(path: str, *, only_heads: bool = False) -> ConversionSource:
+def open_checkpoint(path: str, *, only_heads: bool = False, skip_links: bool = False) -> ConversionSource:
     """Open the files of a folder or an index, as found by `find_checkpoint`; the caller closes them.
 
     Raises InvalidArguments also for damaged files and missing shards.
     """
-    found = find_checkpoint(path)
-    source = ConversionSource(found.folder, is_folder=True)
+    found = find_checkpoint(path, skip_links=skip_links)
+    source = ConversionSource(found.folder, is_folder=True, skipped=found.skipped)
     try:
         for name in (*found.files, *filter(None, [found.index])):
             if not found.index or os.path.lexists(os.path.join(found.folder, name)):
@@ -274,7 +291,10 @@ def _check_shards(source: ConversionSource) -> None:
             for source_file in source.files
             if source_file.contents is not None and os.path.dirname(source_file.name) == folder
         }
+        shards |= {name: set() for name in source.skipped}
         for name, shard in index.index["weight_map"].items():
+            if shard in source.skipped:
+                continue
             if shard not in shards:
                 raise refuse("RS-F01:shard-missing", path=shown(index.path), shard=shard[:80])
             if name not in shards[shard]:

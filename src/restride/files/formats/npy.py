@@ -74,6 +74,14 @@ def read_desc(path: str, override: NpyOverride = _NOTHING) -> MemoryDesc:
         return _desc_of(read_npy(file, path, override).tensors[0].array, path)
 
 
+def has_desc(path: str) -> bool:
+    """Return False for an array without a memory format, which `read_desc` refuses: it has no axes or too
+    many, or elements that restride has no data type for. Errors as `read_npy`.
+    """
+    with opened(path, "a .npy file") as file:
+        return _has_desc(read_npy(file, path).tensors[0].array)
+
+
 def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Contents:
     """Return the only tensor of an open .npy file, named after it.
 
@@ -146,14 +154,18 @@ def _refused_type(path: str, dtype: np.dtype[Any]) -> Error:
 
 def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
     """Return the descriptor of an array for a reorder. Raises InvalidArguments if it has none."""
-    has_type = array.kind.data_type is not None or not array.is_fortran
-    if array.desc is not None and has_type:
+    if array.desc is not None and _has_desc(array):
         return array.desc
     if not array.shape:
         raise refuse("RS-F01:array-no-axes", path=shown(path))
     if array.kind.numpy is not None and array.kind.data_type is None:
         raise _refused_type(path, array.kind.numpy)
     raise refuse("RS-F01:array-axes-no", path=shown(path), count=len(array.shape))
+
+
+def _has_desc(array: StoredArray) -> bool:
+    # In Fortran order, elements without a data type have a descriptor of their bits.
+    return array.desc is not None and (array.kind.data_type is not None or not array.is_fortran)
 
 
 def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:

@@ -46,6 +46,9 @@ _DAMAGED = (
     OverflowError,
 )
 
+# Suffixes of files that torch.save writes, which are zip archives of pickles.
+_PICKLE_ENDS = (".pt", ".pth", ".ckpt", ".bin")
+
 HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
 """The error for a file written by torch.save."""
 
@@ -73,7 +76,9 @@ def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error, OverflowError):
-        raise refuse("RS-F01:no-zip-archive", path=shown(path)) from None
+        is_pickle = path.lower().endswith(_PICKLE_ENDS)
+        hint = f"get it again, and {OUT_OF_PICKLES}" if is_pickle else "save it again: np.savez(file, name=x)"
+        raise refuse("RS-F01:no-zip-archive", path=shown(path), hint=hint) from None
     if any(member.filename.endswith("/data.pkl") for member in members):
         raise refuse("RS-F01:holds-pickled-python-objects", path=shown(path))
     if len(members) > _MOST_MEMBERS:

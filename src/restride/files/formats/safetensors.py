@@ -72,7 +72,7 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
 
 def _tensor(path: str, name: str, entry: object, start: int, size: int) -> StoredTensor:
     """Return the tensor of one entry of the header."""
-    if not isinstance(entry, dict) or any(key not in entry for key in _FIELDS):
+    if not isinstance(entry, dict) or not entry.keys() >= _FIELDS:
         raise refuse("RS-F01:tensor-lacks-type", path=shown(path), name=name[:60])
     word, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
     kind = KINDS.get(word) if isinstance(word, str) else None
@@ -96,8 +96,9 @@ def _tensor(path: str, name: str, entry: object, start: int, size: int) -> Store
             nbytes=array.nbytes,
             ends=str(ends)[:60],
         )
-    unknown = {key: value for key, value in entry.items() if key not in _FIELDS}
-    return StoredTensor(replace(array, unknown=unknown), path, start + ends[0])
+    if len(entry) > len(_FIELDS):
+        array = replace(array, unknown={key: entry[key] for key in entry if key not in _FIELDS})
+    return StoredTensor(array, path, start + ends[0])
 
 
 def _are_counts(values: object) -> bool:

@@ -32,7 +32,8 @@ class Places {
     const offsets = new Float64Array(total), found = new Int32Array(total), index = padded.map(() => 0);
     this.offsets = new Float64Array(numbers.total);
     for (let at = 0; at < total; at++) {
-      offsets[at] = Number(layout.offset) + index.reduce((sum, i, d) => sum + shares[d][i], 0);
+      const offset = Number(layout.offset) + index.reduce((sum, i, d) => sum + shares[d][i], 0);
+      offsets[at] = layout.swizzle ? Number(swizzled(layout, BigInt(offset))) : offset;
       found[at] = index.every((i, d) => i < numbers.dims[d]) ? numbers.of(index) : -1;
       if (found[at] >= 0) this.offsets[found[at]] = offsets[at];
       for (let d = padded.length - 1; d >= 0 && ++index[d] === padded[d]; d--) index[d] = 0;
@@ -115,7 +116,8 @@ class TensorPane extends Pane {
 }
 class MemoryPane extends Pane {
   constructor(key, layout) {
-    const places = new Places(layout, numbers), bits = Number(layout.bits), size = Number(layout.size) * bits;
+    const places = new Places(layout, numbers), bits = Number(layout.bits);
+    const size = bits * (layout.swizzle ? places.offset.at(-1) + 1 : Number(layout.size));
     const perLine = Number(get("line").value) * 8 / bits, wide = Math.min(layouts.b ? CELLS / 2 : CELLS, perLine);
     const line = (offset) => Math.floor(offset / perLine), lines = new Set(Array.from(places.offset, line)).size;
     const padding = places.padding ? `, ${places.padding.toLocaleString("en")} of them padding` : "";

@@ -5,8 +5,8 @@ const productOf = (values) => values.reduce((product, value) => product * value,
 const tuple = (values) => `(${values.join(", ")}${values.length === 1 ? "," : ""})`;
 const quoted = (text) => {
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const code = (char) => `\\x${char.charCodeAt().toString(16).padStart(2, "0")}`;
-  const inside = text.replaceAll("\\", "\\\\").replaceAll(quote, `\\${quote}`);
+  const code = (char) => ({ "\t": "\\t", "\n": "\\n", "\r": "\\r" })[char] ?? `\\x${char.charCodeAt().toString(16).padStart(2, "0")}`;
+  const inside = text.replaceAll("\\", "\\").replaceAll(quote, `\\${quote}`);
   return quote + inside.replace(/[\0-\x1f\x7f-\xa0\xad]/g, code) + quote;
 };
 const printable = (chars) => chars.map((char) => (/^[ -~]$/.test(char) ? char : "?")).join("");
@@ -107,7 +107,7 @@ const clash = (blocks) => {
     for (const { step, size } of own.sort(order)) {
       if (step !== reached)
         return `the steps of axis '${tables.letters[axis]}' ${step < reached ? "overlap" : "leave a gap"}: ` +
-          `a block at step ${step} where one at ${reached} is due`;
+          `a block has step ${step} where ${reached} is expected`;
       reached *= size;
     }
   }
@@ -136,7 +136,7 @@ const parseTag = (text) => {
   const chars = [...text];
   if (chars.length > 192) throw badTag(chars, 192, `a tag has at most 192 characters; this one has ${chars.length}`);
   if (text === "any" || text === "undef")
-    throw new Refusal(`format ${quoted(text)} says nothing of where elements lie`, "", "it is a placeholder");
+    throw new Refusal(`format ${quoted(text)} does not determine the layout`, "", "it is a placeholder");
   const meant = Object.hasOwn(tables.meanings, text) ? tables.meanings[text] : text;
   const parts = scan([...meant]), axes = axesOf(parts.outer, chars);
   checkBlocks(parts, chars, axes);
@@ -150,22 +150,23 @@ const parseTag = (text) => {
   const letters = [...axes.entries()].sort((a, b) => a[1] - b[1]).map(([letter]) => letter);
   return { order, blocks: canonical(blocks), letters: letters.includes("x") || meant !== text ? null : letters };
 };
-const resolved = ({ order, blocks }, ndims) => {
+const resolved = ({ order, blocks }, dims) => {
+  const ndims = dims.length;
   if (!order.includes(REST)) return order;
   if (blocks.some((block) => block.axis >= ndims))
-    throw new Refusal(`format tag '${tagText(order, blocks)}' cannot have rank ${ndims}`, "",
-      `ranks are 1..${tables.letters.length}, and every blocked axis must be there`);
+    throw new Refusal(`format tag '${tagText(order, blocks)}' cannot have rank ${ndims}`, `dims ${tuple(dims)}`,
+      `ranks are 1..${tables.letters.length}, and every blocked axis must exist`);
   const rest = Array.from({ length: ndims }, (_, i) => i).filter((axis) => !order.includes(axis));
   return order.flatMap((axis) => (axis === REST ? rest : axis < ndims ? [axis] : []));
 };
 const parseDims = (text) => {
-  if (text.length > 300) throw new Refusal(`dims of ${text.length} characters`, "", "more than 300 are no dims");
+  if (text.length > 300) throw new Refusal(`dims of ${text.length} characters`, "", "the limit is 300");
   let at = 0;
   const dims = text.split("x").map((part) => {
     if (!/^[0-9]+$/.test(part)) {
       const shown = printable([...text]), place = at + Math.max(0, [...part].findIndex((char) => !isDigit(char)));
       throw new Refusal(`bad dims ${quoted(shown)}`, `${shown}\n${" ".repeat(9 + place)}^`,
-        part ? "a dim is a whole number of 0 or more" : "a dim is missing");
+        part ? "a dim must be a whole number of 0 or more" : "a dim is missing");
     }
     at += part.length + 1;
     return BigInt(part);
@@ -206,8 +207,8 @@ const blocked = (dims, type, order, blocks, unit = productOf(blocks.map((block) 
 };
 const tagLayout = (text, dims, type) => {
   const tag = parseTag(text);
-  if (!dims) throw new Refusal("DIMS is missing", "", "a tag says nothing of extents");
-  const order = resolved(tag, dims.length);
+  if (!dims) throw new Refusal("DIMS is missing", "", "a tag has no extents");
+  const order = resolved(tag, dims);
   if (order.length !== dims.length)
     throw new Refusal(`format tag '${text}' has ${order.length} axes, the dims have ${dims.length}`,
       `dims ${tuple(dims)}; tag ${tagText(order, tag.blocks)}`, "a tag orders each axis once");
@@ -240,7 +241,7 @@ const nested = (value, name, least, levels = 16) => {
     return parts;
   }
   if (value < least || value >= 2n ** 63n)
-    throw new Refusal(`${name} has the number ${short(value)}`, "", `numbers are from ${least} on, and fit 64 bits`);
+    throw new Refusal(`${name} contains the number ${short(value)}`, "", `numbers must be ${least} or more, and fit 64 bits`);
   return value;
 };
 const text = (value) => (Array.isArray(value) ? `(${value.map(text).join(",")})` : `${value}`);
@@ -256,7 +257,7 @@ const cuteLayout = (typed, dims, type) => {
     if (typed.length > 4096 || parts.length > 2 || !/^[\d\s(),:_-]*$/.test(typed)) throw new SyntaxError();
     values = parts.map(intTuple);
   } catch {
-    throw new Refusal(`Layout: ${short(typed)} cannot be read`, "", "it is not of the form shape:stride, with nested parentheses");
+    throw new Refusal(`Layout: ${short(typed)} cannot be read`, "", "it does not have the form shape:stride, with nested parentheses");
   }
   const shape = nested(values[0], "shape", 1n);
   let step = 1n;
@@ -279,13 +280,39 @@ const cuteLayout = (typed, dims, type) => {
   return { dims: sizes, padded: sizes, digits, offset: 0n, bits: BigInt(tables.types[type]), type, names, title,
     size: 1n + ends(1n) - ends(-1n), isColumnMajor: true };
 };
+// A layout with swizzled offsets, Sw<bits,base,shift> o 0 o SHAPE:STRIDE.
+const swizzled = ({ swizzle }, offset) => {
+  if (!swizzle) return offset;
+  const { bits, source, target } = swizzle;
+  return offset ^ (((offset >> source) & ((1n << bits) - 1n)) << target);
+};
+const SWIZZLED = /^[ \t-\r]*Sw<(\d{1,2}),(\d{1,2}),(-?\d{1,2})>[ \t-\r]*o[ \t-\r]*0[ \t-\r]*o[ \t-\r]*([^<>]{1,4096})$/u;
+const swizzledLayout = (typed, dims, type) => {
+  const found = SWIZZLED.exec(typed);
+  if (!found)
+    throw new Refusal(`${short(typed)} is not a swizzled layout`, "", "one is written Sw<bits,base,shift> o 0 o SHAPE:STRIDE");
+  const [bits, base, shift] = found.slice(1, 4).map(BigInt), far = shift < 0n ? -shift : shift, most = 62n;
+  if (far < bits || bits + base + far > most)
+    throw new Refusal(`Swizzle: ${tuple([bits, base, shift])} is not a swizzle`, "",
+      `bits and base must be 0 or more, the magnitude of shift at least bits, and all at most ${most} bits`);
+  const layout = cuteLayout(found[4], dims, type), outer = `Sw<${bits},${base},${shift}>`;
+  const reach = layout.digits.map(({ extent, stride }) => (extent - 1n) * stride);
+  const cosize = reach.reduce((sum, far) => sum + (far < 0n ? -far : far), 1n);
+  if (reach.some((far) => far < 0n) || cosize > 1n << most)
+    throw new Refusal("compose: the second layout leaves the domain of the first",
+      `${outer} of size ${1n << most}, ${layout.title} with offsets up to ${cosize} - 1`, "the first has no offset there");
+  const [source, target] = shift > 0n ? [base + far, base] : [base, base + far];
+  const written = ((1n << bits) - 1n) << target, size = 1n + ((cosize - 1n) | written);
+  return { ...layout, title: `${outer} o 0 o ${layout.title}`, swizzle: { bits, source, target }, size };
+};
 
-const isCute = (typed) => /^[\s(\d]/.test(typed);
+const isCute = (typed) => /^([\s(\d]|Sw<)/.test(typed);
 const layoutOf = (typed, dims, type) =>
   Object.hasOwn(tables.formats, typed) ? storedLayout(typed, dims)
-    : isCute(typed) ? cuteLayout(typed, dims, type) : tagLayout(typed, dims, type);
-const offsetOf = ({ digits, offset }, index) =>
-  digits.reduce((sum, { axis, extent, weight, stride }) => sum + ((index[axis] / weight) % extent) * stride, offset);
+    : !isCute(typed) ? tagLayout(typed, dims, type)
+      : typed.includes("<") ? swizzledLayout(typed, dims, type) : cuteLayout(typed, dims, type);
+const offsetOf = (layout, index) => swizzled(layout, layout.digits.reduce(
+  (sum, { axis, extent, weight, stride }) => sum + ((index[axis] / weight) % extent) * stride, layout.offset));
 // A layout as CuTe writes it, padding included.
 const cuteText = ({ dims, digits }) => {
   const modes = dims.map((_, d) => {
