@@ -146,8 +146,9 @@ def plan_network(
     """Plan a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
 
     `without`: disabled fusions. `ends`: the formats of inputs and outputs that are not row-major; an output
-    of format "any" stays as it was written, unless that has padding. `precision`: types allowed for tensors (`precision.py`). A graph
-    that is already planned is used unchanged. Raises what the primitives raise, with the names of nodes.
+    of format "any" stays as it was written, unless that has padding. `precision`: types allowed for tensors
+    (`precision.py`). A graph that is already planned is used unchanged. Raises what the primitives raise,
+    with the names of nodes.
     """
     nodes = (graph.fused.graph if isinstance(graph, PlannedGraph) else graph).nodes
     line = Line("plan", engine.kind, NETWORK, rule, problem_desc=f"{len(nodes)} nodes")
