@@ -110,7 +110,7 @@ def test_fewer_dims_types_and_nan_behind_a_length():
 
 def test_bad_input_is_refused():
     for texts, call in (
-        (("RS-R10", "width of 16"), lambda: rj.attention(Q, K[..., :3], V)),
+        (("RS-R10", "queries have width 16, but keys have width 3"), lambda: rj.attention(Q, K[..., :3], V)),
         (("RS-R10", "mask"), lambda: rj.attention(Q, K, V, mask=MASK[:3])),
         (("RS-V06", "causal"), lambda: rj.attention(Q, K, V, causal=2)),
         (("RS-A17", "scale is traced"), lambda: jax.jit(lambda s: rj.attention(Q, K, V, scale=s))(0.5)),

@@ -73,7 +73,7 @@ def test_a_memory_is_read_by_torch():
     [
         (lambda: torch.ones(2, 4).to_sparse(), "x.to_dense()"),
         (lambda: torch.quantize_per_tensor(torch.ones(2, 4), 0.1, 0, torch.qint8), "x.dequantize()"),
-        (lambda: torch.ones(2, 4, device="meta"), "torch.empty_like(x, device"),
+        (lambda: torch.ones(2, 4, device="meta"), "torch.zeros_like(x, device"),
         (lambda: torch.ones(2, 4, requires_grad=True), "x.detach()"),
         (lambda: torch.nested.nested_tensor([torch.ones(3, 4), torch.ones(2, 4)]), "x.unbind()"),
         (lambda: torch._neg_view(torch.ones(2, 4)), "x.resolve_neg()"),
@@ -536,9 +536,10 @@ def test_what_is_handed_over_in_place_of_a_type_is_refused():
 
 
 def test_a_type_that_is_asked_for_and_is_none_is_told_as_the_argument():
-    for dtype in (torch.int64, torch.complex64):
-        with refused(f"restride.torch.reorder: dtype is {dtype}", "use one of torch.float64, torch.float32"):
-            rt.reorder(image(), "nhwc", dtype=dtype)
+    with refused(
+        "restride.torch.reorder: dtype is torch.complex64", "use one of torch.float64, torch.float32"
+    ):
+        rt.reorder(image(), "nhwc", dtype=torch.complex64)
 
 
 def test_nested_tensors_are_refused():
@@ -603,9 +604,8 @@ def test_the_page_about_torch_runs():
         test = doctest.DocTestParser().get_doctest(block, names, "torch.md", None, 0)
         test.globs = names
         said = io.StringIO()
-        assert not doctest.DocTestRunner().run(test, out=said.write, clear_globs=False).failed, (
-            said.getvalue()
-        )
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        assert not runner.run(test, out=said.write, clear_globs=False).failed, said.getvalue()
     assert "compiled" in names
 
 

@@ -137,13 +137,16 @@ def test_bad_input_is_refused():
     q, k, v = (x.detach() for x in problem())
     for texts, call in (
         (("RS-R10", "enable_gqa=True"), lambda: ours(q, k[:, :2], v[:, :2])),
-        (("RS-R10", "do not divide"), lambda: ours(q, k[:, :3], v[:, :3], enable_gqa=True)),
-        (("RS-R10", "width of 16"), lambda: ours(q, k[..., :3], v)),
-        (("RS-R10", "two dims or more"), lambda: ours(q[0, 0, 0], k, v)),
+        (
+            ("RS-R10", "are not a multiple of 3 heads of keys"),
+            lambda: ours(q, k[:, :3], v[:, :3], enable_gqa=True),
+        ),
+        (("RS-R10", "queries have width 16, but keys have width 3"), lambda: ours(q, k[..., :3], v)),
+        (("RS-R10", "at least two dims"), lambda: ours(q[0, 0, 0], k, v)),
         (("RS-R10", "mask"), lambda: ours(q, k, v, torch.zeros(3, 3))),
         (("RS-R10", "mask"), lambda: ours(q, k, v, torch.zeros(1, 1, 1, 9, 11))),
         (("RS-R10", "mask"), lambda: ours(q[None], k[None], v[None], torch.zeros(3, 1, 1, 9, 11))),
-        (("RS-A17", "no tensor"), lambda: ours(1, k, v)),
+        (("RS-A17", "is not a tensor"), lambda: ours(1, k, v)),
         (("RS-V06", "is_causal is 'top_left'"), lambda: ours(q, k, v, is_causal="top_left")),
         (("RS-V02", "scale is 'a'"), lambda: ours(q.requires_grad_(), k, v, scale="a")),
     ):

@@ -258,7 +258,7 @@ def test_parameters_are_read_where_no_gradient_is_recorded():
         assert torch.equal(rs.reorder(parameter, "nhwc"), parameter)
     with pytest.raises(rs.InvalidArguments, match="gradients"):
         rs.reorder(parameter, "nhwc")
-    for x, hint in ((parameter, "x.detach()"), (torch.empty(2, device="meta"), "with bytes")):
+    for x, hint in ((parameter, "x.detach()"), (torch.empty(2, device="meta"), "with values")):
         with pytest.raises(rs.InvalidArguments) as refusal:
             rs.Memory.from_dlpack(x)
         assert hint in refusal.value.hint

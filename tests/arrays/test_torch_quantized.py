@@ -284,7 +284,7 @@ def test_copies_are_layers_of_their_own(way):
 def test_layers_tell_how_they_are_quantized():
     assert repr(_layer()) == (
         "QuantizedLinear(in_features=512, out_features=24, bias=True, "
-        "strict: values s4 512x24 BA16b8a, scale f32 4x24 ab)"
+        "values s4 512x24 BA16b8a, scale f32 4x24 ab)"
     )
 
 

@@ -227,7 +227,7 @@ class QuantizedLinear(torch.nn.Module):  # type: ignore[misc]
     def extra_repr(self) -> str:
         """Return the text in the module's repr."""
         sizes = f"in_features={self.in_features}, out_features={self.out_features}"
-        return f"{sizes}, bias={self.bias is not None}, {self.form}"
+        return f"{sizes}, bias={self.bias is not None}, {self.form.removeprefix('strict: ')}"
 
 
 def _hold(module: Any, parts: dict[str, Memory], mode: str, like: torch.Tensor) -> None:
