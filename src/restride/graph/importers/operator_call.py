@@ -511,9 +511,6 @@ class OperatorTable:
         """Return a decorator that registers a function for operators of these names."""
 
         def enter(function: Function) -> Function:
-            defaults = function.__kwdefaults__ or {}
-            for name, value in defaults.items():
-                defaults[name] = float(self._floats(value)) if type(value) is float else value
             for name in names:
                 full_name = name if "." in name else f"{self._prefix}{name}"
                 self._functions.setdefault(full_name, {})[since] = function
@@ -572,6 +569,8 @@ class OperatorTable:
         parameters = parameters_of(function)
         by_name = [each for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
         named = {each.name: each.of_attributes(call, attributes) for each in by_name}
+        defaults = named.keys() - attributes.keys()
+        named |= {name: float(self._floats(x)) for name in defaults if type(x := named[name]) is float}
         pairs: list[tuple[OperatorParameter, Any]] = []
         for each in parameters:
             if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:

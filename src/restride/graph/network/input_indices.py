@@ -7,14 +7,16 @@ input of the network it is an error. Indices that the network computes are not c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...errors import refuse
 from ...runtime.alloc import Array
-from ..graph import Graph, Node
 from ..nodes.moves import ReshapeOperation, SliceOperation, TransposeOperation
+
+if TYPE_CHECKING:
+    from ..graph import Graph, Node
 
 __all__ = ["InputIndices", "input_indices"]
 
