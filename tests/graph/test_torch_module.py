@@ -160,6 +160,9 @@ def test_a_module_that_trains_again_is_refused() -> None:
 
 
 BY_SIZE: dict[str, Callable[[Any], Any]] = {
+    "text": lambda x: x * {"8": 2.0, "7": 3.0}.get(str(x.shape[1]), 5.0),
+    "a type": lambda x: x * (1.0 if isinstance(x.shape[1], int) else 100.0),
+    "a table": lambda x: x * {8: 2.0, 7: 3.0}.get(x.shape[1], 5.0),
     "equal": lambda x: x * 2 if x.shape[1] == 9 else x + 1,
     "multiple": lambda x: x * 2 if x.shape[1] % 4 == 0 else x + 1,
     "half": lambda x: x * 2 if float(x.shape[1]) / 2 > 4.2 else x + 1,
@@ -176,22 +179,6 @@ def test_what_a_size_decides_is_decided_for_each_size(name: str) -> None:
     for size in (7, 8, 9, 2, 1, 12):
         x = torch.rand(2, size, 8)
         torch.testing.assert_close(compiled(x), module(x))
-
-
-def test_further_sizes_are_not_exported_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    module, exports, export = small_network(), list[int](), torch.export.export
-    compiled = rt.compile_module(module, X)
-
-    def counting(*args: Any, **named: Any) -> Any:
-        exports.append(1)
-        return export(*args, **named)
-
-    monkeypatch.setattr(torch.export, "export", counting)
-    for size in (40, 48, 56):
-        x = torch.rand(1, 3, size, size)
-        with torch.no_grad():
-            torch.testing.assert_close(compiled(x), module(x), atol=1e-5, rtol=1e-4)
-    assert len(exports) == 1
 
 
 def test_an_input_of_another_rank_is_told_how_many_dims_there_are() -> None:

@@ -33,7 +33,7 @@ _TORCH_PARTS = (
 )
 _IMPORTER_PARTS = (
     *("backend", "explaining", "export", "index_ranges", "module", "network_part", "partition"),
-    *("reader", "specialization"),
+    "reader",
 )
 _FOR_TORCH = {"torch", *(f"arrays.torch.{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.importers.torch.{name}" for name in _IMPORTER_PARTS}

@@ -21,6 +21,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.eval_frame import innermost_fn
 from torch._functorch.aot_autograd import make_boxed_func
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ....desc.memory_desc import MemoryDesc
 from ....desc.parse import parse_bool, parse_word
@@ -35,7 +36,6 @@ from .index_ranges import index_ranges
 from .network_part import format_of, row_major_of
 from .partition import CHOICES, Partitioned, Run, is_view, partitioned
 from .reader import by_operator, called
-from .specialization import of_numbers
 
 __all__ = ["GRAPHS", "CompiledGraph", "compile_graph"]
 
@@ -226,7 +226,7 @@ class CompiledGraph:
         self._parameters.update(args[at].data_ptr() for at in self._static)
         if self._sizes:
             try:
-                module = of_numbers(module, args)
+                module = _of_numbers(module, args)
             except Exception as error:  # torch raises its own errors if values decide sizes
                 run = self._leave(f"its sizes are not known before a run: {text_of(error)[:200]}")
                 return Partitioned(run, module.graph, (), {})
@@ -302,3 +302,33 @@ class _State:
 
 
 _POINTER, _VERSION = torch.Tensor.data_ptr, torch.Tensor._version.__get__
+
+
+def _of_numbers(module: fx.GraphModule, args: Sequence[Any]) -> fx.GraphModule:
+    """Specialize a graph of symbolic sizes to the numbers of a call; what depends only on them is folded."""
+    graph, new = fx.Graph(), dict[fx.Node, Any]()
+    values = iter(args)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+
+        def value_of(node: fx.Node) -> Any:
+            return new[node].meta["val"] if isinstance(new[node], fx.Node) else new[node]
+
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                value = next(values)
+                value = mode.from_tensor(value) if isinstance(value, torch.Tensor) else value
+            elif node.op == "get_attr":
+                value = getattr(module, node.target)
+            elif node.op == "output":
+                graph.output(fx.map_arg(node.args[0], new.__getitem__))
+                break
+            else:
+                value = node.target(*fx.map_arg(node.args, value_of), **fx.map_arg(node.kwargs, value_of))
+            if node.op == "call_function" and not isinstance(value, torch.Tensor | tuple | list):
+                new[node] = value
+                continue
+            copied = graph.node_copy(node, new.__getitem__)
+            copied.meta["val"] = value
+            # A size stays an input, which nothing reads.
+            new[node] = value if node.op == "placeholder" and isinstance(value, int) else copied
+    return fx.GraphModule(module, graph)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import torch
@@ -25,11 +23,9 @@ from .call import translate_aten
 from .layers import RESIZES
 from .operators import TORCH_OPERATORS
 from .reader import GraphReader, array_of, by_operator, names_by_part
-from .specialization import are_covered, of_numbers
 
 __all__ = [
     "ExportedModule",
-    "OpenModules",
     "decompositions",
     "exported",
     "follows_batch",
@@ -70,10 +66,13 @@ def exported(
     `keywords`: the names of the last of them, if passed by name. Raises InvalidArguments if torch cannot
     export it, Unimplemented for unsupported operators, all at once.
     """
-    if not hasattr(torch.export, "default_decompositions"):
+    default = getattr(torch.export, "default_decompositions", None)
+    if default is None:
         raise refuse("RS-G04:torch-too-old", version=torch.__version__)
     try:
-        program = _program(module, example, keywords)
+        with torch.no_grad(), _without_warning():
+            program = torch.export.export(module, *_arguments(example, keywords))
+            program = program.run_decompositions(decompositions(default()))
     except Exception as error:  # torch raises its own errors, and those of the module's code
         raise refuse(
             "RS-G05:torch-export-cannot",
@@ -92,82 +91,6 @@ def exported(
             type_type=type(error).__name__,
             text_of=text_of(error)[:300],
         ) from error
-
-
-class OpenModules:
-    """A module exported once for all dims that differ from those of an example in the same axes.
-
-    torch.export takes longer than everything else that a new size needs. What it refuses is not tried again.
-    """
-
-    def __init__(
-        self, module: torch.nn.Module, example: Sequence[torch.Tensor], keywords: Sequence[str] = ()
-    ) -> None:
-        self._module, self._example, self._keywords = module, example, keywords
-        self._by_axes: dict[tuple[tuple[int, ...], ...], _OpenModule | None] = {}
-
-    def exported(self, tensors: Sequence[torch.Tensor]) -> ExportedModule | None:
-        """Return the program for tensors; None if they need an export of their own."""
-        pairs = [zip(x.shape, own.shape, strict=True) for x, own in zip(tensors, self._example, strict=True)]
-        axes = tuple(tuple(axis for axis, (n, m) in enumerate(pair) if n != m) for pair in pairs)
-        # An extent of 1 is special for torch.
-        if any(x.shape[axis] < _LEAST_OPEN for x, own in zip(tensors, axes, strict=True) for axis in own):
-            return None
-        try:
-            if axes not in self._by_axes:
-                self._by_axes[axes] = None
-                self._by_axes[axes] = _OpenModule(self._module, tensors, axes, self._keywords)
-            opened = self._by_axes[axes]
-            return None if opened is None else opened.exported(tensors)
-        except Exception:  # torch raises its own errors where values or Python code decide by sizes
-            return None
-
-
-_LEAST_OPEN = 2
-
-
-class _OpenModule:
-    """A module exported once for inputs of open extents.
-
-    `axes`: of each input, those whose extents are open. Raises what torch.export raises.
-    """
-
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        example: Sequence[torch.Tensor],
-        axes: Sequence[Iterable[int]],
-        keywords: Sequence[str] = (),
-    ) -> None:
-        shapes = torch.export.ShapesCollection()  # for any structure of the call
-        for x, own in zip(example, axes, strict=True):
-            shapes[x] = dict.fromkeys(own, torch.export.Dim.AUTO)
-        self._program = _program(module, example, keywords, shapes)
-        self._places = {node.name: node for node in self._program.graph.find_nodes(op="placeholder")}
-
-    def exported(self, example: Sequence[torch.Tensor]) -> ExportedModule | None:
-        """Return the program for tensors of these dims; None if it does not hold for them."""
-        program = self._program
-        inputs = dict(zip(program.graph_signature.user_inputs, example, strict=True))
-        if not are_covered((self._places[name].meta["val"], x) for name, x in inputs.items()):
-            return None
-        tensors = {**dict(_torch_tensors(program)), **inputs}
-        module = of_numbers(program.graph_module, [tensors[name] for name in self._places])
-        for name, node in zip(self._places, module.graph.find_nodes(op="placeholder"), strict=True):
-            node.name = name  # a copy of `input` has another, as that is a function of Python
-        return _read(program, example, module.graph)
-
-
-def _program(
-    module: torch.nn.Module, example: Sequence[torch.Tensor], keywords: Sequence[str], shapes: Any = None
-) -> Any:
-    with torch.no_grad(), _without_warning():
-        program = torch.export.export(module, *_arguments(example, keywords), dynamic_shapes=shapes)
-        if shapes is not None:
-            # Decompositions decide by sizes too, but torch records nothing after the export.
-            sizes = [n for shape in _shapes(program) for n in shape if isinstance(n, torch.SymInt)]
-            sizes[0].node.shape_env.frozen = False
-        return program.run_decompositions(decompositions(torch.export.default_decompositions()))
 
 
 def open_shapes(program: torch.export.ExportedProgram) -> list[tuple[int | None, ...]]:
@@ -342,17 +265,15 @@ def _encoder_layer(
     return normalized(x + fed(x), 2)
 
 
-def _read(program: Any, example: Sequence[torch.Tensor], graph: Any = None) -> ExportedModule:
-    """Read a program; `graph`: its graph with numbers in place of symbolic sizes."""
-    signature, graph = program.graph_signature, graph or program.graph
-    _number_nodes(graph)
-    reader = GraphReader(signature.user_inputs, names_by_part(graph.nodes))
-    for node in graph.nodes:
+def _read(program: Any, example: Sequence[torch.Tensor]) -> ExportedModule:
+    signature = program.graph_signature
+    reader = GraphReader(signature.user_inputs, names_by_part(program.graph.nodes))
+    for node in program.graph.nodes:
         if node.op == "call_function":
             reader.read(node)
     if reader.missing:
         raise missing_error("the module", by_operator(reader.missing.values()))
-    (outputs,) = graph.output_node().args
+    (outputs,) = program.graph.output_node().args
     others = [str(output) for output in outputs if not hasattr(output, "name")]
     if others:
         raise refuse("RS-G05:module-gives-no", outputs=", ".join(others))
@@ -363,21 +284,7 @@ def _read(program: Any, example: Sequence[torch.Tensor], graph: Any = None) -> E
     return ExportedModule(reader.model(inputs, dict(_tensors(program)), outputs), program.call_spec.out_spec)
 
 
-def _number_nodes(graph: Any) -> None:
-    """Number nodes of one name in order, whatever stood between them: names are the same for all sizes."""
-    taken = {node.name for node in graph.nodes if node.op != "call_function"}
-    for node in [each for each in graph.nodes if each.op == "call_function"]:
-        word = re.sub(r"_\d+$", "", node.name)
-        names = (f"{word}_{i}" if i else word for i in count())
-        node.name = next(name for name in names if name not in taken)
-        taken.add(node.name)
-
-
 def _tensors(program: Any) -> Iterator[tuple[str, Array]]:
-    return ((name, array_of(x)) for name, x in _torch_tensors(program))
-
-
-def _torch_tensors(program: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield parameters, buffers and constants by the names of their placeholders."""
     signature, tensors = program.graph_signature, {**program.constants, **program.state_dict}
     for table in (
@@ -386,4 +293,4 @@ def _torch_tensors(program: Any) -> Iterator[tuple[str, torch.Tensor]]:
         signature.inputs_to_lifted_tensor_constants,
     ):
         for name, target in table.items():
-            yield name, tensors[target]
+            yield name, array_of(tensors[target])

@@ -21,7 +21,7 @@ from ...network.network import InputDims, Network
 from ...rewrites.fusions import fusions_off
 from ...rewrites.precision import PRECISIONS
 from ..onnx.reader import data_type_of
-from .export import OpenModules, exported, follows_batch, largest_batch, open_shapes
+from .export import exported, follows_batch, largest_batch, open_shapes
 from .reader import element_of
 
 __all__ = ["CompiledModule", "compile_module"]
@@ -173,7 +173,7 @@ class CompiledModule:
         state, first = self._state_now(), exported(module, example, keywords)
         names = [model_input.name for model_input in first.model.inputs]
         of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
-        example_graph, opened = first.graph(of_example), OpenModules(module, example, keywords)
+        example_graph = first.graph(of_example)
 
         def like_example(dims: Mapping[str, Dims]) -> list[torch.Tensor]:
             pairs = [(x, dims[name]) for name, x in zip(names, example, strict=True)]
@@ -184,9 +184,7 @@ class CompiledModule:
             if dims == of_example:
                 return example_graph
             try:
-                tensors = like_example(dims)
-                program = opened.exported(tensors) or exported(module, tensors, keywords)
-                return program.graph(dims)
+                return exported(module, like_example(dims), keywords).graph(dims)
             except InvalidArguments as error:
                 own, other = (", ".join(map(by, each.values())) for each in (dims, of_example))
                 told = error.with_context(where=f"inputs of {own}; the example is of {other}")
