@@ -268,6 +268,41 @@ def test_a_configuration_says_that_only_restride_reads_the_weights(rule: str) ->
         assert json.loads(Path("c/config.json").read_text()) == json.loads(original)
 
 
+def _configure(**quantization: object) -> None:
+    config = Path("model/config.json")
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"quantization_config": quantization}))
+
+
+def test_the_mark_hides_every_key_by_which_other_programs_read_the_weights() -> None:
+    checkpoint()
+    _configure(quant_method="bitsandbytes", load_in_8bit=True)
+    rs.convert("model", "a", ["*down_proj.weight=mxfp8"])
+    assert json.loads(Path("a/config.json").read_text())["quantization_config"].keys() == {"restride"}
+    rs.convert("a", "b", ["*down_proj.weight=f32"])
+    config = json.loads(Path("b/config.json").read_text())["quantization_config"]
+    assert config == {"quant_method": "bitsandbytes", "load_in_8bit": True}
+
+
+def test_layers_are_not_made_beside_those_of_another_method() -> None:
+    checkpoint()
+    _configure(quant_method="fp8")
+    with refused("layers of this folder are quantized by fp8"):
+        rs.convert("model", "a", ["*down_proj.weight=awq"])
+    assert not os.path.exists("a")
+
+
+@pytest.mark.parametrize(("kept", "expected"), [("lm_head", ["lm_head"]), (5, []), ({"a": 1}, [])])
+def test_a_list_of_modules_may_be_a_word_or_damaged(kept: object, expected: list[str]) -> None:
+    checkpoint()
+    rs.convert("model", "part", ["*up_proj.weight=awq"])
+    config = json.loads(Path("part/config.json").read_text())
+    config["quantization_config"]["modules_to_not_convert"] = kept
+    Path("part/config.json").write_text(json.dumps(config))
+    rs.convert("part", "rest", ["*down_proj.weight=awq"])
+    found = json.loads(Path("rest/config.json").read_text())["quantization_config"]
+    assert [name for name in found.get("modules_to_not_convert", []) if name == "lm_head"] == expected
+
+
 def test_the_command_warns_of_weights_that_only_restride_reads(capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint()
     options = ["--rule", "*proj.weight=s8,axis=0,scale=absmax"]

@@ -185,6 +185,15 @@ def test_weights_of_recurrent_networks_are_weights() -> None:
     assert (finding["finding"], finding["calls"], finding["ms"]) == ("constant reorders", 4, 1.0)
 
 
+@pytest.mark.parametrize(
+    "attr", ["attr-scales:src0:0:f32", "attr-zero-points:dst:0:s32", "attr-post-ops:sum"]
+)
+def test_reorders_that_compute_are_needed(attr: str) -> None:
+    copy = _line("reorder", "src ab dst ab", "2x16", attr=attr)
+    there, back = (_line("reorder", tags, "2x16", attr=attr) for tags in ("src ab dst ba", "src ba dst ab"))
+    assert not report(_read(copy, there, back), 1.0)["findings"]
+
+
 def test_equal_layers_at_the_end_are_not_taken_for_runs() -> None:
     first, layer, last = (_line("reorder", "src abcd dst ABcd8b8a", f"{n}x16x3x3") for n in (8, 16, 32))
     assert _read(*[first, layer, last, last] * 2).period == (4, 2)

@@ -6,6 +6,7 @@ Rows are plain values, as `--json` prints them; `report_text` formats them as te
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum, prod
 from typing import Any
@@ -26,6 +27,8 @@ _PADDED = 0.1
 # Below the resolution of clocks, no speed is reported, nor beyond that of any cache: in GB/s, and in copies.
 _SHORTEST_MS, _FASTEST, _MOST_COPIES = 1e-6, 1e5, 100
 _PRODUCTS = ("convolution", "deconvolution", "inner_product", "matmul")
+# Attributes with which a reorder changes values.
+_COMPUTING = ("post-ops", "scale", "zero-point")
 _RNN_WEIGHTS = ("wei_layer", "wei_iter")
 _REFERENCE = re.compile(r"(^|[:_])(ref|naive)([:_]|$)|^simple")
 FRAMEWORKS = {"torch": "torch", "openvino": "OpenVINO", "tensorflow": "TensorFlow", "onednn": "oneDNN"}
@@ -178,15 +181,16 @@ def _constants(log: VerboseLog) -> Costs:
         return {}
     weights = _weights(log)
     found: Costs = {}
-    last = log.executions[-length:]
-    for place in {each.primitive for each in last}:
+    times: dict[int, list[float]] = {}
+    for each in log.executions:
+        times.setdefault(each.primitive, []).append(each.ms)
+    for place, once in Counter(each.primitive for each in log.executions[-length:]).items():
         dst, src = (log.primitives[place].tensor(name) for name in ("dst", "src"))
         if log.primitives[place].kind != "reorder" or dst is None or src is None:
             continue
         if src.desc != dst.desc and (dst.desc in weights or (dst.data_type, dst.tag) in weights):
-            once = sum(each.primitive == place for each in last)
-            times = [each.ms for each in log.executions if each.primitive == place][once:]
-            found[place] = len(times), fsum(times)
+            again = times[place][once:]
+            found[place] = len(again), fsum(again)
     return found
 
 
@@ -260,13 +264,15 @@ def _uses(p: LoggedPrimitive, wanted: LoggedTensor) -> bool:
 def _copies(log: VerboseLog) -> Costs:
     """Return reorders that change neither format nor type."""
     same = [place for place, p in enumerate(log.primitives) if (pair := _ends(p)) and pair[0] == pair[1]]
-    plain = [place for place in same if not log.primitives[place].attributes.partition("post-ops")[1]]
-    return {place: (log.counts[place], log.times[place]) for place in plain}
+    return {place: (log.counts[place], log.times[place]) for place in same}
 
 
 def _ends(p: LoggedPrimitive) -> tuple[MemoryDesc, MemoryDesc] | None:
+    """Return what a reorder reads and writes; None for other primitives, and if it computes."""
     src, dst = p.tensor("src"), p.tensor("dst")
     if p.kind != "reorder" or src is None or dst is None or src.desc is None or dst.desc is None:
+        return None
+    if any(word in p.attributes for word in _COMPUTING):
         return None
     return src.desc, dst.desc
 

@@ -127,7 +127,7 @@ def is_config(name: str) -> bool:
 
 def is_marked(text: bytes) -> bool:
     """Return True for a configuration with which other programs refuse to load the weights."""
-    return _MARK_TEXT.encode() in text
+    return json.dumps({"note": _MARK_TEXT})[1:-1].encode() in text
 
 
 def read_config(path: str) -> dict[str, Any]:
@@ -140,8 +140,10 @@ def _quantization(name: str, whole: dict[str, Any]) -> dict[str, Any]:
     """Return the quantization in a configuration, as it is without the mark; {} if there is none."""
     config = whole.get(_KEY) if name == CONFIG else whole.get(_KEY, whole)
     config = dict(config) if isinstance(config, dict) else {}
-    mark = config.pop(_MARK, None)
-    return config | ({_METHOD: mark[_METHOD]} if isinstance(mark, dict) and _METHOD in mark else {})
+    if not isinstance(mark := config.get(_MARK), dict):
+        return config
+    marked = mark.get(_KEY)
+    return dict(marked) if isinstance(marked, dict) else {}
 
 
 class FolderWeights(NamedTuple):
@@ -172,6 +174,8 @@ def config_text(path: str, weights: FolderWeights) -> bytes | None:
     config = old = _quantization(name, whole)
     method = str(old.get(_METHOD, _OWN_CONFIGS.get(name, "gptq"))) if old else ""
     if weights.made:
+        if method not in ("", *NAMES):
+            raise refuse("RS-F07:layers-foreign", path=shown(path), method=method)
         method, group = _kind_of_all(path, weights, old)
         if name == CONFIG and whole.get("model_type") in _TRANSPOSED:
             raise refuse(
@@ -186,7 +190,9 @@ def config_text(path: str, weights: FolderWeights) -> bytes | None:
         names = sorted([*weights.made, *weights.copied])
         config = {key: value for key, value in config.items() if key not in (_KEPT, _QUANTIZED)}
         # Parts of names of layers that have become some are not kept any more.
-        kept = [str(part) for part in old.get(_KEPT) or () if not any(str(part) in layer for layer in names)]
+        parts = old.get(_KEPT)
+        parts = parts if isinstance(parts, list) else [parts] if isinstance(parts, str) else []
+        kept = [str(part) for part in parts if not any(str(part) in layer for layer in names)]
         if method == "awq" and (kept or weights.plain):
             config[_KEPT] = sorted({*kept, *weights.plain})
         elif method == "gptq" and any(word.isdecimal() for one in weights.plain for word in one.split(".")):
@@ -195,8 +201,7 @@ def config_text(path: str, weights: FolderWeights) -> bytes | None:
         return None if config == old else _as_text(config) if config else b""
     is_wrong = weights.is_private or (weights.has_integers and not config)
     if is_wrong and whole.keys() & {"architectures", "model_type"}:
-        mark = {"note": _MARK_TEXT, **{key: config[key] for key in (_METHOD,) if key in config}}
-        config = {_MARK: mark, **{key: value for key, value in config.items() if key != _METHOD}}
+        config = {_MARK: {"note": _MARK_TEXT, **({_KEY: config} if config else {})}}
     if config == (whole.get(_KEY) or {}):
         return None
     whole.pop(_KEY, None)
