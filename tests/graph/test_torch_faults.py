@@ -155,6 +155,8 @@ def test_an_interrupt_leaves_a_module_that_the_next_call_runs(trains: bool) -> N
                         y.sum().backward()
             except KeyboardInterrupt:
                 interrupts += 1
+                # One that comes while torch leaves `no_grad` leaves it on.
+                torch.set_grad_enabled(True)
             check(compiled, module, x)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
