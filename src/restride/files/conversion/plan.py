@@ -544,22 +544,18 @@ def _with_configs(
             for name, words in present.items()
             if name.endswith(packed) and (layer := name.removesuffix(packed))
         }
+        own_weights = {name: each for name, each in present.items() if name.endswith(layers.WEIGHT)}
         weights = layers.FolderWeights(
-            {layer: kind for layer, kind in kinds.items() if layer in made},
-            {layer: kind for layer, kind in kinds.items() if layer not in made},
-            [
-                name.removesuffix(layers.WEIGHT)
-                for name, array in present.items()
-                if name.endswith(layers.WEIGHT) and len(array.shape) == 2
+            made={layer: kind for layer, kind in kinds.items() if layer in made},
+            copied={layer: kind for layer, kind in kinds.items() if layer not in made},
+            plain=[
+                name.removesuffix(layers.WEIGHT) for name, each in own_weights.items() if len(each.shape) == 2
             ],
-            any(map(is_private, present.values())),
-            any(
-                name.endswith(layers.WEIGHT)
-                and array.kind.numpy is not None
-                and array.kind.numpy.kind in "iu"
-                for name, array in present.items()
+            is_private=any(map(is_private, present.values())),
+            has_integers=any(
+                each.kind.numpy is not None and each.kind.numpy.kind in "iu" for each in own_weights.values()
             ),
-            any(
+            was_read=any(
                 step.source.stored_array.name.endswith(packed) and not isinstance(step, CopyStep)
                 for step in beside
             ),
